@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from benchmarks.knowledge_search.stock import TENANT, Stock
 from penstock_apps.knowledge.search import Mode
-from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.store.tables import Connection
 
 BARE = (
     "SELECT id FROM {schema}.chunk WHERE vector_dims(embedding) = {dimensions}"

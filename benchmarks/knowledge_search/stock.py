@@ -18,7 +18,7 @@ from penstock_apps.knowledge.embed.wordllama import WordLlama
 from penstock_apps.knowledge.schema import migrate, schema_of
 from penstock_apps.knowledge.search import Group, Hit, Mode, Query, Searching
 from penstock_apps.knowledge.store.publishing import Publishing
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 from penstock_apps.knowledge.text import Piece
 
 TENANT = "bench"
@@ -31,7 +31,7 @@ ENGINE = "bench_search"
 class Stock:
     """One base with several editions; how they share the documents is the caller's."""
 
-    shelves: Shelves
+    shelves: TablePool
     model: WordLlama
     schema: str
 
@@ -111,7 +111,7 @@ async def opened(folder: str) -> AsyncIterator[Stock]:
         await _forget(url, schema, ENGINE)
         await migrate_engine(url, schema=ENGINE)
         await migrate(database)
-        async with Shelves.opened(database, 2) as shelves:
+        async with TablePool.opened(database, 2) as shelves:
             yield Stock(shelves, WordLlama(Embedding()), schema)
         await _forget(url, schema, ENGINE)
 

@@ -14,7 +14,7 @@ from penstock import Database as Address
 from penstock import Penstock
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.workshop import Workshop
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from tests.fixtures.database import END_SESSIONS, Database, connected, copied, create, drop
 from tests.fixtures.server import PostgresServer
 from tests.knowledge.scene import Scene
@@ -75,19 +75,19 @@ def knowledge(app: Penstock) -> Knowledge:
 
 
 @pytest.fixture
-async def shop(knowledge: Knowledge) -> AsyncIterator[Workshop]:
+async def shop(knowledge: Knowledge) -> AsyncIterator[KnowledgeRuntime]:
     """An open workshop."""
     async with knowledge.opened() as shop:
         yield shop
 
 
 @pytest.fixture
-def library(knowledge: Knowledge, shop: Workshop) -> Library:
+def library(knowledge: Knowledge, shop: KnowledgeRuntime) -> Library:
     """The knowledge of the tenant acme."""
     return knowledge.of(shop, TENANT)
 
 
 @pytest.fixture
-def scene(knowledge: Knowledge, shop: Workshop, tmp_path: Path) -> Scene:
+def scene(knowledge: Knowledge, shop: KnowledgeRuntime, tmp_path: Path) -> Scene:
     """Short ways to files, sources, workers and rows."""
     return Scene(knowledge, shop, tmp_path / "files")

@@ -13,11 +13,11 @@ from penstock_apps.knowledge.intake import Incoming, Receipt
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import QUEUES
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.schema import schema_of
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import UNLABELLED, Labels
 from penstock_apps.knowledge.store.sources import NewSource
-from penstock_apps.knowledge.workshop import Workshop
 from tests.fixtures.until import until
 from tests.fixtures.worker import GROUPS, UPKEEP
 
@@ -34,7 +34,7 @@ def worker_of(app: Penstock, *, children: int = 1, slots: int = 4, **settings: A
 class Scene:
     """One app, and folders to take files from."""
 
-    def __init__(self, knowledge: Knowledge, shop: Workshop, folder: Path) -> None:
+    def __init__(self, knowledge: Knowledge, shop: KnowledgeRuntime, folder: Path) -> None:
         self.knowledge = knowledge
         self.shop = shop
         self.app = shop.app

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.scratch import PREFIX, scratch, sweep
-from penstock_apps.knowledge.workshop import Workshop
 
 HOLD = """
 import sys
@@ -61,5 +61,5 @@ def test_only_own_folders_are_swept(
     assert (elsewhere / "page").exists()
 
 
-async def test_workshop_works_in_such_a_folder(shop: Workshop) -> None:
+async def test_workshop_works_in_such_a_folder(shop: KnowledgeRuntime) -> None:
     assert shop.folder.name.startswith(PREFIX)

@@ -7,7 +7,7 @@ import pytest
 
 from penstock import Penstock
 from penstock.service import Service
-from penstock.service.middleware import Crowd
+from penstock.service.middleware import RequestCount
 from tests.fixtures.browser import browsing
 from tests.fixtures.service import serving
 from tests.fixtures.until import until
@@ -51,7 +51,7 @@ async def test_the_page_says_that_the_server_is_full_and_comes_back_by_itself(
 ) -> None:
     async with Service(app) as service, serving(service) as url, browsing(tmp_path) as page:
         with monkeypatch.context() as full:
-            full.setattr(Crowd, "is_full", True)
+            full.setattr(RequestCount, "is_full", True)
             await page.go(f"{url}/docs")
             told = "document.querySelector('[role=alert]').textContent.includes('is busy')"
             await until(lambda: page.run(told))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock import DatabaseLost, Penstock
 from penstock.client.tracing import Requests
-from penstock.service.group_commit import Inlet
+from penstock.service.group_commit import GroupCommit
 from penstock.tasks import Request
 from tests.fixtures.worker import counted
 
@@ -21,11 +21,11 @@ who: ContextVar[str] = ContextVar("who")
 
 
 @pytest.fixture
-def inlet(app: Penstock) -> Inlet:
+def inlet(app: Penstock) -> GroupCommit:
     @app.task(name="greet")
     async def greet(name: str) -> None: ...
 
-    return Inlet(lambda tenant: app if tenant is None else app.for_tenant(tenant))
+    return GroupCommit(lambda tenant: app if tenant is None else app.for_tenant(tenant))
 
 
 def wanted(app: Penstock, number: int, **options: Any) -> list[Request[Any]]:
@@ -34,7 +34,7 @@ def wanted(app: Penstock, number: int, **options: Any) -> list[Request[Any]]:
 
 
 async def test_those_that_come_while_one_is_stored_are_stored_together(
-    app: Penstock, inlet: Inlet
+    app: Penstock, inlet: GroupCommit
 ) -> None:
     statements = counted(app, "enqueue")
 
@@ -45,7 +45,9 @@ async def test_those_that_come_while_one_is_stored_are_stored_together(
     assert [names[each.id] for each in made] == [str(n) for n in range(50)]
 
 
-async def test_one_that_is_refused_does_not_hurt_the_others(app: Penstock, inlet: Inlet) -> None:
+async def test_one_that_is_refused_does_not_hurt_the_others(
+    app: Penstock, inlet: GroupCommit
+) -> None:
     requests = wanted(app, 9)
     requests[4] = wanted(app, 1, tenant="else")[0]
     requests[7] = wanted(app, 1, tenant="other")[0]
@@ -61,7 +63,7 @@ async def test_one_that_is_refused_does_not_hurt_the_others(app: Penstock, inlet
     assert len((await app.list(tenant="acme")).jobs) == 7
 
 
-async def test_one_that_waits_for_a_key_holds_up_nobody(app: Penstock, inlet: Inlet) -> None:
+async def test_one_that_waits_for_a_key_holds_up_nobody(app: Penstock, inlet: GroupCommit) -> None:
     [keyed] = wanted(app, 1, idempotency_key="k")
     pool = await app.pool()
     async with pool.acquire() as connection, connection.transaction():
@@ -91,7 +93,7 @@ class _Following:
 
 
 async def test_where_jobs_are_followed_each_keeps_its_own_trace(
-    app: Penstock, inlet: Inlet
+    app: Penstock, inlet: GroupCommit
 ) -> None:
     following: Any = _Following()
     app.trace_with(following)
@@ -107,7 +109,7 @@ async def test_where_jobs_are_followed_each_keeps_its_own_trace(
 
 
 async def test_if_the_database_is_lost_all_are_told_and_none_is_tried_again(
-    app: Penstock, inlet: Inlet, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, inlet: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
 
@@ -126,7 +128,7 @@ async def test_if_the_database_is_lost_all_are_told_and_none_is_tried_again(
 
 
 async def test_one_whose_caller_has_left_while_it_waited_is_not_stored(
-    app: Penstock, inlet: Inlet
+    app: Penstock, inlet: GroupCommit
 ) -> None:
     first, second, third = wanted(app, 3)
     under_way = asyncio.create_task(inlet.enqueue(first, None))
@@ -143,7 +145,7 @@ async def test_one_whose_caller_has_left_while_it_waited_is_not_stored(
 
 
 async def test_a_database_that_is_gone_is_a_503_that_says_when_to_come_again(
-    app: Penstock, inlet: Inlet, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, inlet: GroupCommit, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lost(requests: Any) -> Any:
         raise DatabaseLost("The database was lost.")

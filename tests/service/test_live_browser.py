@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 from penstock import Penstock, task
 from penstock.service import Service
 from penstock.service.live import Hub
-from penstock.service.middleware import Crowd
+from penstock.service.middleware import RequestCount
 from penstock.service.server import Server, listening_at
 from tests.fixtures.browser import Page, browsing
 from tests.fixtures.live import KnownByName
@@ -160,8 +160,8 @@ async def test_a_page_streams_again_once_a_full_server_has_room(
     async with browsing(tmp_path / "browser") as page, site(app) as (port, hub):
         await page.go(f"http://127.0.0.1:{port}/")
         with monkeypatch.context() as full:
-            full.setattr(Crowd, "is_full", True)
-            full.setattr(Crowd, "is_full_of_openings", True)
+            full.setattr(RequestCount, "is_full", True)
+            full.setattr(RequestCount, "is_full_of_openings", True)
             await begin(page, f"live.watch('job/{job.id}', options)")
             asked = "performance.getEntriesByType('resource').filter(IS_LIVE).length"
             asked = asked.replace("IS_LIVE", "(one) => one.name.includes('/live/job/')")

@@ -16,10 +16,10 @@ from starlette.routing import BaseRoute
 from penstock.app import Penstock
 from penstock.insights import Thresholds
 from penstock.service import problems, routing
-from penstock.service.auth import Door, Guard, Logins
+from penstock.service.auth import Authenticator, Guard, Logins
 from penstock.service.dependencies import Wiring
 from penstock.service.hosts import Entry
-from penstock.service.middleware import Bounded, Bounds, Crowd, Gate, Turnstile
+from penstock.service.middleware import Bounded, Bounds, RequestCount, RequestLimiter, Security
 from penstock.service.operations import Operations
 from penstock.service.queue_names import QueueNames
 from penstock.service.routes import (
@@ -97,7 +97,7 @@ class Service:
         self,
         app: Penstock,
         *,
-        door: Door | None = None,
+        door: Authenticator | None = None,
         entry: Entry | None = None,
         bounds: Bounds | None = None,
         thresholds: Thresholds | None = None,
@@ -129,10 +129,10 @@ class Service:
             self.asgi.include_router(router, prefix=PREFIX)
         routers = [*(module.router for module in RESOURCES), *installed]
         marked = Marked(chain.from_iterable(router.routes for router in routers), PREFIX)
-        self.crowd = Crowd(bounds.requests, bounds.openings, PREFIX, marked.gives_events)
+        self.crowd = RequestCount(bounds.requests, bounds.openings, PREFIX, marked.gives_events)
         self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX, marked=marked)
-        self.asgi.add_middleware(Gate, door=door, entry=entry, marked=marked)
-        self.asgi.add_middleware(Turnstile, crowd=self.crowd, entry=entry)
+        self.asgi.add_middleware(Security, door=door, entry=entry, marked=marked)
+        self.asgi.add_middleware(RequestLimiter, crowd=self.crowd, entry=entry)
 
     def ask_to_stop(self) -> None:
         """Before an end: it is ready no more, and what is streamed ends."""

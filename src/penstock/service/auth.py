@@ -55,7 +55,7 @@ def requester(caller: Caller, person: str | None) -> str:
     return person
 
 
-class Door(Protocol):
+class Authenticator(Protocol):
     """Lets callers in."""
 
     async def admit(self, connection: HTTPConnection) -> Caller:

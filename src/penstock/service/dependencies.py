@@ -13,8 +13,8 @@ from penstock.app import Penstock
 from penstock.client import Client
 from penstock.client.keys import Scope
 from penstock.insights import Insights
-from penstock.service.auth import AFRESH, CALLER, Caller, Door, Logins
-from penstock.service.group_commit import Inlet
+from penstock.service.auth import AFRESH, CALLER, Authenticator, Caller, Logins
+from penstock.service.group_commit import GroupCommit
 from penstock.service.live.hub import Hub
 from penstock.service.live.tickets import Tickets
 from penstock.service.middleware import SAFE
@@ -29,7 +29,7 @@ class Wiring:
     def __init__(
         self,
         app: Penstock,
-        door: Door,
+        door: Authenticator,
         operations: Operations,
         *,
         logins: Logins,
@@ -41,7 +41,7 @@ class Wiring:
         self.queue_names = queue_names
         self.door = door
         self.operations = operations
-        self.inlet = Inlet(self.client_as)
+        self.inlet = GroupCommit(self.client_as)
         # Set when the process is about to end: what is streamed ends too, for clients to go
         # elsewhere.
         self.stopping = asyncio.Event()

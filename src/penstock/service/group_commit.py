@@ -52,7 +52,7 @@ class _Lane(Struct):
         return self.flushes == 0 or (len(self.waiting) >= MANY and self.flushes < BESIDE)
 
 
-class Inlet:
+class GroupCommit:
     """Takes requests one by one and stores them many at once, those of each tenant apart.
 
     How many can wait is bounded by how many requests a server lets in at once.

@@ -15,12 +15,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.service.auth import CALLER, Door
+from penstock.service.auth import CALLER, Authenticator
 from penstock.service.hosts import LOOPBACK, Entry, is_https, name_of
 from penstock.service.idempotency import HEADER, refuse_unkept
 from penstock.service.live.streams import COMING_BACK
 from penstock.service.problems import Problem, answer, expect_json, from_error, is_utf8
-from penstock.service.routing import Marked, Ways
+from penstock.service.routing import Marked, RouteFlags
 
 MIB: Final = 1024 * 1024
 JSON: Final = "application/json"
@@ -217,14 +217,14 @@ SEAL: Final = [(name.encode(), value.encode()) for name, value in HEADERS.items(
 HSTS: Final = b"max-age=31536000"
 
 
-class Gate:
+class Security:
     """ASGI middleware: hosts, origins, callers, headers. A route's own headers are left alone."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        door: Door,
+        door: Authenticator,
         entry: Entry,
         marked: Marked,
     ) -> None:
@@ -399,13 +399,13 @@ EVENTS: Final = "text/event-stream"
 NO_ROOM: Final = "penstock.no_room"
 
 
-class Crowd:
+class RequestCount:
     """Requests below `prefix`, until they begin to be answered. Probes are not among them: a server
     that is busy lives. Streams that are being opened are counted apart: a page that opens many
     keeps nobody from enqueueing.
     """
 
-    def __init__(self, most: int, most_openings: int, prefix: str, streams: Ways) -> None:
+    def __init__(self, most: int, most_openings: int, prefix: str, streams: RouteFlags) -> None:
         """`streams` are the routes that answer with server-sent events."""
         self._streams = streams
         self.most = most
@@ -456,10 +456,10 @@ def come_back(*, is_for_any_page: bool) -> Response:
 UNAVAILABLE = 503
 
 
-class Turnstile:
+class RequestLimiter:
     """Counts requests, and tells one too many to come again."""
 
-    def __init__(self, app: ASGIApp, *, crowd: Crowd, entry: Entry) -> None:
+    def __init__(self, app: ASGIApp, *, crowd: RequestCount, entry: Entry) -> None:
         self._app = app
         self._entry = entry
         self._crowd = crowd

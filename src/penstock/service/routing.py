@@ -74,7 +74,7 @@ def gives_events(endpoint: F) -> F:
     return endpoint
 
 
-class Ways:
+class RouteFlags:
     """Verbs and paths of routes with a mark."""
 
     def __init__(self, routes: Iterable[Route], prefix: str, mark: str) -> None:
@@ -94,8 +94,8 @@ class Marked:
 
     def __init__(self, routes: Iterable[BaseRoute], prefix: str) -> None:
         plain = [route for route in routes if isinstance(route, Route)]
-        self.streamed = Ways(plain, prefix, _STREAMED)
-        self.unguarded = Ways(plain, prefix, _UNGUARDED)
-        self.keyed = Ways(plain, prefix, _KEEPS_KEYS)
-        self.takes_little = Ways(plain, prefix, _TAKES_LITTLE)
-        self.gives_events = Ways(plain, prefix, _GIVES_EVENTS)
+        self.streamed = RouteFlags(plain, prefix, _STREAMED)
+        self.unguarded = RouteFlags(plain, prefix, _UNGUARDED)
+        self.keyed = RouteFlags(plain, prefix, _KEEPS_KEYS)
+        self.takes_little = RouteFlags(plain, prefix, _TAKES_LITTLE)
+        self.gives_events = RouteFlags(plain, prefix, _GIVES_EVENTS)

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from penstock.service.app import Service
 from penstock.service.live.sockets import BoundedWebSocket
-from penstock.service.middleware import NO_ROOM, Crowd
+from penstock.service.middleware import NO_ROOM, RequestCount
 from penstock.service.problems import Problem, answer
 
 CLOSE: Final = {"connection": "close"}
@@ -62,7 +62,7 @@ class Connection(HttpToolsProtocol):
     def __init__(
         self,
         sockets: Sockets,
-        crowd: Crowd,
+        crowd: RequestCount,
         refusal: bytes,
         probing: dict[Connection, None],
         **given: Any,
@@ -224,7 +224,7 @@ class Connection(HttpToolsProtocol):
             self._stalled = None
 
 
-def protocol(sockets: Sockets, crowd: Crowd) -> Callable[..., Connection]:
+def protocol(sockets: Sockets, crowd: RequestCount) -> Callable[..., Connection]:
     """What uvicorn makes connections with."""
     return partial(Connection, sockets, crowd, _written(crowd.refusal()), {})
 

@@ -104,7 +104,7 @@ async def drain(
     return draining.tally
 
 
-class _Hand(Worker):
+class _DrainingWorker(Worker):
     """A worker that leads nothing: what a leader does for jobs, a drain does itself.
 
     It comes and goes at every drain: to be elected and to look after everything at once would be
@@ -164,7 +164,7 @@ class _Draining:
 
     def _worker(self, queues: set[str]) -> Worker:
         app = self._app
-        worker = _Hand(
+        worker = _DrainingWorker(
             app._link,
             self._tasks,
             app.events,

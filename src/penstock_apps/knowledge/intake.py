@@ -13,8 +13,8 @@ from penstock_apps.knowledge.errors import TenantInactive
 from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.storage import Given, object_name
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Wanted
-from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.store.sources import Source
+from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.store.tenants import Quotas
 
 if TYPE_CHECKING:

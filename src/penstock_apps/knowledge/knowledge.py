@@ -15,8 +15,8 @@ from penstock_apps.knowledge.pipeline.embedding import ANY_MODEL, EMBED
 from penstock_apps.knowledge.pipeline.reconciling import Watcher
 from penstock_apps.knowledge.pipeline.removing import CARE
 from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
+from penstock_apps.knowledge.runtime import KnowledgeRuntime, open_workshop, workshop
 from penstock_apps.knowledge.settings import ALONE
-from penstock_apps.knowledge.workshop import Workshop, open_workshop, workshop
 
 TOKENS = 10_000_000
 SWEEP = 60.0
@@ -39,7 +39,7 @@ class Knowledge:
     def __init__(self, app: Penstock) -> None:
         self._app = app
         self._settings = environment.check()
-        app.resource(Workshop)(open_workshop)
+        app.resource(KnowledgeRuntime)(open_workshop)
         app.schedule("knowledge.sweep", sweep, every=SWEEP)
         app.schedule("knowledge.sweep_storage", sweep_storage, every=WALK)
         app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING, self._settings))
@@ -86,18 +86,18 @@ class Knowledge:
 
         return router()
 
-    def serving(self) -> AbstractAsyncContextManager[Workshop]:
+    def serving(self) -> AbstractAsyncContextManager[KnowledgeRuntime]:
         """What the routes need."""
         return self.opened()
 
-    def subjects(self, opened: Workshop) -> Mapping[str, Any]:
+    def subjects(self, opened: KnowledgeRuntime) -> Mapping[str, Any]:
         """Sources and documents can be watched while they come in."""
         from penstock_apps.knowledge.http.sources import subjects
 
         return subjects(opened)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Workshop]:
+    async def opened(self) -> AsyncIterator[KnowledgeRuntime]:
         """All that the calls need, for as long as the block lasts."""
         await self._app.open()
         await schema.check(self._app.opened_database)
@@ -106,7 +106,7 @@ class Knowledge:
 
     def of(
         self,
-        shop: Workshop,
+        shop: KnowledgeRuntime,
         tenant: str = ALONE,
         *,
         confined: bool = False,

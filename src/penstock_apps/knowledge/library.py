@@ -14,15 +14,15 @@ from penstock_apps.knowledge.intake import Intake, Receipt
 from penstock_apps.knowledge.pipeline import editions, tasks
 from penstock_apps.knowledge.pipeline.indexing import ask_for_index
 from penstock_apps.knowledge.pipeline.removing import CARE, remove
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
 from penstock_apps.knowledge.store.documents import UNLABELLED, Document, Held, Labels
 from penstock_apps.knowledge.store.removals import Deleted
-from penstock_apps.knowledge.store.shelves import Connection
 from penstock_apps.knowledge.store.sources import Kind, NewSource, Source
+from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.store.tallies import Counts
 from penstock_apps.knowledge.store.tenants import Tenant
-from penstock_apps.knowledge.workshop import Workshop
 
 logger = logging.getLogger("penstock.knowledge")
 
@@ -39,7 +39,7 @@ class Library:
 
     def __init__(
         self,
-        shop: Workshop,
+        shop: KnowledgeRuntime,
         tenant: str,
         *,
         confined: bool = False,

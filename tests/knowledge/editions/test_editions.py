@@ -7,7 +7,7 @@ import pytest
 from penstock_apps.knowledge.chunk import Chunking
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.bringing import Bringing
+from penstock_apps.knowledge.pipeline.document_job import DocumentJob
 from penstock_apps.knowledge.store.bases import NewEdition, Recipe
 from penstock_apps.knowledge.store.documents import Wanted
 from penstock_apps.knowledge.store.editions import Editions
@@ -114,15 +114,15 @@ async def test_an_edition_with_failures_is_not_switched_to_and_says_why(
 ) -> None:
     await scene.bring(library, {"a.md": FOX, "b.md": HEN})
     before = await library.base("handbook")
-    run = Bringing.run
+    run = DocumentJob.run
 
-    async def fails(self: Bringing) -> object:
+    async def fails(self: DocumentJob) -> object:
         if self._work.path == "b.md":
             raise RuntimeError("no luck")
         return await run(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Bringing, "run", fails)
+        patch.setattr(DocumentJob, "run", fails)
         await library.change_recipe(before, OTHER)
         await scene.drain(scheduled=True)
     stuck = await library.base("handbook")
@@ -178,9 +178,9 @@ async def test_who_began_with_an_edition_that_was_retired_begins_again(
 ) -> None:
     await scene.add(library, {"a.md": FOX})
     base = await library.base("handbook")
-    run, switched = Bringing.run, False
+    run, switched = DocumentJob.run, False
 
-    async def late(self: Bringing) -> object:
+    async def late(self: DocumentJob) -> object:
         nonlocal switched
         if not switched:
             switched = True
@@ -191,7 +191,7 @@ async def test_who_began_with_an_edition_that_was_retired_begins_again(
                 await scene.shop.bases.make_live(on, base.id, edition)
         return await run(self)
 
-    monkeypatch.setattr(Bringing, "run", late)
+    monkeypatch.setattr(DocumentJob, "run", late)
     await scene.drain()
     assert (await library.progress()).completed == 1
     assert await editions(scene) == [((await library.base("handbook")).edition.id, 1)]

@@ -11,8 +11,8 @@ import pytest
 
 from penstock_apps.knowledge.http.problems import told_of_system
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.storage import copying, local
-from penstock_apps.knowledge.workshop import Workshop
 from tests.knowledge.scene import Scene
 
 
@@ -54,7 +54,7 @@ def test_what_is_neither_stays_a_fault_of_ours() -> None:
 async def test_a_storage_that_takes_no_files_is_told_to_the_client_and_logged_with_its_place(
     http: httpx.AsyncClient,
     scene: Scene,
-    shop: Workshop,
+    shop: KnowledgeRuntime,
     objects: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

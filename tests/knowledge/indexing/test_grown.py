@@ -15,9 +15,9 @@ import pytest_asyncio
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import editions, indexing
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.indexes import Indexes
-from penstock_apps.knowledge.workshop import Workshop
 from tests.fixtures.database import Database, connected, copied
 from tests.fixtures.server import PostgresServer
 from tests.fixtures.until import until
@@ -151,7 +151,7 @@ async def test_a_base_that_is_removed_takes_its_index_along(scene: Scene, librar
 
 
 async def test_what_is_left_of_an_index_is_swept(
-    scene: Scene, library: Library, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, library: Library, shop: KnowledgeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     async def fails(self: Indexes, edition: int) -> bool:
@@ -180,7 +180,7 @@ async def break_off(database: Database) -> None:
 async def test_an_index_that_broke_off_is_made_again(
     scene: Scene,
     library: Library,
-    shop: Workshop,
+    shop: KnowledgeRuntime,
     knowledge_database: Database,
     monkeypatch: pytest.MonkeyPatch,
     is_pooled: bool,
@@ -198,7 +198,7 @@ async def test_an_index_that_broke_off_is_made_again(
 
 
 async def test_what_broke_off_and_is_not_needed_any_more_goes(
-    scene: Scene, library: Library, shop: Workshop, knowledge_database: Database
+    scene: Scene, library: Library, shop: KnowledgeRuntime, knowledge_database: Database
 ) -> None:
     await break_off(knowledge_database)
     held = await library.held(await library.base("handbook"), "files", "folder")
@@ -216,7 +216,7 @@ async def test_an_index_that_is_there_is_not_made_again(
     oid = "SELECT oid FROM pg_class WHERE relname LIKE 'chunk_edition_%'"
     before = await scene.value(oid)
 
-    async def missing(shop: Workshop, edition: int) -> bool:
+    async def missing(shop: KnowledgeRuntime, edition: int) -> bool:
         return True
 
     monkeypatch.setattr(indexing, "is_due", missing)
@@ -227,7 +227,7 @@ async def test_an_index_that_is_there_is_not_made_again(
 
 
 async def test_an_index_that_never_came_is_found_missing(
-    scene: Scene, library: Library, shop: Workshop
+    scene: Scene, library: Library, shop: KnowledgeRuntime
 ) -> None:
     assert await shop.indexes.drop(await edition(library))
 

@@ -13,10 +13,10 @@ from penstock.sql import rls
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import indexing
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.indexes import Indexes
-from penstock_apps.knowledge.store.shelves import Shelves
-from penstock_apps.knowledge.workshop import Workshop
+from penstock_apps.knowledge.store.tables import TablePool
 from tests.fixtures.database import Database, connected
 from tests.knowledge.indexing.conftest import FROM, another_is_made, edition, indexes, pages
 from tests.knowledge.scene import Scene
@@ -33,7 +33,7 @@ async def test_a_base_that_is_large_at_the_end_of_a_batch_has_an_index(
 
 
 async def test_what_is_not_searched_any_more_gets_none(
-    scene: Scene, library: Library, shop: Workshop
+    scene: Scene, library: Library, shop: KnowledgeRuntime
 ) -> None:
     base = await library.make_base("handbook")
     await scene.rows("UPDATE k.edition SET state = 'retired'")
@@ -45,7 +45,7 @@ async def test_what_is_not_searched_any_more_gets_none(
 
 
 async def test_a_load_that_goes_on_gets_its_index_when_it_is_much(
-    scene: Scene, library: Library, shop: Workshop
+    scene: Scene, library: Library, shop: KnowledgeRuntime
 ) -> None:
     base = await library.make_base("handbook")
     source = (await scene.bring(library, pages(2))).source
@@ -136,7 +136,7 @@ async def test_a_worker_that_does_not_own_the_tables_has_it_made(
 
     url = knowledge_database.admin_url
     hired_url = f"{url}{'&' if '?' in url else '?'}options=-c%20role%3Dpenstock_worker"
-    async with Shelves.opened(Address.of(hired_url), 1) as shelves:
+    async with TablePool.opened(Address.of(hired_url), 1) as shelves:
         hired = Indexes(shelves)
         async with hired.turn() as maker:
             assert maker is not None

@@ -2,9 +2,9 @@
 
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
-from penstock_apps.knowledge.workshop import Workshop
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.pipeline.manual import edited, manual
 from tests.knowledge.scene import Scene
@@ -44,7 +44,7 @@ async def test_no_call_asks_for_a_text_that_another_is_at(
 
 
 async def test_what_was_in_a_document_that_was_emptied_is_found_no_more(
-    scene: Scene, library: Library, shop: Workshop
+    scene: Scene, library: Library, shop: KnowledgeRuntime
 ) -> None:
     await scene.bring(library, {"a.txt": "A weir holds water back.", "b.txt": "A gate lets it go."})
     receipt = await scene.bring(library, {"a.txt": ""})

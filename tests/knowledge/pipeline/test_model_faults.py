@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from penstock_apps.knowledge import workshop
+from penstock_apps.knowledge import runtime
 from penstock_apps.knowledge.embed import embedder_of
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.embedding import Round
@@ -103,7 +103,7 @@ async def test_one_that_does_not_answer_is_asked_again(
     models.hang()
     receipt = await scene.add(library, {"a.txt": "A weir holds water back."}, base=base)
     with monkeypatch.context() as patch:
-        patch.setattr(workshop, "embedder_of", partial(embedder_of, timeout=0.2))
+        patch.setattr(runtime, "embedder_of", partial(embedder_of, timeout=0.2))
         await scene.drain()
     in_vain = len(models.calls)
     models.resume()

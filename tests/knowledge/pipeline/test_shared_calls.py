@@ -3,16 +3,16 @@
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import SMALL
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.sources import NewSource
-from penstock_apps.knowledge.workshop import Workshop
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.pipeline.manual import edited, manual
 from tests.knowledge.scene import Scene
 
 
 async def test_one_call_carries_the_texts_of_many_documents_and_tenants(
-    scene: Scene, knowledge: Knowledge, shop: Workshop, models: Models, recipe: Recipe
+    scene: Scene, knowledge: Knowledge, shop: KnowledgeRuntime, models: Models, recipe: Recipe
 ) -> None:
     for tenant in ("acme", "globex"):
         library = knowledge.of(shop, tenant)
@@ -49,7 +49,7 @@ async def test_a_text_that_is_there_is_not_embedded_again(
 
 
 async def test_calls_to_a_model_know_who_asked_and_how_urgent_it_is(
-    scene: Scene, knowledge: Knowledge, shop: Workshop, models: Models, recipe: Recipe
+    scene: Scene, knowledge: Knowledge, shop: KnowledgeRuntime, models: Models, recipe: Recipe
 ) -> None:
     library = knowledge.of(shop, "acme", requested_by="ada")
     base = await library.make_base("handbook", recipe)

@@ -6,20 +6,20 @@ from typing import Any
 import pytest
 
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.bringing import Bringing
+from penstock_apps.knowledge.pipeline.document_job import DocumentJob
+from penstock_apps.knowledge.pipeline.drafts import DraftJob
 from penstock_apps.knowledge.pipeline.embedding import Round
-from penstock_apps.knowledge.pipeline.sharing import Sharing
 from penstock_apps.knowledge.store.bases import Recipe
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.scene import Scene
 
 TEXTS = {"a.txt": "A weir holds water back.", "b.txt": "A gate lets it go."}
 STAGES = [
-    (Bringing, "_read"),
-    (Sharing, "_draft"),
-    (Sharing, "_write"),
-    (Sharing, "_ready"),
-    (Bringing, "_publish"),
+    (DocumentJob, "_read"),
+    (DraftJob, "_draft"),
+    (DraftJob, "_write"),
+    (DraftJob, "_ready"),
+    (DocumentJob, "_publish"),
     (Round, "_find"),
     (Round, "_ask"),
     (Round, "_keep"),

@@ -11,12 +11,12 @@ from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import removing
-from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought
+from penstock_apps.knowledge.pipeline.document_job import Brought, DocumentJob
 from penstock_apps.knowledge.pipeline.removing import remove, remove_files
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.removals import Deleted
 from penstock_apps.knowledge.store.sources import NewSource
-from penstock_apps.knowledge.workshop import Workshop
 from tests.knowledge.scene import Scene
 
 FOX = "The quick brown fox jumps over the lazy dog."
@@ -173,14 +173,14 @@ async def test_a_late_write_is_refused(
 ) -> None:
     """The document is deleted after its job has begun with it."""
     receipt = await scene.add(library, {"a.txt": FOX})
-    run = Bringing.run
+    run = DocumentJob.run
 
-    async def late(self: Bringing) -> Brought:
+    async def late(self: DocumentJob) -> Brought:
         async with scene.shop.shelves.of("acme") as on:
             await scene.shop.removals.mark_documents(on, "acme", [receipt.documents[0].id])
         return await run(self)
 
-    monkeypatch.setattr(Bringing, "run", late)
+    monkeypatch.setattr(DocumentJob, "run", late)
     await scene.drain()
     assert await scene.value("SELECT count(*) FROM k.passage") == 0
     assert await scene.value("SELECT count(*) FROM k.chunk") == 0
@@ -188,7 +188,7 @@ async def test_a_late_write_is_refused(
 
 
 async def test_a_file_stays_while_somebody_uploads_the_same(
-    scene: Scene, library: Library, shop: Workshop, objects: Path
+    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
 ) -> None:
     receipt = await scene.bring(library, {"a.txt": FOX})
     [file] = scene.files({"a.txt": FOX})
@@ -205,7 +205,11 @@ async def test_a_file_stays_while_somebody_uploads_the_same(
 
 
 async def test_an_upload_waits_for_a_removal_of_the_same_content(
-    scene: Scene, library: Library, shop: Workshop, objects: Path, monkeypatch: pytest.MonkeyPatch
+    scene: Scene,
+    library: Library,
+    shop: KnowledgeRuntime,
+    objects: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     receipt = await scene.bring(library, {"a.txt": FOX})
     base = await library.base("handbook")

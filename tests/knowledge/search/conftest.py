@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock import Database as Address
-from penstock_apps.knowledge.store.shelves import Shelves
+from penstock_apps.knowledge.store.tables import TablePool
 from tests.fixtures.database import Database
 from tests.knowledge.search.shelf import Shelf
 
 
 @pytest.fixture
-async def shelves(knowledge_database: Database) -> AsyncIterator[Shelves]:
-    async with Shelves.opened(Address.of(knowledge_database.url), 1) as shelves:
+async def shelves(knowledge_database: Database) -> AsyncIterator[TablePool]:
+    async with TablePool.opened(Address.of(knowledge_database.url), 1) as shelves:
         yield shelves
 
 
 @pytest.fixture
-async def shelf(shelves: Shelves) -> Shelf:
+async def shelf(shelves: TablePool) -> Shelf:
     return await Shelf(shelves).build()

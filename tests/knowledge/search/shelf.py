@@ -11,7 +11,7 @@ from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.embed.wordllama import WordLlama
 from penstock_apps.knowledge.search import Filters, Group, Hit, Mode, Query, Searching
 from penstock_apps.knowledge.store.publishing import Publishing
-from penstock_apps.knowledge.store.shelves import Shelves
+from penstock_apps.knowledge.store.tables import TablePool
 from penstock_apps.knowledge.text import Piece
 
 SCHEMA = "penstock_knowledge"
@@ -26,7 +26,7 @@ def model() -> WordLlama:
 class Shelf:
     """A base of one tenant, with a way to put documents on it and to ask it."""
 
-    shelves: Shelves
+    shelves: TablePool
     tenant: str = "acme"
     language: str = "english"
     name: str = field(default_factory=lambda: uuid4().hex)

@@ -7,13 +7,13 @@ import asyncpg
 import pytest
 
 from penstock import Database as Address
-from penstock_apps.knowledge.store.shelves import Shelves
+from penstock_apps.knowledge.store.tables import TablePool
 from tests.fixtures.database import Database
 
 
 async def test_a_statement_without_an_answer_is_given_up(knowledge_database: Database) -> None:
     database = Address.of(knowledge_database.direct_url, call_timeout=0.2)
-    async with asyncio.timeout(60), Shelves.opened(database, 1, statement_s=0.2) as shelves:
+    async with asyncio.timeout(60), TablePool.opened(database, 1, statement_s=0.2) as shelves:
         async with shelves.for_one() as connection:
             with pytest.raises(TimeoutError):
                 await connection.execute("SELECT pg_sleep(3600)")
@@ -24,14 +24,14 @@ async def test_a_statement_without_an_answer_is_given_up(knowledge_database: Dat
 async def test_closing_does_not_wait_for_a_connection_in_use(knowledge_database: Database) -> None:
     begun = asyncio.Event()
 
-    async def stay(shelves: Shelves) -> None:
+    async def stay(shelves: TablePool) -> None:
         async with shelves.for_one():
             begun.set()
             await asyncio.Event().wait()
 
     database = Address.of(knowledge_database.direct_url)
     async with asyncio.timeout(60):
-        async with Shelves.opened(database, 1, close_s=0.2) as shelves:
+        async with TablePool.opened(database, 1, close_s=0.2) as shelves:
             staying = asyncio.create_task(stay(shelves))
             await begun.wait()
         staying.cancel()

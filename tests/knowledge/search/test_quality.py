@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock_apps.knowledge.chunk import Chunking, split
 from penstock_apps.knowledge.extract import extract
 from penstock_apps.knowledge.search import Mode
-from penstock_apps.knowledge.store.shelves import Shelves
+from penstock_apps.knowledge.store.tables import TablePool
 from tests.knowledge.search.shelf import Shelf
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -37,7 +37,7 @@ QUESTIONS = {
 }
 
 
-async def test_the_page_that_answers_is_among_the_first_five(shelves: Shelves) -> None:
+async def test_the_page_that_answers_is_among_the_first_five(shelves: TablePool) -> None:
     shelf = await Shelf(shelves).build()
     source = await shelf.source()
     for page in sorted(DOCS.glob("*.md")):

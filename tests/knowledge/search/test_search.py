@@ -3,7 +3,7 @@
 from typing import Any
 
 from penstock_apps.knowledge.search import Group, Query, Searching
-from penstock_apps.knowledge.store.shelves import Shelves
+from penstock_apps.knowledge.store.tables import TablePool
 from penstock_apps.knowledge.text import Piece
 from tests.knowledge.search.shelf import Shelf
 
@@ -156,7 +156,7 @@ async def test_what_is_deleted_is_not_found_before_it_is_removed(shelf: Shelf) -
     assert await shelf.ask("cats") == []
 
 
-async def test_the_language_of_the_base_is_the_question_s(shelves: Shelves) -> None:
+async def test_the_language_of_the_base_is_the_question_s(shelves: TablePool) -> None:
     simple = await Shelf(shelves, language="simple").build()
     german = await Shelf(shelves, language="german").build()
     for shelf in (simple, german):
@@ -168,7 +168,7 @@ async def test_the_language_of_the_base_is_the_question_s(shelves: Shelves) -> N
 
 
 async def test_editions_of_several_embedders_give_one_ranking(
-    shelf: Shelf, shelves: Shelves
+    shelf: Shelf, shelves: TablePool
 ) -> None:
     other = await Shelf(shelves, language="simple").build()
     here = await shelf.add(await shelf.source(), "a.md", CATS, BREAD)
@@ -181,7 +181,7 @@ async def test_editions_of_several_embedders_give_one_ranking(
     assert len(hits) == 3
 
 
-async def test_words_alone_need_no_vector(shelf: Shelf, shelves: Shelves) -> None:
+async def test_words_alone_need_no_vector(shelf: Shelf, shelves: TablePool) -> None:
     cats = await shelf.add(await shelf.source(), "a.md", CATS)
 
     async with shelves.of("acme") as on:

@@ -8,7 +8,7 @@ from penstock import Database as Address
 from penstock.migrate import migrate as migrate_engine
 from penstock_apps.knowledge.schema import migrate
 from penstock_apps.knowledge.search import Query, Searching
-from penstock_apps.knowledge.store.shelves import Shelves
+from penstock_apps.knowledge.store.tables import TablePool
 from tests.fixtures.database import Database
 from tests.knowledge.search.shelf import SCHEMA, Shelf
 
@@ -20,23 +20,23 @@ INNER = {
 
 
 @pytest.fixture
-async def shelves(knowledge_database: Database) -> AsyncIterator[Shelves]:
+async def shelves(knowledge_database: Database) -> AsyncIterator[TablePool]:
     """Under row level security."""
     await migrate_engine(knowledge_database.direct_url, rls=True)
     await migrate(Address.of(knowledge_database.direct_url))
-    async with Shelves.opened(Address.of(knowledge_database.direct_url), 1) as shelves:
+    async with TablePool.opened(Address.of(knowledge_database.direct_url), 1) as shelves:
         yield shelves
 
 
 @pytest.fixture
-async def ours(shelves: Shelves) -> Shelf:
+async def ours(shelves: TablePool) -> Shelf:
     ours = await Shelf(shelves, tenant="ours").build()
     await ours.add(await ours.source(), "ours.md", "Our cats sleep.")
     return ours
 
 
 @pytest.fixture
-async def theirs(shelves: Shelves) -> Shelf:
+async def theirs(shelves: TablePool) -> Shelf:
     theirs = await Shelf(shelves, tenant="theirs").build()
     await theirs.add(await theirs.source(), "theirs.md", "Their cats hunt.")
     return theirs

@@ -13,9 +13,9 @@ from penstock import Penstock
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping, Walked, sweep, sweep_storage
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.storage.names import MARKS
-from penstock_apps.knowledge.workshop import Workshop
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 from tests.knowledge.scene import Scene, worker_of
@@ -38,7 +38,7 @@ async def test_a_sweep_runs_as_a_job(scene: Scene, library: Library) -> None:
 
 
 async def test_raw_files_go_after_their_time_and_the_text_stays(
-    scene: Scene, library: Library, shop: Workshop, objects: Path
+    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
 ) -> None:
     receipt = await scene.bring(library, {"a.txt": FOX})
     await scene.add(library, {"b.txt": HEN})
@@ -64,7 +64,7 @@ async def test_raw_files_go_after_their_time_and_the_text_stays(
 
 
 async def test_files_of_a_broken_upload_go_when_their_hold_is_over(
-    scene: Scene, library: Library, shop: Workshop, objects: Path
+    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
 ) -> None:
     [file] = scene.files({"a.txt": FOX})
     name = await shop.storage.put("acme", file.file, file.digest)
@@ -79,7 +79,7 @@ async def test_files_of_a_broken_upload_go_when_their_hold_is_over(
 
 
 async def test_a_content_that_was_replaced_goes(
-    scene: Scene, library: Library, shop: Workshop, objects: Path
+    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
 ) -> None:
     await scene.bring(library, {"a.txt": FOX})
     await scene.bring(library, {"a.txt": HEN})
@@ -129,7 +129,7 @@ async def test_walk_through_storage_removes_what_crash_has_left(
 
 
 async def test_walk_leaves_files_that_may_be_those_of_another_database(
-    scene: Scene, shop: Workshop, objects: Path, caplog: pytest.LogCaptureFixture
+    scene: Scene, shop: KnowledgeRuntime, objects: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stray = object_name("acme", sha256(b"left").digest())
     kept = left_by_crash(objects, stray, 40 * DAY)
@@ -177,7 +177,7 @@ async def test_database_does_not_end_what_slow_storage_holds_up(
 
 
 async def test_copy_of_a_database_has_another_name(
-    scene: Scene, shop: Workshop, knowledge_template: Database
+    scene: Scene, shop: KnowledgeRuntime, knowledge_template: Database
 ) -> None:
     sweeps = shop.sweeps
     async with shop.shelves.of_all() as on:
@@ -192,7 +192,7 @@ async def test_walk_through_storage_is_scheduled(app: Penstock) -> None:
 
 
 async def test_file_that_is_needed_and_has_no_row_gets_it_back(
-    scene: Scene, library: Library, shop: Workshop, objects: Path
+    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
 ) -> None:
     await scene.bring(library, {"a.txt": FOX})
     await scene.rows("DELETE FROM k.object")
@@ -203,7 +203,7 @@ async def test_file_that_is_needed_and_has_no_row_gets_it_back(
 
 
 async def test_chunks_drafts_and_vectors_that_nobody_needs_go(
-    scene: Scene, library: Library, shop: Workshop
+    scene: Scene, library: Library, shop: KnowledgeRuntime
 ) -> None:
     await scene.bring(library, {"a.txt": FOX})
     await scene.rows("DELETE FROM k.passage")
@@ -220,7 +220,7 @@ async def test_chunks_drafts_and_vectors_that_nobody_needs_go(
 
 
 async def test_a_batch_that_was_left_open_is_closed_and_its_source_ends(
-    scene: Scene, library: Library, shop: Workshop
+    scene: Scene, library: Library, shop: KnowledgeRuntime
 ) -> None:
     base = await library.make_base("handbook")
     receipt = await scene.add(library, {"a.txt": FOX}, base=base)
@@ -235,7 +235,7 @@ async def test_a_batch_that_was_left_open_is_closed_and_its_source_ends(
 
 
 async def test_a_document_whose_job_ended_without_telling_is_settled(
-    scene: Scene, library: Library, shop: Workshop
+    scene: Scene, library: Library, shop: KnowledgeRuntime
 ) -> None:
     receipt = await scene.add(library, {"a.txt": FOX, "b.txt": HEN})
     [job, other] = [
@@ -252,7 +252,7 @@ async def test_a_document_whose_job_ended_without_telling_is_settled(
 
 
 async def test_a_removal_that_gave_up_is_taken_up_again(
-    scene: Scene, library: Library, shop: Workshop
+    scene: Scene, library: Library, shop: KnowledgeRuntime
 ) -> None:
     receipt = await scene.bring(library, {"a.txt": FOX})
     async with library.transaction() as on:

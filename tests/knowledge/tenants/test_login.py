@@ -15,9 +15,9 @@ from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.sweeping import sweep
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
-from penstock_apps.knowledge.workshop import Workshop
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 from tests.knowledge.scene import Scene, worker_of
@@ -68,7 +68,7 @@ async def test_it_does_all_of_the_work(
             await until(lambda: is_gone(scene), 90, what="the end of a tenant")
 
 
-async def has_index(shop: Workshop) -> bool:
+async def has_index(shop: KnowledgeRuntime) -> bool:
     async with shop.shelves.of_all() as on:
         return any(each.whole for each in await shop.indexes.all(on))
 

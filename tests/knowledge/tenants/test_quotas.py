@@ -6,7 +6,7 @@ import pytest
 
 from penstock_apps.knowledge.errors import QuotaExceeded, TenantInactive
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.bringing import Bringing
+from penstock_apps.knowledge.pipeline.document_job import DocumentJob
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.knowledge.scene import Scene
 
@@ -34,17 +34,17 @@ async def test_nothing_is_embedded_for_a_tenant_that_is_switched_off_meanwhile(
     scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.add(library, {"a.txt": FOX})
-    run = Bringing.run
+    run = DocumentJob.run
 
-    async def late(self: Bringing) -> object:
+    async def late(self: DocumentJob) -> object:
         await library.set_tenant(active=False)
         return await run(self)
 
-    async def never(self: Bringing, *args: object) -> object:
+    async def never(self: DocumentJob, *args: object) -> object:
         raise AssertionError("It is embedded.")
 
-    monkeypatch.setattr(Bringing, "run", late)
-    monkeypatch.setattr(Bringing, "_embedded", never)
+    monkeypatch.setattr(DocumentJob, "run", late)
+    monkeypatch.setattr(DocumentJob, "_embedded", never)
     await scene.drain()
     job = await scene.app.get(await scene.value("SELECT job FROM k.document"))
     assert (job.state, job.reason) == ("cancelled", "tenant inactive")

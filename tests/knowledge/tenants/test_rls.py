@@ -13,7 +13,7 @@ from penstock.migrate import migrate
 from penstock.sql import rls
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.workshop import Workshop
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from tests.fixtures.database import Database, connected
 from tests.knowledge.scene import Scene
 
@@ -206,7 +206,7 @@ async def test_it_is_switched_off_with_that_of_the_queue(secured: Database) -> N
 
 
 async def test_a_confined_library_brings_in_and_deletes(
-    secured: Database, scene: Scene, knowledge: Knowledge, shop: Workshop
+    secured: Database, scene: Scene, knowledge: Knowledge, shop: KnowledgeRuntime
 ) -> None:
     library: Library = knowledge.of(shop, "acme", confined=True)
     receipt = await scene.bring(library, {"a.txt": "The quick brown fox."})

@@ -14,7 +14,7 @@ from penstock.isolation.child import find
 from penstock.isolation.client import main_module
 from penstock.isolation.protocol import Plan
 from penstock.tasks import Registry, Task
-from penstock.worker.children.messages import Given
+from penstock.worker.children.messages import ChildSettings
 from penstock.worker.run.resources import Opener, Resources
 
 MAIN = "__main__"
@@ -84,7 +84,7 @@ class Imports:
         log: JobLog,
     ) -> Plan:
         """What a child process is to be."""
-        given = Given(
+        given = ChildSettings(
             worker=worker,
             database=database,
             park_limit=park_limit,

@@ -25,10 +25,10 @@ from penstock.worker.attempt import Run
 from penstock.worker.children import logs
 from penstock.worker.children.channel import Channel
 from penstock.worker.children.messages import (
+    ChildSettings,
     Dropped,
     Ended,
     FromWorker,
-    Given,
     Idle,
     Leave,
     Order,
@@ -101,7 +101,7 @@ OPENING_GRACE = 5.0
 
 def live(channel: socket.socket, board: LimitsPage, row: int, told: Any) -> None:
     """Be a child process until the worker says to leave."""
-    line, given = Channel(channel), msgspec.convert(told, Given)
+    line, given = Channel(channel), msgspec.convert(told, ChildSettings)
     logs.send_all(line, given.log_level)
     processes.run(MainLoop(line, board, row, given).run())
 
@@ -109,7 +109,7 @@ def live(channel: socket.socket, board: LimitsPage, row: int, told: Any) -> None
 class MainLoop:
     """Runs attempts as the worker does, with an executor of its own; what comes of them is sent."""
 
-    def __init__(self, line: Channel, board: LimitsPage, row: int, given: Given) -> None:
+    def __init__(self, line: Channel, board: LimitsPage, row: int, given: ChildSettings) -> None:
         self._line = line
         self._board = board
         self._row = row

@@ -15,7 +15,7 @@ from penstock.outcome import Transition
 from penstock.worker.attempt import StopReason
 
 
-class Given(Struct, frozen=True):
+class ChildSettings(Struct, frozen=True):
     """What a child knows from its beginning: where tasks and resources are found by name."""
 
     worker: str

@@ -27,10 +27,10 @@ from penstock_apps.knowledge.cli.working import (
 )
 from penstock_apps.knowledge.intake import Incoming, Intake
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import Held, Labels
 from penstock_apps.knowledge.store.sources import NewSource
-from penstock_apps.knowledge.workshop import Workshop
 
 # Files that are read, stored and written down together.
 AT_ONCE = 200
@@ -70,7 +70,7 @@ class Ingesting:
     def __init__(
         self,
         knowledge: Knowledge,
-        shop: Workshop,
+        shop: KnowledgeRuntime,
         base: Base,
         found: Finding,
         wish: Wish,

@@ -12,8 +12,8 @@ from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
 from penstock.service.problems import Problem
 from penstock_apps.knowledge.http.bodies import PLAIN
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.settings import ALONE
-from penstock_apps.knowledge.workshop import Workshop
 
 Tenant = Annotated[
     str | None,
@@ -36,9 +36,9 @@ Person = Annotated[
 ]
 
 
-def workshop_of(connection: HTTPConnection) -> Workshop:
+def workshop_of(connection: HTTPConnection) -> KnowledgeRuntime:
     """What the service has opened for us."""
-    shop: Workshop = wiring_of(connection).applications["knowledge"]
+    shop: KnowledgeRuntime = wiring_of(connection).applications["knowledge"]
     return shop
 
 

@@ -23,12 +23,12 @@ from penstock_apps.knowledge.http.bodies import Named
 from penstock_apps.knowledge.http.calling import Change, Read, workshop_of
 from penstock_apps.knowledge.http.problems import Refusing
 from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, base_of, wants_events, watched
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.storage import Links
 from penstock_apps.knowledge.storage.errors import ObjectMissing
 from penstock_apps.knowledge.storage.links import HOUR
 from penstock_apps.knowledge.store.documents import State
 from penstock_apps.knowledge.store.passages import Passages
-from penstock_apps.knowledge.workshop import Workshop
 
 router = APIRouter(tags=["knowledge"], route_class=Refusing)
 
@@ -144,6 +144,6 @@ async def delete_document(id: Id, library: Change) -> Response:
     return as_json(Deleted(deleted=id), 202)
 
 
-def _links(shop: Workshop) -> Links:
+def _links(shop: KnowledgeRuntime) -> Links:
     secret = shop.settings.link_secret
     return Links(secret.encode() if secret else _SECRET)

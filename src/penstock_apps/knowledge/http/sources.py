@@ -37,11 +37,11 @@ from penstock_apps.knowledge.http.bodies import PLAIN, Named
 from penstock_apps.knowledge.http.calling import Change, Read
 from penstock_apps.knowledge.http.problems import Refusing
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.store.tallies import Counts
 from penstock_apps.knowledge.store.watches import Watches
-from penstock_apps.knowledge.workshop import Workshop
 
 SOURCE: Final = "knowledge-source"
 DOCUMENT: Final = "document"
@@ -49,7 +49,7 @@ ENDED: Final = frozenset({"completed", "skipped", "failed", "cancelled"})
 EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
-def subjects(shop: Workshop) -> Mapping[str, Brought]:
+def subjects(shop: KnowledgeRuntime) -> Mapping[str, Brought]:
     """What can be watched, for the service."""
     return {SOURCE: partial(_sources, shop), DOCUMENT: partial(_documents, shop)}
 
@@ -68,7 +68,9 @@ async def watched(request: Request, library: Library, kind: str, id: int) -> Res
     return await stream(hub, tenant, hub.subject(f"{kind}/{id}"), seen, {})
 
 
-async def _sources(shop: Workshop, tenant: str | None, ids: Sequence[str]) -> dict[str, Present]:
+async def _sources(
+    shop: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
+) -> dict[str, Present]:
     async with _as(shop, tenant) as on:
         found = await Watches(shop.shelves).sources(on, tenant, [int(id) for id in ids])
     under_way = {each.batch for each in found if each.counts.state == "processing"} - {None}
@@ -90,7 +92,9 @@ async def _sources(shop: Workshop, tenant: str | None, ids: Sequence[str]) -> di
     return told
 
 
-async def _documents(shop: Workshop, tenant: str | None, ids: Sequence[str]) -> dict[str, Present]:
+async def _documents(
+    shop: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
+) -> dict[str, Present]:
     async with _as(shop, tenant) as on:
         found = await Watches(shop.shelves).documents(on, tenant, [int(id) for id in ids])
     shown = {str(each.id): DocumentShown.of(each) for each in found}
@@ -98,7 +102,7 @@ async def _documents(shop: Workshop, tenant: str | None, ids: Sequence[str]) -> 
 
 
 @asynccontextmanager
-async def _as(shop: Workshop, tenant: str | None) -> AsyncIterator[Connection]:
+async def _as(shop: KnowledgeRuntime, tenant: str | None) -> AsyncIterator[Connection]:
     opening = shop.shelves.of_all() if tenant is None else shop.shelves.of(tenant, confined=True)
     async with opening as on:
         yield on

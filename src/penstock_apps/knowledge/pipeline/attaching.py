@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from penstock import Context, Request
 from penstock_apps.knowledge.errors import AttachmentsOverQuota, NotFound, QuotaExceeded
-from penstock_apps.knowledge.pipeline.bringing import Stale
+from penstock_apps.knowledge.pipeline.document_job import Stale
 from penstock_apps.knowledge.pipeline.removing import remove
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Mail, Wanted, Work
-from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Attachment, Extracted
-from penstock_apps.knowledge.workshop import Workshop
 
 LONGEST_NAME = 150
 UNNAMED = "attachment"
@@ -38,7 +38,7 @@ class Attaching:
     def __init__(
         self,
         ctx: Context,
-        shop: Workshop,
+        shop: KnowledgeRuntime,
         document: int,
         version: int,
         work: Work,
@@ -145,7 +145,7 @@ class Attaching:
 
 async def forget(ctx: Context, on: Connection, mail: int, but: Collection[str] = ()) -> None:
     """Delete the attachments of a mail, except those at the paths in `but`."""
-    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    shop, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     attached = await shop.documents.attached(on, tenant, mail)
     gone = [each for path, each in attached.items() if path not in but]
     if gone:

@@ -14,15 +14,15 @@ from penstock import (
     Snooze,
     task,
 )
-from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
+from penstock_apps.knowledge.pipeline.document_job import Brought, DocumentJob, Retired, Stale
+from penstock_apps.knowledge.pipeline.drafts import DraftJob
 from penstock_apps.knowledge.pipeline.expecting import batch_of, expect_id, tenant_of
 from penstock_apps.knowledge.pipeline.indexing import TURN, ask_for_index
 from penstock_apps.knowledge.pipeline.parsing import parsed_kind
 from penstock_apps.knowledge.pipeline.removing import CARE, remove_edition
-from penstock_apps.knowledge.pipeline.sharing import Sharing
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base, NewEdition
-from penstock_apps.knowledge.store.shelves import Connection
-from penstock_apps.knowledge.workshop import Workshop
+from penstock_apps.knowledge.store.tables import Connection
 
 DOCUMENTS = 500
 EDITIONS = 100
@@ -32,10 +32,10 @@ INDEX_PATIENCE = timedelta(minutes=30)
 COMING = 2.0
 
 
-@task(name="knowledge.rebuild", queue="knowledge-small", resources=[Workshop], isolate=True)
+@task(name="knowledge.rebuild", queue="knowledge-small", resources=[KnowledgeRuntime], isolate=True)
 async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Brought | Cancel:
     """Bring a document into an edition that is being built; what is found of it stays so."""
-    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    shop, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     async with shop.shelves.of(tenant) as on:
         work = await shop.editions.peek(on, tenant, document, version, edition)
         if work is None:
@@ -45,17 +45,17 @@ async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Br
         if not is_read_here or work.published != version:
             extracted = await shop.editions.text(on, tenant, document, "text")
     shares = shop.embedder(work.editions[0].recipe.embedding).shares_calls
-    kind = Sharing if shares else Bringing
+    kind = DraftJob if shares else DocumentJob
     try:
         return await kind(ctx, shop, document, version, work, extracted).run()
     except (Stale, Retired):
         return Cancel("superseded")
 
 
-@task(name="knowledge.switch", queue=CARE, resources=[Workshop], max_attempts=20)
+@task(name="knowledge.switch", queue=CARE, resources=[KnowledgeRuntime], max_attempts=20)
 async def switch(ctx: Context, edition: int) -> str | Snooze:
     """All jobs that build an edition have ended: search it, if it is whole."""
-    shop, tenant, batch = ctx.resource(Workshop), tenant_of(ctx), batch_of(ctx)
+    shop, tenant, batch = ctx.resource(KnowledgeRuntime), tenant_of(ctx), batch_of(ctx)
     expect_id(ctx, "edition", edition)
     async with shop.shelves.of(tenant) as on:
         found = await shop.editions.get(on, tenant, edition)
@@ -85,11 +85,11 @@ async def _awaits_index(ctx: Context, edition: int) -> bool:
     """Whether an edition is to have its index first; without one it is searched more slowly."""
     if datetime.now(UTC) - ctx.job.created_at > INDEX_PATIENCE:
         return False
-    return await ask_for_index(ctx.resource(Workshop), ctx.job.tenant, edition) is not None
+    return await ask_for_index(ctx.resource(KnowledgeRuntime), ctx.job.tenant, edition) is not None
 
 
 async def _go_on(
-    shop: Workshop, tenant: str, edition: int, batch: str, requested_by: str | None
+    shop: KnowledgeRuntime, tenant: str, edition: int, batch: str, requested_by: str | None
 ) -> str:
     """Build what came in meanwhile; what has failed would only fail again."""
     try:
@@ -109,10 +109,10 @@ async def _go_on(
         return await have_built(client, shop, on, tenant, edition, requested_by)
 
 
-@task(name="knowledge.build", queue=CARE, resources=[Workshop], max_attempts=20)
+@task(name="knowledge.build", queue=CARE, resources=[KnowledgeRuntime], max_attempts=20)
 async def build(ctx: Context, edition: int, batch: str) -> int:
     """Enqueue what is not in an edition yet, as a batch at whose end it is switched to."""
-    shop, tenant = ctx.resource(Workshop), tenant_of(ctx)
+    shop, tenant = ctx.resource(KnowledgeRuntime), tenant_of(ctx)
     expect_id(ctx, "edition", edition)
     async with shop.shelves.of(tenant) as on:
         found = await shop.editions.get(on, tenant, edition)
@@ -148,7 +148,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
 
 async def have_built(
     client: Client,
-    shop: Workshop,
+    shop: KnowledgeRuntime,
     on: Connection,
     tenant: str,
     edition: int,
@@ -165,7 +165,11 @@ async def have_built(
 
 
 async def begin(
-    shop: Workshop, client: Client, base: Base, new: NewEdition, requested_by: str | None = None
+    shop: KnowledgeRuntime,
+    client: Client,
+    base: Base,
+    new: NewEdition,
+    requested_by: str | None = None,
 ) -> str:
     """Have a base built with other settings; the batch that does it."""
     async with shop.shelves.of(base.tenant) as on:
@@ -174,14 +178,14 @@ async def begin(
         return await have_built(client, shop, on, base.tenant, edition, requested_by)
 
 
-async def stay(shop: Workshop, base: Base) -> None:
+async def stay(shop: KnowledgeRuntime, base: Base) -> None:
     """What is searched is what is wanted: nothing else is built any more."""
     async with shop.shelves.of(base.tenant) as on:
         await shop.editions.lock(on, base.id)
         await shop.editions.give_up(on, base.tenant, base.id)
 
 
-async def remove_retired(shop: Workshop, most: int) -> int:
+async def remove_retired(shop: KnowledgeRuntime, most: int) -> int:
     """Remove some editions that nobody searches any more."""
     async with shop.shelves.of_all() as on:
         found = await shop.editions.retired(on, most)

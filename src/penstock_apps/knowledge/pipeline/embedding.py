@@ -24,9 +24,9 @@ from penstock import (
 )
 from penstock_apps.knowledge.embed import Embedder, Embedding, Refused
 from penstock_apps.knowledge.pipeline.reasons import told_of
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.drafts import Part, Text
-from penstock_apps.knowledge.store.shelves import Connection
-from penstock_apps.knowledge.workshop import Workshop
+from penstock_apps.knowledge.store.tables import Connection
 
 logger = logging.getLogger("penstock.knowledge")
 
@@ -65,13 +65,13 @@ def _model(share: Share) -> str:
 @task(
     name="knowledge.embed",
     queue=EMBED,
-    resources=[Workshop],
+    resources=[KnowledgeRuntime],
     batch=Batch(size=JOBS_OF_A_CALL, key=_model, fails_all=OUTAGES),
     timeout=900,
 )
 async def embed(ctx: BatchContext, items: list[Item[Share]]) -> list[int | Snooze]:
     """Embed texts of many documents and tenants; of each item, how many."""
-    round_ = Round(ctx, ctx.resource(Workshop), items)
+    round_ = Round(ctx, ctx.resource(KnowledgeRuntime), items)
     try:
         return [*await round_.run()]
     except NotRetryable as error:
@@ -98,7 +98,9 @@ class Round:
     A call that the model refuses is sent in halves, until the text is found that it does not take.
     """
 
-    def __init__(self, ctx: BatchContext, shop: Workshop, items: Sequence[Item[Share]]) -> None:
+    def __init__(
+        self, ctx: BatchContext, shop: KnowledgeRuntime, items: Sequence[Item[Share]]
+    ) -> None:
         self._ctx = ctx
         self._shop = shop
         self._shares = [item.value for item in items]

@@ -6,16 +6,16 @@ from msgspec.structs import replace
 
 from penstock import Context
 from penstock_apps.knowledge.fetch import Fetched, Limits, fetch
-from penstock_apps.knowledge.pipeline.bringing import Brought, Stale
+from penstock_apps.knowledge.pipeline.document_job import Brought, Stale
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.documents import Work
-from penstock_apps.knowledge.workshop import Workshop
 
 
 class Fetching:
     """Fetches a page and stores it, before it is read like any other file."""
 
-    def __init__(self, ctx: Context, shop: Workshop, document: int, version: int) -> None:
+    def __init__(self, ctx: Context, shop: KnowledgeRuntime, document: int, version: int) -> None:
         self._ctx = ctx
         self._shop = shop
         self._tenant = ctx.job.tenant

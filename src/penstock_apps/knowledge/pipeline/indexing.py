@@ -9,8 +9,8 @@ from typing import Any
 
 from penstock import Context, Enqueued, Snooze, Unique, task
 from penstock_apps.knowledge.pipeline.removing import CARE
-from penstock_apps.knowledge.store.shelves import Connection
-from penstock_apps.knowledge.workshop import Workshop
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.store.tables import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -28,13 +28,13 @@ MAKING = "making the index"
 @task(
     name="knowledge.index",
     queue=CARE,
-    resources=[Workshop],
+    resources=[KnowledgeRuntime],
     unique=Unique(),
     timeout=timedelta(days=1),
 )
 async def index(ctx: Context, edition: int) -> str | Snooze:
     """Make the index of an edition, if it is large and has none."""
-    shop = ctx.resource(Workshop)
+    shop = ctx.resource(KnowledgeRuntime)
     if not await is_due(shop, edition):
         return "not wanted"
     async with shop.indexes.turn() as maker:
@@ -52,7 +52,7 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
     return Snooze(TURN * (1 + random.random()), "another index is made")
 
 
-async def _memory(shop: Workshop, on: Connection, edition: int) -> int:
+async def _memory(shop: KnowledgeRuntime, on: Connection, edition: int) -> int:
     """So many bytes hold all of it while it is built."""
     most = shop.settings.index_bytes
     dimensions = await shop.indexes.dimensions(on, edition)
@@ -60,7 +60,7 @@ async def _memory(shop: Workshop, on: Connection, edition: int) -> int:
     return max(LEAST_MEMORY, min(SHARED + chunks * (2 * dimensions + LINKS), most))
 
 
-async def is_due(shop: Workshop, edition: int) -> bool:
+async def is_due(shop: KnowledgeRuntime, edition: int) -> bool:
     """Whether an edition is large and has no index."""
     least = shop.settings.index_from + 1
     async with shop.shelves.of_all() as on:
@@ -80,7 +80,7 @@ async def is_due(shop: Workshop, edition: int) -> bool:
     return False
 
 
-async def ask_for_index(shop: Workshop, tenant: str, edition: int) -> Enqueued[Any] | None:
+async def ask_for_index(shop: KnowledgeRuntime, tenant: str, edition: int) -> Enqueued[Any] | None:
     """Have an index made if an edition needs one; the job, which may be there already."""
     if not await is_due(shop, edition):
         return None
@@ -89,7 +89,7 @@ async def ask_for_index(shop: Workshop, tenant: str, edition: int) -> Enqueued[A
     return job
 
 
-async def tend(shop: Workshop, most: int, much: int) -> int:
+async def tend(shop: KnowledgeRuntime, most: int, much: int) -> int:
     """Drop indexes that nobody needs, have those made that broke off or are missing; how many.
 
     Into what is loaded for hours they come when there is `much`, not only at its end.

@@ -16,10 +16,10 @@ from penstock_apps.knowledge.extract.detect import MEDIA_TYPES, SUFFIXES
 from penstock_apps.knowledge.parse import LlamaParse, NotParsed
 from penstock_apps.knowledge.parse.llamaparse import KINDS
 from penstock_apps.knowledge.pipeline.reasons import GONE
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.storage import belongs_to
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Section
-from penstock_apps.knowledge.workshop import Workshop
 
 EVERY = Exponential(base=2, factor=1.5, cap=30)
 WITHIN = 3600.0
@@ -37,7 +37,7 @@ class Slice(Struct, frozen=True):
 class Parsing:
     """What it was answered is paid for, so it is kept with the job: no attempt asks again."""
 
-    def __init__(self, ctx: Context, shop: Workshop, work: Work, kind: str) -> None:
+    def __init__(self, ctx: Context, shop: KnowledgeRuntime, work: Work, kind: str) -> None:
         self._ctx = ctx
         self._shop = shop
         self._work = work
@@ -88,7 +88,7 @@ class Parsing:
         return LlamaParse.of(os.environ, self._shop.settings.parser_url)
 
 
-def parsed_kind(shop: Workshop, work: Work) -> str | None:
+def parsed_kind(shop: KnowledgeRuntime, work: Work) -> str | None:
     """The kind of a document that LlamaParse is to read; None for those that are read here."""
     # A file that is empty or too large costs no call to the service.
     if shop.settings.parser != "llamaparse" or not 0 < work.size <= shop.settings.file_bytes:

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from penstock import Penstock
 from penstock.events import JobFinished
 from penstock_apps.knowledge.pipeline.reasons import outcome_of
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.schema import schema_of
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.sql import statement
-from penstock_apps.knowledge.workshop import Workshop
 
 LOOKED_AT_ONCE = 500
 
 logger = logging.getLogger("penstock.knowledge")
 
 
-async def reconcile(shop: Workshop, tenant: str, batch: str) -> None:
+async def reconcile(shop: KnowledgeRuntime, tenant: str, batch: str) -> None:
     """Say of the documents of a batch what came of their jobs."""
     while True:
         async with shop.shelves.of(tenant) as on:
@@ -28,7 +28,7 @@ async def reconcile(shop: Workshop, tenant: str, batch: str) -> None:
             return
 
 
-async def settle(shop: Workshop, tenant: str, jobs: Mapping[str, tuple[int, int]]) -> int:
+async def settle(shop: KnowledgeRuntime, tenant: str, jobs: Mapping[str, tuple[int, int]]) -> int:
     """Say of documents what came of their jobs, if these have ended; of how many."""
     number = 0
     for job_id, (document, version) in jobs.items():

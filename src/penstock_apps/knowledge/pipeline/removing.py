@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from penstock import Context, Unique, task
 from penstock_apps.knowledge.pipeline.expecting import expect_id, tenant_of
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.removals import Deleted
-from penstock_apps.knowledge.workshop import Workshop
 
 # For those that look after all.
 CARE = "knowledge"
@@ -23,12 +23,12 @@ FILES = 200
     queue=CARE,
     priority=50,
     max_attempts=20,
-    resources=[Workshop],
+    resources=[KnowledgeRuntime],
     unique=Unique(),
 )
 async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
     """Remove all of something that is deleted; how many documents. What is not deleted stays."""
-    removing = Removing(ctx.resource(Workshop), tenant_of(ctx))
+    removing = Removing(ctx.resource(KnowledgeRuntime), tenant_of(ctx))
     if what == "tenant":
         return await removing.tenant()
     id = expect_id(ctx, what, which)
@@ -45,7 +45,7 @@ class Removing:
     Statements look for the mark themselves: what does not have it stays, whoever asks.
     """
 
-    def __init__(self, shop: Workshop, tenant: str) -> None:
+    def __init__(self, shop: KnowledgeRuntime, tenant: str) -> None:
         self._shop = shop
         self._removals = shop.removals
         self._tenant = tenant
@@ -137,7 +137,7 @@ class Removing:
             return await self._removals.vectors(on, self._tenant, ROWS)
 
 
-async def remove_files(shop: Workshop, tenant: str, digests: Sequence[bytes]) -> int:
+async def remove_files(shop: KnowledgeRuntime, tenant: str, digests: Sequence[bytes]) -> int:
     """Remove stored files that nothing needs: first the file, then its row, which is locked.
 
     Who is about to store the same content waits for the lock, and stores it again.
@@ -153,7 +153,7 @@ async def remove_files(shop: Workshop, tenant: str, digests: Sequence[bytes]) ->
     return removed
 
 
-async def remove_edition(shop: Workshop, tenant: str, edition: int) -> None:
+async def remove_edition(shop: KnowledgeRuntime, tenant: str, edition: int) -> None:
     """Remove an edition that nobody searches, in pieces."""
     await shop.indexes.drop(edition)
     removed = ROWS

@@ -14,9 +14,9 @@ from penstock_apps.knowledge.pipeline.editions import remove_retired
 from penstock_apps.knowledge.pipeline.indexing import tend
 from penstock_apps.knowledge.pipeline.reconciling import settle
 from penstock_apps.knowledge.pipeline.removing import CARE, FILES, remove, remove_files
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.storage import Stored
 from penstock_apps.knowledge.storage.names import digest_of, is_object, is_part, tenant_of
-from penstock_apps.knowledge.workshop import Workshop
 
 logger = logging.getLogger("penstock.knowledge")
 
@@ -50,10 +50,10 @@ class Swept(Struct, frozen=True, omit_defaults=True):
     aged: int = 0
 
 
-@task(name="knowledge.sweep", queue=CARE, resources=[Workshop], unique=Unique())
+@task(name="knowledge.sweep", queue=CARE, resources=[KnowledgeRuntime], unique=Unique())
 async def sweep(ctx: Context) -> Swept:
     """Fold counts, settle documents that nobody settled, remove what nobody needs."""
-    sweeping = Sweeping(ctx.resource(Workshop))
+    sweeping = Sweeping(ctx.resource(KnowledgeRuntime))
     return Swept(
         folded=await sweeping.fold(),
         settled=await sweeping.settle(),
@@ -77,19 +77,19 @@ class Walked(Struct, frozen=True):
 @task(
     name="knowledge.sweep_storage",
     queue=CARE,
-    resources=[Workshop],
+    resources=[KnowledgeRuntime],
     unique=Unique(),
     timeout=timedelta(days=1),
 )
 async def sweep_storage(ctx: Context) -> Walked:
     """Look at all stored files, and remove what a crash has left among them."""
-    return await Sweeping(ctx.resource(Workshop)).storage()
+    return await Sweeping(ctx.resource(KnowledgeRuntime)).storage()
 
 
 class Sweeping:
     """Every step is bounded, and safe to repeat: what is left is for the next sweep."""
 
-    def __init__(self, shop: Workshop) -> None:
+    def __init__(self, shop: KnowledgeRuntime) -> None:
         self._shop = shop
         self._sweeps = shop.sweeps
 

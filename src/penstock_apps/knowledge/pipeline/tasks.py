@@ -8,7 +8,8 @@ from typing import Any
 from penstock import Cancel, Context, NotRetryable, Request, Snooze, Task, Unique, task
 from penstock_apps.knowledge.errors import OverQuota, Skipped, Unreadable
 from penstock_apps.knowledge.pipeline.attaching import Attaching, forget
-from penstock_apps.knowledge.pipeline.bringing import Bringing, Brought, Retired, Stale
+from penstock_apps.knowledge.pipeline.document_job import Brought, DocumentJob, Retired, Stale
+from penstock_apps.knowledge.pipeline.drafts import DraftJob, NotEmbedded
 from penstock_apps.knowledge.pipeline.editions import build, rebuild, switch
 from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
 from penstock_apps.knowledge.pipeline.expecting import batch_of, expect_id, tenant_of
@@ -18,12 +19,11 @@ from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
 from penstock_apps.knowledge.pipeline.reasons import told_of
 from penstock_apps.knowledge.pipeline.reconciling import reconcile
 from penstock_apps.knowledge.pipeline.removing import CARE, remove
-from penstock_apps.knowledge.pipeline.sharing import NotEmbedded, Sharing
 from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.documents import State, Wanted, Work
 from penstock_apps.knowledge.store.tallies import Counts
-from penstock_apps.knowledge.workshop import Workshop
 
 # Small files do not wait for large ones, and neither for those that look after all.
 SMALL = "knowledge-small"
@@ -33,13 +33,21 @@ QUEUES = (SMALL, LARGE, EMBED, CARE)
 NEWEST = Unique(key="knowledge:document:{document}", on_conflict="supersede")
 
 
-@task(name="knowledge.ingest", queue=SMALL, resources=[Workshop], isolate=True, unique=NEWEST)
+@task(
+    name="knowledge.ingest", queue=SMALL, resources=[KnowledgeRuntime], isolate=True, unique=NEWEST
+)
 async def ingest(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a document in."""
     return await _bring(ctx, document, version, is_small=True)
 
 
-@task(name="knowledge.ingest_large", queue=LARGE, resources=[Workshop], isolate=True, unique=NEWEST)
+@task(
+    name="knowledge.ingest_large",
+    queue=LARGE,
+    resources=[KnowledgeRuntime],
+    isolate=True,
+    unique=NEWEST,
+)
 async def ingest_large(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a large document in."""
     return await _bring(ctx, document, version, is_small=False)
@@ -70,7 +78,7 @@ def bring(
 
 
 async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -> Any:
-    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    shop, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     async with shop.shelves.for_one() as on:
         work = await shop.documents.begin(on, tenant, document, version)
     if work is None:
@@ -85,7 +93,7 @@ async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -
                 return await _hand_on(ctx, document, version, work)
         parsed = parsed_kind(shop, work)
         extracted = await Parsing(ctx, shop, work, parsed).run() if parsed else None
-        kind = Sharing if _shares_calls(shop, work) else Bringing
+        kind = DraftJob if _shares_calls(shop, work) else DocumentJob
         request = partial(
             bring,
             shop.settings,
@@ -112,7 +120,7 @@ async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -
 
 async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Brought:
     """Let a job of the other queue read a page that has turned out to be large."""
-    shop, tenant, job = ctx.resource(Workshop), ctx.job.tenant, ctx.job
+    shop, tenant, job = ctx.resource(KnowledgeRuntime), ctx.job.tenant, ctx.job
     wanted = Wanted(document, work.path, version, work.size, job.priority)
     async with shop.shelves.of(tenant) as on:
         await ctx.fence(on)
@@ -135,14 +143,14 @@ async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Bro
     return brought
 
 
-async def _unwanted(shop: Workshop, tenant: str) -> Cancel:
+async def _unwanted(shop: KnowledgeRuntime, tenant: str) -> Cancel:
     """Why a version is not brought in."""
     async with shop.shelves.of(tenant) as on:
         is_active = await shop.tenants.is_active(on, tenant)
     return Cancel("superseded" if is_active else "tenant inactive")
 
 
-def _shares_calls(shop: Workshop, work: Work) -> bool:
+def _shares_calls(shop: KnowledgeRuntime, work: Work) -> bool:
     return any(shop.embedder(each.recipe.embedding).shares_calls for each in work.editions)
 
 
@@ -150,7 +158,7 @@ async def _end(
     ctx: Context, document: int, version: int, state: State, reason: str, error: str
 ) -> None:
     """Note why a version has not gone in, unless the job is somebody else's by now."""
-    shop, tenant = ctx.resource(Workshop), ctx.job.tenant
+    shop, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     async with shop.shelves.of(tenant) as on:
         await ctx.fence(on)
         if state == "skipped":
@@ -161,10 +169,10 @@ async def _end(
         await shop.documents.end(on, tenant, document, version, state, reason, error)
 
 
-@task(name="knowledge.ended", queue=CARE, resources=[Workshop])
+@task(name="knowledge.ended", queue=CARE, resources=[KnowledgeRuntime])
 async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     """All documents of a batch have ended: who wants to know is told here, once a batch."""
-    shop, tenant, batch = ctx.resource(Workshop), tenant_of(ctx), batch_of(ctx)
+    shop, tenant, batch = ctx.resource(KnowledgeRuntime), tenant_of(ctx), batch_of(ctx)
     sources = [expect_id(ctx, "source", each) for each in sources]
     await reconcile(shop, tenant, batch)
     async with shop.shelves.of(tenant) as on:

@@ -9,13 +9,13 @@ import msgspec
 from penstock_apps.knowledge.search.fusion import fuse
 from penstock_apps.knowledge.search.hit import Hit
 from penstock_apps.knowledge.search.query import Group, Query
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Searching:
     """Finds what is published."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._call = shelves.call
 
     async def search(

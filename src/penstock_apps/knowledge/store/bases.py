@@ -13,7 +13,7 @@ from msgspec import Struct
 from penstock_apps.knowledge.chunk import Chunking
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.errors import BaseBroken, NotFound
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Recipe(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Base(Struct, frozen=True):
 class Bases:
     """The bases of tenants."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
 
     async def find(

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.store.bases import Edition, edition_from
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 State = Literal["pending", "processing", "completed", "skipped", "failed", "cancelled"]
 
@@ -139,7 +139,7 @@ class Document(Struct, frozen=True):
 class Documents:
     """The documents of tenants."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
         self._call = shelves.call
 

@@ -7,7 +7,7 @@ from itertools import starmap
 
 from msgspec import Struct
 
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 from penstock_apps.knowledge.text import Piece
 
 
@@ -48,7 +48,7 @@ class Text(Struct, frozen=True):
 class Drafts:
     """The drafts of tenants."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
 
     async def lock(self, on: Connection, tenant: str, documents: Collection[int]) -> dict[int, int]:

@@ -6,14 +6,14 @@ import msgspec
 
 from penstock_apps.knowledge.store.bases import NewEdition
 from penstock_apps.knowledge.store.documents import Wanted, Work, work_from
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 from penstock_apps.knowledge.text import Extracted, Section
 
 
 class Editions:
     """The editions of tenants' bases."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
 
     async def lock(self, on: Connection, base: int) -> None:

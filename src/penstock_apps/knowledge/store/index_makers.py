@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from penstock_apps.knowledge.store.shelves import Shelves
+from penstock_apps.knowledge.store.tables import TablePool
 
 # Whoever comes after us waits as long for the chunks as we do.
 BRIEFLY = "SET lock_timeout = '2s'"
@@ -28,7 +28,7 @@ class Maker(Protocol):
 class Apart:
     """In a session of our own, as the owner of the chunks: others go on to write."""
 
-    def __init__(self, on: Any, shelves: Shelves) -> None:
+    def __init__(self, on: Any, shelves: TablePool) -> None:
         self.on = on
         self._sql = shelves.statement
         self._call = shelves.call
@@ -68,7 +68,7 @@ class Apart:
 class Amid:
     """In a transaction, by functions that are the owner's: whoever writes chunks waits."""
 
-    def __init__(self, on: Any, shelves: Shelves) -> None:
+    def __init__(self, on: Any, shelves: TablePool) -> None:
         self.on = on
         self._sql = shelves.statement
         self._call = shelves.call

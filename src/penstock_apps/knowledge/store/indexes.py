@@ -10,7 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from penstock_apps.knowledge.store.index_makers import Amid, Apart, Maker
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Index(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Index(Struct, frozen=True):
 class Indexes:
     """Looks at indexes, and lets one at a time make or drop them."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._shelves = shelves
         self._sql = shelves.statement
 

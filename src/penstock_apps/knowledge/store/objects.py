@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any
 
 from penstock_apps.knowledge.errors import ObjectsGone
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Objects:
     """Rows that are written before a file is stored, and removed after it."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
 
     async def hold(

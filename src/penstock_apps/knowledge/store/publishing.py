@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 from penstock_apps.knowledge.store.vectors import encoded
 from penstock_apps.knowledge.text import Piece
 
@@ -24,7 +24,7 @@ class Published(Struct, frozen=True):
 class Publishing:
     """Chunks, passages and vectors."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
         self._call = shelves.call
 

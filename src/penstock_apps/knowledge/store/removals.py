@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from penstock_apps.knowledge.errors import NotFound
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 Deleted: TypeAlias = Literal["document", "source", "base", "tenant"]
 
@@ -14,7 +14,7 @@ Deleted: TypeAlias = Literal["document", "source", "base", "tenant"]
 class Removals:
     """Marks and removes documents, sources, bases, tenants."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
         self._call = shelves.call
 

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from penstock_apps.knowledge.errors import NotFound
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 Kind = Literal["files", "url", "text", "site"]
 
@@ -40,7 +40,7 @@ class Source(Struct, frozen=True):
 class Sources:
     """The sources of tenants."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
 
     async def make(self, on: Connection, tenant: str, base: int, source: NewSource) -> int:

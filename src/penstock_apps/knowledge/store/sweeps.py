@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Sweeps:
     """Looks for it, and removes what nobody needs."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
         self._call = shelves.call
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 FOLDED_AT_ONCE = 20_000
 
@@ -52,7 +52,7 @@ class Stock(Struct, frozen=True):
 class Tallies:
     """Counts that cost the same for ten documents and for ten million."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
         self._call = shelves.call
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from penstock_apps.knowledge.errors import QuotaExceeded
 from penstock_apps.knowledge.settings import Settings
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Quotas(Struct, frozen=True):
@@ -81,7 +81,7 @@ class Tenant(Struct, frozen=True):
 class Tenants:
     """The tenants of an installation."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
 
     async def lock(self, on: Connection, tenant: str, *, alone: bool = False) -> None:

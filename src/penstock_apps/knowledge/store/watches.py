@@ -8,7 +8,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from penstock_apps.knowledge.store.documents import Document, document_from
-from penstock_apps.knowledge.store.shelves import Connection, Shelves
+from penstock_apps.knowledge.store.tables import Connection, TablePool
 from penstock_apps.knowledge.store.tallies import Counts
 
 
@@ -27,7 +27,7 @@ class SourceNow(Struct, frozen=True):
 class Watches:
     """What is watched, as a tenant or as none, who sees all."""
 
-    def __init__(self, shelves: Shelves) -> None:
+    def __init__(self, shelves: TablePool) -> None:
         self._sql = shelves.statement
 
     async def sources(

@@ -14,11 +14,11 @@ from penstock_apps.knowledge.chunk import split
 from penstock_apps.knowledge.errors import OverQuota, Unreadable
 from penstock_apps.knowledge.extract import Limits, extract
 from penstock_apps.knowledge.pipeline.reasons import GONE
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.storage import belongs_to
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Piece
-from penstock_apps.knowledge.workshop import Workshop
 
 # Somebody else may remove a text that we counted on; then it is embedded after all.
 TRIES = 5
@@ -39,13 +39,13 @@ class Retired(Exception):
     """The base has another edition by now: begin again with that one."""
 
 
-class Bringing:
+class DocumentJob:
     """Fetch, extract, cut, embed what is new, publish."""
 
     def __init__(
         self,
         ctx: Context,
-        shop: Workshop,
+        shop: KnowledgeRuntime,
         document: int,
         version: int,
         work: Work,

@@ -23,9 +23,9 @@ from penstock_apps.knowledge.store.indexes import Indexes
 from penstock_apps.knowledge.store.objects import Objects
 from penstock_apps.knowledge.store.publishing import Publishing
 from penstock_apps.knowledge.store.removals import Removals
-from penstock_apps.knowledge.store.shelves import Shelves
 from penstock_apps.knowledge.store.sources import Sources
 from penstock_apps.knowledge.store.sweeps import Sweeps
+from penstock_apps.knowledge.store.tables import TablePool
 from penstock_apps.knowledge.store.tallies import Tallies
 from penstock_apps.knowledge.store.tenants import Tenants
 
@@ -34,11 +34,11 @@ FOR_A_JOB = 2
 FOR_ALL = 8
 
 
-class Workshop:
+class KnowledgeRuntime:
     """Opened once in each process that brings documents in, answers questions or tidies up."""
 
     def __init__(
-        self, app: Penstock, shelves: Shelves, storage: Storage, settings: Settings, folder: Path
+        self, app: Penstock, shelves: TablePool, storage: Storage, settings: Settings, folder: Path
     ) -> None:
         self.app = app
         self.shelves = shelves
@@ -73,7 +73,7 @@ class Workshop:
 
 
 @asynccontextmanager
-async def open_workshop(database: Database) -> AsyncIterator[Workshop]:
+async def open_workshop(database: Database) -> AsyncIterator[KnowledgeRuntime]:
     """A worker's workshop, on the database that it works on."""
     app = Penstock(database.url, schema=database.schema, pool_size=FOR_A_JOB)
     async with workshop(app, database, FOR_A_JOB) as opened:
@@ -86,13 +86,13 @@ async def open_workshop(database: Database) -> AsyncIterator[Workshop]:
 @asynccontextmanager
 async def workshop(
     app: Penstock, database: Database, connections: int = FOR_ALL
-) -> AsyncIterator[Workshop]:
+) -> AsyncIterator[KnowledgeRuntime]:
     """A workshop beside an app."""
     settings = Settings.of()
     storage = Storage.of(settings.storage_at(database))
     async with AsyncExitStack() as stack:
         folder = await asyncio.to_thread(stack.enter_context, scratch())
-        shelves = await stack.enter_async_context(Shelves.opened(database, connections))
-        shop = Workshop(app, shelves, storage, settings, folder)
+        shelves = await stack.enter_async_context(TablePool.opened(database, connections))
+        shop = KnowledgeRuntime(app, shelves, storage, settings, folder)
         stack.push_async_callback(shop.close)
         yield shop

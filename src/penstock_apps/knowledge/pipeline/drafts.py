@@ -10,7 +10,7 @@ from msgspec import Struct, convert
 from penstock import EventTimeout, NotRetryable, Request
 from penstock_apps.knowledge.chunk import split
 from penstock_apps.knowledge.errors import KnowledgeError
-from penstock_apps.knowledge.pipeline.bringing import TRIES, Bringing, Brought, Stale
+from penstock_apps.knowledge.pipeline.document_job import TRIES, Brought, DocumentJob, Stale
 from penstock_apps.knowledge.pipeline.embedding import (
     TEXTS_OF_A_JOB,
     Share,
@@ -21,7 +21,7 @@ from penstock_apps.knowledge.pipeline.embedding import (
 from penstock_apps.knowledge.pipeline.reasons import faulty
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.drafts import Draft, Part
-from penstock_apps.knowledge.store.shelves import Connection
+from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Piece
 
 # A job that ends without a word, since it was killed again and again, is looked for then.
@@ -44,7 +44,7 @@ class Facts(Struct, frozen=True):
     fresh: dict[str, int]
 
 
-class Sharing(Bringing):
+class DraftJob(DocumentJob):
     """Cut it, ask for the vectors that are missing, wait without holding a slot, publish."""
 
     async def run(self) -> Brought:

@@ -23,7 +23,7 @@ CLOSE_S = 10.0
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
 
-class Shelves:
+class TablePool:
     """A pool whose transactions are set to a tenant; under row level security they see no other.
 
     async with shelves.of("acme") as connection:
@@ -48,7 +48,7 @@ class Shelves:
         *,
         statement_s: float = STATEMENT_S,
         close_s: float = CLOSE_S,
-    ) -> AsyncIterator[Shelves]:
+    ) -> AsyncIterator[TablePool]:
         """A pool of at most `size` connections, with time limits for statements and for closing."""
         prepares = database.prepared_statements
         if prepares is None:
