@@ -17,7 +17,7 @@ from tests.isolation.worker import (
     open_files,
     reaches,
     signed,
-    warden_of,
+    supervisor_of,
 )
 
 CAUSES = {
@@ -105,7 +105,7 @@ async def test_child_that_dies_before_its_first_job_is_replaced_when_a_job_comes
     async with isolating(app, children=1) as worker:
         await reaches(app, await app.enqueue(jobs.exits), "failed")
         await until(lambda: children_state(worker).idle, what="a new child")
-        [fresh] = children_of(warden_of(worker))
+        [fresh] = children_of(supervisor_of(worker))
         os.kill(fresh, signal.SIGKILL)
         await until(lambda: not children_state(worker).all, what="the new child to be gone")
         assert await app.wait(await app.enqueue(jobs.pid), timeout=30) != fresh
@@ -136,8 +136,8 @@ async def test_a_poisonous_job_that_is_redriven_begins_to_count_anew(app: Pensto
 async def test_many_deaths_leave_nothing_behind(app: Penstock) -> None:
     async with isolating(app, children=4) as worker:
         await app.wait(await app.enqueue(jobs.pid), timeout=30)
-        warden, files = warden_of(worker), open_files()
-        warden_files = open_files(warden)
+        supervisor, files = supervisor_of(worker), open_files()
+        supervisor_files = open_files(supervisor)
         dying = await app.enqueue_many(jobs.exits.prepare() for _ in range(24))
         worn = await app.enqueue_many(jobs.wears_out.prepare() for _ in range(30))
         for job in dying:
@@ -147,15 +147,15 @@ async def test_many_deaths_leave_nothing_behind(app: Penstock) -> None:
 
         def are_forgotten() -> bool:
             seen = children_state(worker)
-            return not seen.leaving and len(children_of(warden)) == len(seen.all) <= 4
+            return not seen.leaving and len(children_of(supervisor)) == len(seen.all) <= 4
 
         await until(are_forgotten, what="those that leave, or died last, to be gone and forgotten")
-        assert warden_of(worker) == warden
+        assert supervisor_of(worker) == supervisor
         living = len(children_state(worker).all)
         assert children_state(worker).files == living
         # A living child costs one file here, and one there.
         assert open_files() - files <= living
-        assert open_files(warden) - warden_files <= living
+        assert open_files(supervisor) - supervisor_files <= living
 
 
 async def test_what_a_child_printed_before_its_crash_is_not_lost(

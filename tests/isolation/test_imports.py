@@ -20,7 +20,7 @@ from penstock import ConfigError, Penstock, Process
 from penstock.isolation import client
 from tests.fixtures.database import Database
 from tests.isolation import inside, jobs
-from tests.isolation.worker import children_of, isolating, reaches, warden_of
+from tests.isolation.worker import children_of, isolating, reaches, supervisor_of
 
 THREADED = """
 import logging, os, threading
@@ -139,7 +139,7 @@ async def test_a_worker_full_of_threads_has_children_that_work(app: Penstock) ->
             found = {await app.wait(job, timeout=30) for job in pids}
             for job in deaths:
                 await reaches(app, job, "failed")
-            assert children_of(os.getpid()).count(warden_of(worker)) == 1
+            assert children_of(os.getpid()).count(supervisor_of(worker)) == 1
             assert not found & set(children_of(os.getpid()))
     finally:
         over.set()
@@ -170,10 +170,10 @@ async def test_what_imports_do_to_signals_and_streams_does_not_matter(
     app.include(signalled)
     async with isolating(app) as worker:
         first = await reaches(app, await app.enqueue(signalled.crash), "failed")
-        warden = warden_of(worker)
-        os.kill(warden, signal.SIGTERM)
+        supervisor = supervisor_of(worker)
+        os.kill(supervisor, signal.SIGTERM)
         second = await reaches(app, await app.enqueue(signalled.crash), "failed")
-        assert warden_of(worker) == warden
+        assert supervisor_of(worker) == supervisor
     assert [each.errors[0].type for each in (first, second)] == ["Killed", "Killed"]
 
 
@@ -193,7 +193,7 @@ IMPATIENT: dict[str, Any] = {
             "os.register_at_fork(after_in_child=lambda: os._exit(9))",
             "code 9 without a job",
         ),
-        ("os._exit(0)", "the warden of the child process is gone"),
+        ("os._exit(0)", "the supervisor of the child process is gone"),
     ],
     ids=["import", "start", "exit"],
 )
@@ -234,7 +234,7 @@ async def test_what_cannot_be_imported_is_not_tried_again_for_every_job(
     assert tries.read_text() == "x"
 
 
-async def test_a_warden_that_cannot_be_started_parks_jobs_until_it_can(
+async def test_a_supervisor_that_cannot_be_started_parks_jobs_until_it_can(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with isolating(app, **IMPATIENT):

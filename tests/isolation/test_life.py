@@ -1,4 +1,4 @@
-"""Who goes with whom: workers, wardens, children."""
+"""Who goes with whom: workers, supervisors, children."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from tests.isolation.worker import (
     is_alive,
     isolating,
     signed,
-    warden_of,
+    supervisor_of,
 )
 
 
@@ -54,8 +54,8 @@ async def test_all_go_with_a_killed_worker_and_its_jobs_run_isolated_next(
     lost = [await app.enqueue(jobs.signs_on_loop, str(note), str(gate)) for note in notes[:2]]
     child, other = await signed(tmp_path / "spinner"), await signed(tmp_path / "other")
     assert [await signed(note) for note in notes[:2]] == [worker.pid] * 2
-    [warden] = children_of(worker.pid)
-    pids = (child, other, warden, *children_of(warden))
+    [supervisor] = children_of(worker.pid)
+    pids = (child, other, supervisor, *children_of(supervisor))
     worker.kill()
     await gone(*pids)
     await connection.execute("UPDATE penstock.lease SET expires_at = clock_timestamp()")
@@ -96,19 +96,19 @@ async def test_signals_to_all_of_a_service_let_jobs_finish(
     await worker.ready()
     job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
     child = await signed(note)
-    [warden] = children_of(worker.pid)
+    [supervisor] = children_of(worker.pid)
     for number in (signal.SIGINT, signal.SIGTERM):
-        for pid in (child, warden):
+        for pid in (child, supervisor):
             os.kill(pid, number)
     os.kill(worker.pid, signal.SIGTERM)
     gate.touch()
     assert await worker.ended() == 0
-    assert not any(map(is_alive, (child, warden)))
+    assert not any(map(is_alive, (child, supervisor)))
     found = await app.get(job)
     assert (found.state, found.result, found.attempt) == ("completed", child, 1)
 
 
-async def test_a_process_that_a_job_in_the_worker_has_forked_keeps_no_warden(
+async def test_a_process_that_a_job_in_the_worker_has_forked_keeps_no_supervisor(
     app: Penstock, start: Callable[..., Process], tmp_path: Path
 ) -> None:
     gate, note, forked = (tmp_path / name for name in ("gate", "note", "forked"))
@@ -116,34 +116,34 @@ async def test_a_process_that_a_job_in_the_worker_has_forked_keeps_no_warden(
     await worker.ready()
     await app.enqueue(jobs.signs_and_waits, str(note), str(tmp_path / "never"))
     child = await signed(note)
-    [warden] = children_of(worker.pid)
+    [supervisor] = children_of(worker.pid)
     await app.enqueue(jobs.forks_in_worker, str(forked), str(gate))
     other = await signed(forked)
     os.kill(worker.pid, signal.SIGKILL)
-    await gone(child, warden)
+    await gone(child, supervisor)
     assert is_alive(other)
     gate.touch()
     await gone(other)
 
 
-async def test_a_killed_warden_is_replaced_and_its_jobs_run_again(
+async def test_a_killed_supervisor_is_replaced_and_its_jobs_run_again(
     app: Penstock, tmp_path: Path
 ) -> None:
     gate, note = tmp_path / "gate", tmp_path / "note"
     async with isolating(app) as worker:
         at_once = jobs.signs_and_waits.options(retry=Fixed(0))
         job = await app.enqueue(at_once, str(note), str(gate))
-        child, warden = await signed(note), warden_of(worker)
+        child, supervisor = await signed(note), supervisor_of(worker)
         os.kill(child, signal.SIGSTOP)
         gate.touch()
-        os.kill(warden, signal.SIGKILL)
-        await gone(child, warden)
+        os.kill(supervisor, signal.SIGKILL)
+        await gone(child, supervisor)
         assert await app.wait(job, timeout=30) != child
-        assert warden_of(worker) != warden
+        assert supervisor_of(worker) != supervisor
     found = await app.get(job)
     [error] = found.errors
     assert (found.failures, error.kind, error.type) == (1, "death", "Killed")
-    assert error.message.startswith("The warden of the child process is gone")
+    assert error.message.startswith("The supervisor of the child process is gone")
 
 
 async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(
@@ -151,12 +151,12 @@ async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(
 ) -> None:
     async with isolating(app, children=1) as worker:
         idle: int = await app.wait(await app.enqueue(jobs.pid), timeout=30)
-        warden = warden_of(worker)
-        os.kill(warden, signal.SIGSTOP)  # Nobody hears of the death before the job has come.
+        supervisor = supervisor_of(worker)
+        os.kill(supervisor, signal.SIGSTOP)  # Nobody hears of the death before the job has come.
         os.kill(idle, signal.SIGKILL)
         job = await app.enqueue(jobs.poisoned_once)
         await until(lambda: not children_state(worker).idle, what="the job to be given")
-        os.kill(warden, signal.SIGCONT)
+        os.kill(supervisor, signal.SIGCONT)
         assert await app.wait(job, timeout=30) != idle
     found = await app.get(job)
     assert (found.attempt, found.failures, found.errors) == (2, 0, ())

@@ -24,7 +24,7 @@ from tests.isolation.worker import (
     isolating,
     reaches,
     signed,
-    warden_of,
+    supervisor_of,
 )
 
 
@@ -104,11 +104,11 @@ async def test_a_stop_lets_jobs_finish(app: Penstock, tmp_path: Path) -> None:
     worker = isolating(app)
     await worker.start()
     job = await app.enqueue(jobs.signs_and_waits, str(note), str(gate))
-    pid, warden = await signed(note), warden_of(worker)
+    pid, supervisor = await signed(note), supervisor_of(worker)
     stopping = asyncio.ensure_future(worker.stop())
     gate.touch()
     await stopping
-    assert not any(map(is_alive, (pid, warden)))
+    assert not any(map(is_alive, (pid, supervisor)))
     assert (await app.get(job)).result == pid
 
 

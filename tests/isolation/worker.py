@@ -21,8 +21,8 @@ def isolating(app: Penstock, *, children: int = 2, slots: int = 20, **settings: 
     return timed(worker, **timing)
 
 
-def warden_of(worker: Worker) -> int:
-    """The process id of a worker's warden."""
+def supervisor_of(worker: Worker) -> int:
+    """The process id of a worker's supervisor."""
     supervisor = children_state(worker).supervisor
     assert supervisor is not None
     return supervisor

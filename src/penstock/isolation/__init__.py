@@ -1,5 +1,5 @@
 """Child processes under watch: started, limited, killed, and their deaths explained.
 
-Knows nothing of jobs. A worker talks to its children over sockets; a warden, which is a process of
-its own, has them as children, looks at what they use and kills them.
+This package knows nothing of jobs. A worker talks to its children over sockets. The supervisor, a
+process of its own, is their parent: it watches what they use and kills them.
 """

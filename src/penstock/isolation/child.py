@@ -20,7 +20,7 @@ from penstock.forks import ENDING, keep_signals
 from penstock.isolation.limits_page import board_of
 from penstock.isolation.protocol import Plan, read_plan
 
-# With this a warden asks where a child is, before it kills it.
+# With this a supervisor asks where a child is, before it kills it.
 WHERE: Final = signal.SIGUSR2
 PR_SET_PDEATHSIG: Final = 1
 # If the system has no memory left, a child goes before those who look after it.
@@ -91,7 +91,7 @@ def live(plan: Plan, channel: int, board: int, row: int) -> None:
 
 
 def confess(trace: int) -> None:
-    """Say what error ends this process, also where its warden finds it."""
+    """Say what error ends this process, also where its supervisor finds it."""
     told = traceback.format_exc()
     with contextlib.suppress(OSError):
         os.write(trace, told.encode(errors="replace"))

@@ -1,4 +1,4 @@
-"""A worker's way to its warden: asks for children, hears how they ended."""
+"""A worker's way to its supervisor: asks for children, hears how they ended."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Born(NamedTuple):
 
 
 class SupervisorClient:
-    """One warden and its children, for the loop that it was started in."""
+    """One supervisor and its children, for the loop that it was started in."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class SupervisorClient:
         self._rows: dict[int, int] = {}
         self._free = set(range(MOST))
         self._process: subprocess.Popen[bytes] | None = None
-        # Whether the warden has imported all that it needs, or has said why it cannot.
+        # Whether the supervisor has imported all that it needs, or has said why it cannot.
         self.is_settled = False
 
     def start(self) -> None:
-        """Start the warden; what it has to say comes later."""
+        """Start the supervisor; what it has to say comes later."""
         self.since = time.monotonic()
         with ExitStack() as undo, ExitStack() as given:
             self._control, theirs = socket.socketpair()
@@ -92,8 +92,10 @@ class SupervisorClient:
         begins_anew(self)
 
     def begin_anew(self) -> None:
-        """In what a job forks in the worker: the warden hears of the worker's end by this socket,
-        also while such a process lives on."""
+        """Close the socket in a process that a job has forked in the worker.
+
+        The supervisor hears by it that the worker has ended, even if such a process lives on.
+        """
         if self._process is not None:
             # A loop that reads from a socket puts off its `close`.
             os.close(self._control.detach())
@@ -123,7 +125,7 @@ class SupervisorClient:
 
     def kill(self, number: int) -> None:
         """Have a child killed."""
-        # A warden that does not read is stopped or gone: its end is heard of by itself.
+        # A supervisor that does not read is stopped or gone: its end is heard of by itself.
         if number in self._rows:
             with contextlib.suppress(OSError):
                 self._say(Kill(number), [])
@@ -137,7 +139,7 @@ class SupervisorClient:
         if not data:
             self._loop.remove_reader(self._control)
             if self._process is not None:
-                logger.error("The warden of child processes is gone, and they with it.")
+                logger.error("The supervisor of child processes is gone, and they with it.")
                 self._lost()
             return
         for message in self._frames.feed(data):
@@ -158,7 +160,7 @@ class SupervisorClient:
                 self._settled(trouble)
 
     async def close(self) -> None:
-        """Let the warden go, and all children with it."""
+        """Let the supervisor go, and all children with it."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -45,11 +45,11 @@ def _threads(parts: list[str]) -> Iterator[tuple[str, list[str]]]:
         yield which, frames if tells else []
 
 
-# Why a warden killed: more memory than allowed, longer than allowed, longer than the job's own
+# Why a supervisor killed: more memory than allowed, longer than allowed, longer than the job's own
 # timeout and its grace, because it did not begin what it was given, or because it was asked to.
 # The worker asked because the child wrote something that is no message, or closed the channel.
-# Or it was not the warden, who was killed itself.
-Cause = Literal["memory", "time", "timeout", "late", "asked", "garbage", "closed", "warden"]
+# Or it was not the supervisor, who was killed itself.
+Cause = Literal["memory", "time", "timeout", "late", "asked", "garbage", "closed", "supervisor"]
 
 SEGFAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
 MEGABYTE: Final = 2**20
@@ -102,9 +102,9 @@ class Death(Struct, frozen=True, kw_only=True):
                     "the child process closed the channel to its worker, as a job does that closes "
                     f"a file which is not its own{self._end}"
                 )
-            case "warden":
+            case "supervisor":
                 return (
-                    "the warden of the child process is gone, and the child with it: something "
+                    "the supervisor of the child process is gone, and the child with it: something "
                     "killed it, perhaps the job, or the system when it had no memory left"
                 )
         return self._status
@@ -119,9 +119,9 @@ class Death(Struct, frozen=True, kw_only=True):
         return _told(self.status, "in the middle of the job" if self.began else "without a job")
 
 
-def gone_with_its_warden(began: float) -> Death:
+def gone_with_its_supervisor(began: float) -> Death:
     """The end of a child that nobody could tell of any more."""
-    return Death(status=-signal.SIGKILL, cause="warden", began=began)
+    return Death(status=-signal.SIGKILL, cause="supervisor", began=began)
 
 
 def _told(status: int, when: str) -> str:

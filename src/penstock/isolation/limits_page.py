@@ -1,4 +1,4 @@
-"""A page of memory that a warden shares with its children: what each is allowed at the moment.
+"""A page of memory that a supervisor shares with its children: what each is allowed at the moment.
 
 A worker writes when it gives a job, a child when it begins and ends it; nobody has to be told. The
 clock is the system's

@@ -103,16 +103,16 @@ class Died(Struct, tag=True):
 
 
 class Settled(Struct, tag=True):
-    """The warden has imported what children need, or could not."""
+    """The supervisor has imported what children need, or could not."""
 
     forks: bool
     trouble: str | None = None
 
 
-ToWarden = Start | Kill
-FromWarden = Died | Settled
+ToSupervisor = Start | Kill
+FromSupervisor = Died | Settled
 
 encode = msgspec.msgpack.Encoder().encode
 read_plan = msgspec.msgpack.Decoder(Plan).decode
-read_orders = msgspec.msgpack.Decoder(ToWarden).decode
-read_news = msgspec.msgpack.Decoder(FromWarden).decode
+read_orders = msgspec.msgpack.Decoder(ToSupervisor).decode
+read_news = msgspec.msgpack.Decoder(FromSupervisor).decode

@@ -1,4 +1,4 @@
-"""The warden: a process between a worker and its children.
+"""The supervisor: a process between a worker and its children.
 
 It imports what the children need, once, and forks them from there: a child begins in milliseconds
 and shares that memory. It has one thread and runs no job, so a fork finds no lock held, unlike one
@@ -68,7 +68,7 @@ LATE: Final[dict[int, Cause]] = {BUSY: "time", TIMEOUT: "timeout", GIVEN: "late"
 
 @dataclass
 class Ward:
-    """A child of the warden."""
+    """A child of the supervisor."""
 
     number: int
     pid: int
@@ -171,7 +171,7 @@ class Supervisor:
     def _end(self) -> NoReturn:
         for ward in self._wards.values():
             kill(ward.pid)
-        # Who waits for the warden's end may count on theirs.
+        # Who waits for the supervisor's end may count on theirs.
         for ward in self._wards.values():
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(ward.pid, 0)

@@ -37,7 +37,7 @@ logger = logging.getLogger("penstock.isolation")
 
 # The largest result, or all steps that a job may keep, and something more.
 LONGEST: Final = 64 * 2**20
-# How long a warden may take to tell of a death.
+# How long a supervisor may take to tell of a death.
 DYING: Final = 1.0
 
 Serve = Callable[["Assignment | None", Asked], Awaitable[Any]]
@@ -79,7 +79,7 @@ class Child:
             except BlockingIOError:
                 pass
             except OSError:
-                return  # It is dead; the warden will tell.
+                return  # It is dead; the supervisor will tell.
         if data:
             if not self._unsent:
                 self._loop.add_writer(self._channel, self._write)
@@ -99,7 +99,7 @@ class Child:
         if (data := received(self._channel)) is None:
             return
         if not data:
-            # The warden tells how it ended, unless a job has only closed what is not its own.
+            # The supervisor tells how it ended, unless a job has only closed what is not its own.
             self._loop.remove_reader(self._channel)
             self._loop.call_later(DYING, self._hung_up)
             return

@@ -183,7 +183,7 @@ class MainLoop:
 
     async def _open_first(self, order: Order, kinds: tuple[type[Any], ...]) -> None:
         """What it takes to open a resource is not the job's, and has a limit of its own."""
-        # An opener that does not let the loop go on is the warden's to end.
+        # An opener that does not let the loop go on is the supervisor's to end.
         self._board.give(self._row, OPENING + OPENING_GRACE)
         left = order.begin_by - time.monotonic() if order.begin_by else OPENING
         try:

@@ -17,7 +17,7 @@ from penstock.errors import ConfigError, StaleAttempt
 from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
 from penstock.isolation.client import SupervisorClient
-from penstock.isolation.death import Cause, Death, gone_with_its_warden
+from penstock.isolation.death import Cause, Death, gone_with_its_supervisor
 from penstock.isolation.protocol import Plan
 from penstock.outcome import Died, TimedOut
 from penstock.store import Attempt
@@ -58,7 +58,7 @@ logger = logging.getLogger("penstock.isolation")
 # For a job that is isolated only because it is a suspect.
 SUSPECT: Final = Process()
 LEAVE: Final = 5.0
-# More that are on their way at a time would be more than a warden that still imports can be told.
+# A supervisor that still imports cannot be told of more children than this.
 COMING: Final = 64
 MOST: Final = 500
 UNGUARDED: Final = (
@@ -233,7 +233,7 @@ class ChildPool:
             return f"Give their queues fewer slots, or the worker more children than {self._most}."
         since = time.monotonic() if self._nursery is None else self._nursery.since
         return (
-            "The warden imports what children need, or they begin, for "
+            "The supervisor imports what children need, or they begin, for "
             f"{time.monotonic() - since:.0f} s by now: import less in the modules of tasks."
         )
 
@@ -413,14 +413,14 @@ class ChildPool:
         self._end_all()
 
     def _lost(self) -> None:
-        """The warden is gone, and its children with it; a new one is started when needed."""
+        """The supervisor is gone, and its children with it; a new one is started when needed."""
         is_settled = self._nursery is not None and self._nursery.is_settled
         self._end_all(is_lost=True)
         if is_settled:
             self._loop.call_soon(self._pump)
         else:
             # What it imports may end it each time.
-            self._was_stillborn(gone_with_its_warden(0.0))
+            self._was_stillborn(gone_with_its_supervisor(0.0))
 
     def _end_all(self, *, is_lost: bool = False) -> None:
         ending = asyncio.ensure_future(self._drop_all(is_lost=is_lost))
@@ -439,7 +439,7 @@ class ChildPool:
             if errand is not None and nursery is not None:
                 began = nursery.began(child.number)
                 is_death = is_lost and began >= errand.given
-                errand.end(gone_with_its_warden(began) if is_death else NotBegun())
+                errand.end(gone_with_its_supervisor(began) if is_death else NotBegun())
         if nursery is not None:
             await nursery.close()
 

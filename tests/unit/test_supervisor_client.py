@@ -13,7 +13,7 @@ from penstock.isolation.protocol import Plan
 from tests.isolation.worker import gone, open_files, signed
 
 
-async def test_a_warden_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: Path) -> None:
+async def test_a_supervisor_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: Path) -> None:
     plan = Plan("tests.isolation.jobs:life", str(tmp_path / "pid"), path=sys.path)
     nursery = SupervisorClient(plan, lambda *_: None, lambda *_: None, lambda: None)
     nursery.start()

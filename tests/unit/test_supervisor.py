@@ -1,4 +1,4 @@
-"""How a warden judges the time that its children take, by a clock of the test's."""
+"""How a supervisor judges the time that its children take, by a clock of the test's."""
 
 import os
 import socket
@@ -15,24 +15,24 @@ from penstock.isolation.system import scratch
 
 
 class Watch:
-    """A warden with one child, whose job may take three seconds."""
+    """A supervisor with one child, whose job may take three seconds."""
 
-    def __init__(self, warden: Supervisor, ward: Ward) -> None:
-        self._warden = warden
+    def __init__(self, supervisor: Supervisor, ward: Ward) -> None:
+        self._supervisor = supervisor
         self._ward = ward
         self.now = 100.0
 
     def begins(self, since: float) -> None:
-        self._warden._board.begin(self._ward.row, Allowed(since, 3.0, 0, BUSY))
+        self._supervisor._board.begin(self._ward.row, Allowed(since, 3.0, 0, BUSY))
 
     def look(self, at: float) -> bool:
         """Look once; whether the child is condemned."""
         self.now = at
-        self._due = at + self._warden._watch()
+        self._due = at + self._supervisor._watch()
         return self._ward.cause is not None
 
     def looks(self, until: float) -> bool:
-        """Look as often as a warden does."""
+        """Look as often as a supervisor does."""
         is_condemned = self.look(self.now)
         while self._due < until:
             is_condemned = self.look(self._due)
@@ -51,14 +51,14 @@ def watch() -> Iterator[Watch]:
         other,
     ):
         plan.write(encode(Plan("nothing:at_all", None)))
-        warden = Supervisor(control, file, plan.fileno(), clock=lambda: watch.now)
-        ward = warden._wards[1] = Ward(1, process.pid, 0, trace)
-        watch = Watch(warden, ward)
+        supervisor = Supervisor(control, file, plan.fileno(), clock=lambda: watch.now)
+        ward = supervisor._wards[1] = Ward(1, process.pid, 0, trace)
+        watch = Watch(supervisor, ward)
         yield watch
         process.kill()
-        warden._wake.close()
-        warden._woken.close()
-        warden._board.close()
+        supervisor._wake.close()
+        supervisor._woken.close()
+        supervisor._board.close()
     board.close()
     os.close(file)
 
