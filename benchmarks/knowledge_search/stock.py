@@ -31,13 +31,13 @@ ENGINE = "bench_search"
 class Stock:
     """One base with several editions; how they share the documents is the caller's."""
 
-    shelves: TablePool
+    tables: TablePool
     model: WordLlama
     schema: str
 
     async def fill(self, editions: int, documents: Iterable[tuple[int, str, list[Piece]]]) -> int:
         """Publish documents, each in the edition of its number, and index them; how many chunks."""
-        async with self.shelves.of(TENANT) as on:
+        async with self.tables.of(TENANT) as on:
             # Each edition has a base and a source of its own, of the same id.
             for _ in range(editions):
                 await on.execute(
@@ -53,12 +53,12 @@ class Stock:
                     self.model.dimensions,
                 )
         for edition, path, pieces in documents:
-            async with self.shelves.of(TENANT) as on:
+            async with self.tables.of(TENANT) as on:
                 await self._publish(on, edition, path, pieces)
-        async with self.shelves.of(TENANT) as on:
-            weigh, make = map(self.shelves.statement, ("weigh_edition", "make_index"))
+        async with self.tables.of(TENANT) as on:
+            count, make = self.tables.statement("count_chunks"), self.tables.call("make_index")
             for edition in range(1, editions + 1):
-                if await on.fetchval(weigh, edition, LARGE) == LARGE:
+                if await on.fetchval(count, edition, LARGE) == LARGE:
                     await on.fetch(make, edition, "1GB")
             await on.execute(f"ANALYZE {self.schema}.chunk, {self.schema}.passage")
             chunks: int = await on.fetchval(f"SELECT count(*) FROM {self.schema}.chunk")
@@ -67,7 +67,7 @@ class Stock:
     async def index_all(self) -> None:
         """Make an index of all vectors, for the bare scan; no search uses it, for its condition."""
         dimensions = self.model.dimensions
-        async with self.shelves.of(TENANT) as on:
+        async with self.tables.of(TENANT) as on:
             await on.execute("SET LOCAL maintenance_work_mem = '1GB'")
             await on.execute(
                 f"CREATE INDEX ON {self.schema}.chunk"
@@ -87,7 +87,7 @@ class Stock:
         hashes = [piece.hash for piece in pieces]
         vectors = self.model.vectors([piece.embedded for piece in pieces])
         fresh = dict(zip(hashes, vectors, strict=True))
-        published = await Publishing(self.shelves).publish(
+        published = await Publishing(self.tables).publish(
             on, TENANT, document, 1, edition, pieces, hashes, fresh, {}
         )
         assert published.answer == "published", published
@@ -96,7 +96,7 @@ class Stock:
         self, on: Connection, editions: Iterable[int], text: str, k: int, mode: Mode = "hybrid"
     ) -> list[Hit]:
         group = Group(tuple(editions), self.model.vectors([text])[0])
-        return await Searching(self.shelves).search(on, TENANT, [group], Query(text, k, mode=mode))
+        return await Searching(self.tables).search(on, TENANT, [group], Query(text, k, mode=mode))
 
 
 @asynccontextmanager
@@ -111,8 +111,8 @@ async def opened(folder: str) -> AsyncIterator[Stock]:
         await _forget(url, schema, ENGINE)
         await migrate_engine(url, schema=ENGINE)
         await migrate(database)
-        async with TablePool.opened(database, 2) as shelves:
-            yield Stock(shelves, WordLlama(Embedding()), schema)
+        async with TablePool.opened(database, 2) as tables:
+            yield Stock(tables, WordLlama(Embedding()), schema)
         await _forget(url, schema, ENGINE)
 
 

@@ -75,19 +75,19 @@ def knowledge(app: Penstock) -> Knowledge:
 
 
 @pytest.fixture
-async def shop(knowledge: Knowledge) -> AsyncIterator[KnowledgeRuntime]:
+async def runtime(knowledge: Knowledge) -> AsyncIterator[KnowledgeRuntime]:
     """An open workshop."""
-    async with knowledge.opened() as shop:
-        yield shop
+    async with knowledge.opened() as runtime:
+        yield runtime
 
 
 @pytest.fixture
-def library(knowledge: Knowledge, shop: KnowledgeRuntime) -> Library:
+def library(knowledge: Knowledge, runtime: KnowledgeRuntime) -> Library:
     """The knowledge of the tenant acme."""
-    return knowledge.of(shop, TENANT)
+    return knowledge.of(runtime, TENANT)
 
 
 @pytest.fixture
-def scene(knowledge: Knowledge, shop: KnowledgeRuntime, tmp_path: Path) -> Scene:
+def scene(knowledge: Knowledge, runtime: KnowledgeRuntime, tmp_path: Path) -> Scene:
     """Short ways to files, sources, workers and rows."""
-    return Scene(knowledge, shop, tmp_path / "files")
+    return Scene(knowledge, runtime, tmp_path / "files")

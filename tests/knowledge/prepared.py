@@ -37,9 +37,9 @@ async def prepared(
             for name, value in {"STORAGE": str(made.objects), **settings}.items():
                 patch.setenv(f"PENSTOCK_KNOWLEDGE_{name}", value)
             knowledge = Knowledge(app := Penstock(made.database.url))
-            async with app, knowledge.opened() as shop:
-                scene = Scene(knowledge, shop, folder / "files")
-                await scene.bring(knowledge.of(shop, "acme"), contents)
+            async with app, knowledge.opened() as runtime:
+                scene = Scene(knowledge, runtime, folder / "files")
+                await scene.bring(knowledge.of(runtime, "acme"), contents)
         postgres.admin.fetch(END_SESSIONS, database=made.database.name)
         yield made
     finally:

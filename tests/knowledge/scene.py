@@ -34,13 +34,13 @@ def worker_of(app: Penstock, *, children: int = 1, slots: int = 4, **settings: A
 class Scene:
     """One app, and folders to take files from."""
 
-    def __init__(self, knowledge: Knowledge, shop: KnowledgeRuntime, folder: Path) -> None:
+    def __init__(self, knowledge: Knowledge, runtime: KnowledgeRuntime, folder: Path) -> None:
         self.knowledge = knowledge
-        self.shop = shop
-        self.app = shop.app
+        self.runtime = runtime
+        self.app = runtime.app
         for_tests(self.app)
         self._folder = folder
-        self._schema = schema_of(shop.app.database.schema)
+        self._schema = schema_of(runtime.app.database.schema)
 
     def files(self, contents: Mapping[str, str | bytes]) -> list[Incoming]:
         """Files at hand, by their paths."""

@@ -78,7 +78,7 @@ async def names(
         "piece": b"hello",
         "received": upload.Received("a.txt", "file", "text/plain", content, digest, 5),
         "request": Asked(),
-        "shelves": library.shop.shelves,
+        "tables": library.runtime.tables,
         "shown_name": shown_name,
         "storage": Storage.of(str(tmp_path / "stored")),
         "tenant": "acme",

@@ -43,9 +43,9 @@ async def test_renamed_knowledge_is_told_and_mended_by_migrating(
             assert await knowledge.migrate(app.opened_database) == []
             assert await knowledge.renamed(app.opened_database) == {}
             assert not await admin.fetch(FORMER, own)
-            async with knowledge.opened() as shop:
-                scene = Scene(knowledge, shop, tmp_path / "files")
-                library = knowledge.of(shop, "acme")
+            async with knowledge.opened() as runtime:
+                scene = Scene(knowledge, runtime, tmp_path / "files")
+                library = knowledge.of(runtime, "acme")
                 receipt = await scene.bring(library, {"a.txt": "The quick brown fox."})
                 assert (await library.progress(source=receipt.source)).completed == 1
                 [hit] = await library.search(Query("fox"))

@@ -61,5 +61,5 @@ def test_only_own_folders_are_swept(
     assert (elsewhere / "page").exists()
 
 
-async def test_workshop_works_in_such_a_folder(shop: KnowledgeRuntime) -> None:
-    assert shop.folder.name.startswith(PREFIX)
+async def test_workshop_works_in_such_a_folder(runtime: KnowledgeRuntime) -> None:
+    assert runtime.folder.name.startswith(PREFIX)

@@ -27,18 +27,21 @@ async def test_a_large_base_has_an_index(
     monkeypatch.setenv("PENSTOCK_KNOWLEDGE_INDEX_FROM", "3")
     past = knowledge_database.direct_url if goes_past else None
     knowledge = Knowledge(app := Penstock(knowledge_database.url, listen_url=past))
-    async with app, knowledge.opened() as shop:
-        scene, library = Scene(knowledge, shop, tmp_path / "files"), knowledge.of(shop, "acme")
+    async with app, knowledge.opened() as runtime:
+        scene, library = (
+            Scene(knowledge, runtime, tmp_path / "files"),
+            knowledge.of(runtime, "acme"),
+        )
         await scene.bring(library, PAGES)
 
         edition = (await library.base("handbook")).edition.id
-        async with shop.shelves.of_all() as on:
-            [index] = await shop.indexes.all(on)
+        async with runtime.tables.of_all() as on:
+            [index] = await runtime.indexes.all(on)
         assert (index.edition, index.whole) == (edition, True)
         [hit] = await library.search(Query("page 4", k=1, mode="vector"))
         assert hit.path == "4.md"
 
         await library.delete_base((await library.base("handbook")).id)
         await scene.drain()
-        async with shop.shelves.of_all() as on:
-            assert await shop.indexes.all(on) == []
+        async with runtime.tables.of_all() as on:
+            assert await runtime.indexes.all(on) == []

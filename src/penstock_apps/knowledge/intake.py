@@ -83,17 +83,17 @@ class Intake:
             (each.digest, object_name(self._library.tenant, each.digest), each.size)
             for each in given
         ]
-        shop, tenant = self._library.shop, self._library.tenant
+        runtime, tenant = self._library.runtime, self._library.tenant
         async with self._library.transaction() as on:
             await self._check(on, given)
-            await shop.objects.hold(on, tenant, held)
+            await runtime.objects.hold(on, tenant, held)
         stored = await self._store(given)
         arrivals = [Arrival(each.path, each.size, each.digest, each.media_type) for each in stored]
         async with self._library.transaction() as on:
             wanted = await self._write(on, arrivals)
             known = {each.path for each in stored} - {each.path for each in wanted}
             pending = await self._under_way(on, known)
-            await shop.objects.release(on, tenant, [each.digest for each in given])
+            await runtime.objects.release(on, tenant, [each.digest for each in given])
         self._pending += pending
         self._unchanged += len(known) - pending
         return wanted
@@ -107,21 +107,21 @@ class Intake:
     async def _under_way(self, on: Connection, paths: Collection[str]) -> int:
         if not paths:
             return 0
-        count = self._library.shop.documents.count_under_way
+        count = self._library.runtime.documents.count_under_way
         return await count(on, self._library.tenant, self.source.id, list(paths))
 
     async def _store(self, files: Sequence[Incoming]) -> list[Incoming]:
         """Store files; those that have not changed meanwhile."""
         given = [Given(each.file, each.size, each.digest) for each in files]
-        changed = await self._library.shop.storage.put_all(self._library.tenant, given)
+        changed = await self._library.runtime.storage.put_all(self._library.tenant, given)
         self.changed += [each for each in files if each.file in changed]
         return [each for each in files if each.file not in changed]
 
     async def _write(self, on: Connection, arrivals: Sequence[Arrival]) -> list[Wanted]:
-        shop, tenant = self._library.shop, self._library.tenant
+        runtime, tenant = self._library.runtime, self._library.tenant
         limits = await self._limits(on)
-        await shop.sources.keep(on, tenant, self.source.id)
-        wanted = await shop.documents.put(
+        await runtime.sources.keep(on, tenant, self.source.id)
+        wanted = await runtime.documents.put(
             on,
             tenant,
             self.source.base,
@@ -132,7 +132,7 @@ class Intake:
         )
         if wanted:
             if limits:
-                (await shop.tenants.get(on, tenant)).check(limits)
+                (await runtime.tenants.get(on, tenant)).check(limits)
             await self._enqueue(on, wanted)
         return wanted
 
@@ -140,7 +140,7 @@ class Intake:
         batch = await self._library.client.inside(on).batch_handle(self.batch.id)
         jobs = await batch.enqueue_many(self._request(each) for each in wanted)
         ids = [each.id for each in jobs]
-        note = self._library.shop.documents.note_jobs
+        note = self._library.runtime.documents.note_jobs
         documents = [each.id for each in wanted]
         priorities = [self._priority_of(each) for each in wanted]
         await note(on, self._library.tenant, documents, ids, self._library.requested_by, priorities)
@@ -148,7 +148,7 @@ class Intake:
 
     def _request(self, wanted: Wanted) -> Request[Any]:
         return tasks.bring(
-            self._library.shop.settings,
+            self._library.runtime.settings,
             wanted,
             tenant=self._library.tenant,
             priority=self._priority_of(wanted),
@@ -160,21 +160,21 @@ class Intake:
 
     async def retry(self, most: int) -> list[Wanted]:
         """Write some documents down again that did not go in."""
-        shop, tenant = self._library.shop, self._library.tenant
+        runtime, tenant = self._library.runtime, self._library.tenant
         async with self._library.transaction() as on:
             await self._check(on, [])
-            await shop.sources.keep(on, tenant, self.source.id)
-            wanted = await shop.documents.retry(on, tenant, self.source.id, self.batch.id, most)
+            await runtime.sources.keep(on, tenant, self.source.id)
+            wanted = await runtime.documents.retry(on, tenant, self.source.id, self.batch.id, most)
             await self._enqueue(on, wanted)
         return wanted
 
     async def _check(self, on: Connection, files: Sequence[Incoming]) -> None:
         """Refuse what the tenant may not have, before anything is stored."""
-        name, shop = self._library.tenant, self._library.shop
+        name, runtime = self._library.tenant, self._library.runtime
         limits = await self._limits(on)
         if limits and files:
-            tenant = await shop.tenants.get(on, name)
-            documents, size, changes = await shop.documents.weigh(
+            tenant = await runtime.tenants.get(on, name)
+            documents, size, changes = await runtime.documents.weigh(
                 on,
                 name,
                 self.source.id,
@@ -187,11 +187,11 @@ class Intake:
 
     async def _limits(self, on: Connection) -> Quotas | None:
         """The tenant's quotas; who has some writes one after the other. TenantInactive."""
-        shop, name = self._library.shop, self._library.tenant
-        tenant = await shop.tenants.get(on, name)
+        runtime, name = self._library.runtime, self._library.tenant
+        tenant = await runtime.tenants.get(on, name)
         if not tenant.active:
             raise TenantInactive(name)
-        limits = tenant.limits(shop.settings)
+        limits = tenant.limits(runtime.settings)
         if limits:
-            await shop.tenants.lock(on, name, alone=True)
+            await runtime.tenants.lock(on, name, alone=True)
         return limits

@@ -15,7 +15,7 @@ from penstock_apps.knowledge.pipeline.embedding import ANY_MODEL, EMBED
 from penstock_apps.knowledge.pipeline.reconciling import Watcher
 from penstock_apps.knowledge.pipeline.removing import CARE
 from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
-from penstock_apps.knowledge.runtime import KnowledgeRuntime, open_workshop, workshop
+from penstock_apps.knowledge.runtime import KnowledgeRuntime, open_runtime, opened_runtime
 from penstock_apps.knowledge.settings import ALONE
 
 TOKENS = 10_000_000
@@ -29,8 +29,8 @@ class Knowledge:
     app = Penstock()
     knowledge = Knowledge(app)
 
-    async with app, knowledge.opened() as shop:
-        library = knowledge.of(shop, "acme")
+    async with app, knowledge.opened() as runtime:
+        library = knowledge.of(runtime, "acme")
         base = await library.make_base("handbook")
     """
 
@@ -39,7 +39,7 @@ class Knowledge:
     def __init__(self, app: Penstock) -> None:
         self._app = app
         self._settings = environment.check()
-        app.resource(KnowledgeRuntime)(open_workshop)
+        app.resource(KnowledgeRuntime)(open_runtime)
         app.schedule("knowledge.sweep", sweep, every=SWEEP)
         app.schedule("knowledge.sweep_storage", sweep_storage, every=WALK)
         app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING, self._settings))
@@ -101,16 +101,16 @@ class Knowledge:
         """All that the calls need, for as long as the block lasts."""
         await self._app.open()
         await schema.check(self._app.opened_database)
-        async with workshop(self._app, self._app.opened_database) as shop:
-            yield shop
+        async with opened_runtime(self._app, self._app.opened_database) as runtime:
+            yield runtime
 
     def of(
         self,
-        shop: KnowledgeRuntime,
+        runtime: KnowledgeRuntime,
         tenant: str = ALONE,
         *,
         confined: bool = False,
         requested_by: str | None = None,
     ) -> Library:
         """The knowledge of one tenant, used for a person."""
-        return Library(shop, tenant, confined=confined, requested_by=requested_by)
+        return Library(runtime, tenant, confined=confined, requested_by=requested_by)

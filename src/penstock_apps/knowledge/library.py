@@ -39,22 +39,22 @@ class Library:
 
     def __init__(
         self,
-        shop: KnowledgeRuntime,
+        runtime: KnowledgeRuntime,
         tenant: str,
         *,
         confined: bool = False,
         requested_by: str | None = None,
     ) -> None:
-        self.shop = shop
+        self.runtime = runtime
         self.requested_by = requested_by
         self.tenant = tenant
         self.confined = confined
-        self.client: Client = shop.app.for_tenant(tenant, confined=confined)
+        self.client: Client = runtime.app.for_tenant(tenant, confined=confined)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A transaction as this tenant."""
-        async with self.shop.shelves.of(self.tenant, confined=self.confined) as connection:
+        async with self.runtime.tables.of(self.tenant, confined=self.confined) as connection:
             yield connection
 
     # Bases
@@ -62,12 +62,12 @@ class Library:
     async def base(self, name: str) -> Base:
         """A base by its name or id; NotFound."""
         async with self.transaction() as on:
-            return await self.shop.bases.get(on, self.tenant, name)
+            return await self.runtime.bases.get(on, self.tenant, name)
 
     async def bases(self, *, after: str | None = None, limit: int | None = None) -> list[Base]:
         """The bases by name; with `after`, those that follow that name."""
         async with self.transaction() as on:
-            return await self.shop.bases.list(on, self.tenant, after=after, limit=limit)
+            return await self.runtime.bases.list(on, self.tenant, after=after, limit=limit)
 
     async def make_base(
         self, name: str, recipe: Recipe | None = None, language: str = ENGLISH
@@ -81,20 +81,20 @@ class Library:
     ) -> tuple[Base, bool]:
         """A base with a name, and whether it was made: one that is there stays as it is."""
         async with self.transaction() as on:
-            found = await self.shop.bases.find(on, self.tenant, name)
-            languages = await self.shop.bases.languages(on)
+            found = await self.runtime.bases.find(on, self.tenant, name)
+            languages = await self.runtime.bases.languages(on)
         if found is not None:
             return found, False
         if language not in languages:
             raise ConfigError("language", language, ", ".join(languages))
         recipe = recipe or Recipe()
-        embedder = self.shop.embedder(recipe.embedding)
+        embedder = self.runtime.embedder(recipe.embedding)
         edition = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
         async with self.transaction() as on:
-            await self.shop.tenants.lock(on, self.tenant)
-            if await self.shop.tenants.is_deleted(on, self.tenant):
+            await self.runtime.tenants.lock(on, self.tenant)
+            if await self.runtime.tenants.is_deleted(on, self.tenant):
                 raise TenantInactive(self.tenant)
-            return await self.shop.bases.make(on, self.tenant, name, language, edition)
+            return await self.runtime.bases.make(on, self.tenant, name, language, edition)
 
     # Sources and documents
 
@@ -135,7 +135,7 @@ class Library:
         batch = await self.client.open_batch("knowledge", tenant=self.tenant, on_end=callback)
         async with self.transaction() as on:
             for each in found:
-                begin = self.shop.sources.begin
+                begin = self.runtime.sources.begin
                 await begin(on, self.tenant, each.id, batch.id, self.requested_by)
         try:
             yield [Intake(self, each, batch, labels, priority) for each in found]
@@ -145,36 +145,36 @@ class Library:
     async def _source_for(self, base: Base, source: NewSource | int) -> Source:
         async with self.transaction() as on:
             if isinstance(source, NewSource):
-                source = await self.shop.sources.make(on, self.tenant, base.id, source)
-            found = await self.shop.sources.get(on, self.tenant, source)
+                source = await self.runtime.sources.make(on, self.tenant, base.id, source)
+            found = await self.runtime.sources.get(on, self.tenant, source)
         if found.base != base.id:
             raise NotFound(f"source of the knowledge base {base.name}", str(source))
         return found
 
     async def source(self, source: int) -> Source:
         async with self.transaction() as on:
-            return await self.shop.sources.get(on, self.tenant, source)
+            return await self.runtime.sources.get(on, self.tenant, source)
 
     async def document(self, document: int) -> Document:
         async with self.transaction() as on:
-            return await self.shop.documents.get(on, self.tenant, document)
+            return await self.runtime.documents.get(on, self.tenant, document)
 
     async def find_source(self, base: Base, kind: Kind, key: str) -> int | None:
         """The source with a key."""
         async with self.transaction() as on:
-            return await self.shop.sources.find(on, self.tenant, base.id, kind, key)
+            return await self.runtime.sources.find(on, self.tenant, base.id, kind, key)
 
     async def held(self, base: Base, kind: Kind, key: str) -> dict[str, Held]:
         """What the source with a key holds, by path; nothing if there is no such source yet."""
         async with self.transaction() as on:
-            source = await self.shop.sources.find(on, self.tenant, base.id, kind, key)
+            source = await self.runtime.sources.find(on, self.tenant, base.id, kind, key)
             if source is None:
                 return {}
-            return await self.shop.documents.held(on, self.tenant, source)
+            return await self.runtime.documents.held(on, self.tenant, source)
 
     async def index(self, base: Base) -> str | None:
         """Have an index made if a base has grown large and has none; the job that makes it."""
-        job = await ask_for_index(self.shop, self.tenant, base.edition.id)
+        job = await ask_for_index(self.runtime, self.tenant, base.edition.id)
         return None if job is None else job.id
 
     # Questions
@@ -189,11 +189,11 @@ class Library:
         """
         async with self.transaction() as on:
             for source in query.filters.sources:
-                await self.shop.sources.get(on, self.tenant, source)
+                await self.runtime.sources.get(on, self.tenant, source)
             if bases:
-                asked = [await self.shop.bases.get(on, self.tenant, name) for name in bases]
+                asked = [await self.runtime.bases.get(on, self.tenant, name) for name in bases]
             else:
-                asked = await self.shop.bases.list(on, self.tenant)
+                asked = await self.runtime.bases.list(on, self.tenant)
         groups = [
             Group(
                 tuple(each.edition.id for each in some),
@@ -202,14 +202,14 @@ class Library:
             for some in _grouped(asked)
         ]
         async with self.transaction() as on:
-            return await self.shop.searching.search(on, self.tenant, groups, query)
+            return await self.runtime.searching.search(on, self.tenant, groups, query)
 
     async def _vector(self, bases: Sequence[Base], query: Query, *, is_named: bool) -> Any:
         """What the model of some bases makes of a question; None: they are searched by words."""
         if query.mode == "words" or not query.text.strip():
             return None
         try:
-            embedder = self.shop.embedder(bases[0].edition.recipe.embedding)
+            embedder = self.runtime.embedder(bases[0].edition.recipe.embedding)
             return await embedder.embed_query(query.text)
         except (Retryable, NotRetryable) as error:
             if is_named:
@@ -230,9 +230,9 @@ class Library:
         """Documents by state: of a source, of a base, of all; or of those that came `since`."""
         async with self.transaction() as on:
             if since is not None:
-                recent = self.shop.tallies.recent
+                recent = self.runtime.tallies.recent
                 return await recent(on, self.tenant, since, source=source, base=base)
-            return await self.shop.tallies.count(on, self.tenant, source=source, base=base)
+            return await self.runtime.tallies.count(on, self.tenant, source=source, base=base)
 
     # Deleting: nobody sees it from here on, and a job removes all of it
 
@@ -250,7 +250,7 @@ class Library:
 
     async def _delete(self, documents: Sequence[int]) -> int:
         async with self.transaction() as on:
-            marked = await self.shop.removals.mark_documents(on, self.tenant, documents)
+            marked = await self.runtime.removals.mark_documents(on, self.tenant, documents)
             await self._remove(on, "document", *marked)
         await self.client.cancel_many([job for job in marked.values() if job], "deleted")
         return len(marked)
@@ -258,20 +258,20 @@ class Library:
     async def delete_source(self, source: int) -> None:
         """Delete a source with its documents; NotFound."""
         async with self.transaction() as on:
-            await self.shop.removals.mark_source(on, self.tenant, source)
+            await self.runtime.removals.mark_source(on, self.tenant, source)
             await self._remove(on, "source", source)
 
     async def delete_base(self, base: int) -> None:
         """Delete a base with its sources; NotFound."""
         async with self.transaction() as on:
-            await self.shop.removals.mark_base(on, self.tenant, base)
+            await self.runtime.removals.mark_base(on, self.tenant, base)
             await self._remove(on, "base", base)
 
     async def delete_tenant(self) -> None:
         """Delete all that the tenant has, and what is set for it: an administrator's call."""
-        async with self.shop.shelves.of(self.tenant) as on:
-            await self.shop.tenants.lock(on, self.tenant, alone=True)
-            await self.shop.removals.mark_tenant(on, self.tenant)
+        async with self.runtime.tables.of(self.tenant) as on:
+            await self.runtime.tenants.lock(on, self.tenant, alone=True)
+            await self.runtime.removals.mark_tenant(on, self.tenant)
             await self._remove(on, "tenant", None)
 
     async def _remove(self, on: Connection, what: Deleted, *which: int | None) -> None:
@@ -281,9 +281,9 @@ class Library:
     async def finish_removals(self) -> None:
         """Remove here what is deleted, if there is anything that no worker has removed yet."""
         async with self.transaction() as on:
-            is_left = await self.shop.removals.is_unfinished(on, self.tenant)
+            is_left = await self.runtime.removals.is_unfinished(on, self.tenant)
         if is_left:
-            await self.shop.app.worker({CARE: 4}, tenants=self.tenant).drain()
+            await self.runtime.app.worker({CARE: 4}, tenants=self.tenant).drain()
 
     # Again, or no more
 
@@ -291,7 +291,7 @@ class Library:
         """Bring in what has failed in a source or was cancelled, and nothing else."""
         found = await self.source(source)
         async with self.transaction() as on:
-            base = await self.shop.bases.find(on, self.tenant, None, found.base)
+            base = await self.runtime.bases.find(on, self.tenant, None, found.base)
         assert base is not None
         async with self.intake(base, source) as intake:
             while await intake.retry(AT_ONCE):
@@ -304,13 +304,13 @@ class Library:
         number, last = 0, 0
         while True:
             async with self.transaction() as on:
-                some = await self.shop.documents.waiting(on, self.tenant, source, last, AT_ONCE)
+                some = await self.runtime.documents.waiting(on, self.tenant, source, last, AT_ONCE)
             if not some:
                 return number
             answers = await self.client.cancel_many([job for job in some.values() if job], reason)
             jobs = [job for job, answer in answers.items() if answer == "cancelled"]
             async with self.transaction() as on:
-                await self.shop.documents.cancel(on, self.tenant, jobs)
+                await self.runtime.documents.cancel(on, self.tenant, jobs)
             number, last = number + len(jobs), max(some)
 
     async def change_recipe(self, base: Base, recipe: Recipe) -> str | None:
@@ -320,18 +320,18 @@ class Library:
         searched there is nothing to do, and what was being built is not any more.
         """
         if recipe == base.edition.recipe:
-            await editions.stay(self.shop, base)
+            await editions.stay(self.runtime, base)
             return None
-        embedder = self.shop.embedder(recipe.embedding)
+        embedder = self.runtime.embedder(recipe.embedding)
         new = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
-        return await editions.begin(self.shop, self.client, base, new, self.requested_by)
+        return await editions.begin(self.runtime, self.client, base, new, self.requested_by)
 
     # The tenant itself: an administrator's calls
 
     async def about(self) -> Tenant:
         """Whether it is active, its settings, and what it has."""
         async with self.transaction() as on:
-            return await self.shop.tenants.get(on, self.tenant)
+            return await self.runtime.tenants.get(on, self.tenant)
 
     async def set_tenant(self, *, active: bool | None = None, **settings: Any) -> None:
         """Switch it on or off, and set quotas, raw_days, inline, background or plan.
@@ -340,8 +340,8 @@ class Library:
 
         await library.set_tenant(quotas={"documents": 10_000}, raw_days=30)
         """
-        async with self.shop.shelves.of(self.tenant) as on:
-            await self.shop.tenants.set(on, self.tenant, active, settings)
+        async with self.runtime.tables.of(self.tenant) as on:
+            await self.runtime.tenants.set(on, self.tenant, active, settings)
 
 
 def _grouped(bases: Sequence[Base]) -> list[list[Base]]:

@@ -38,26 +38,26 @@ class KnowledgeRuntime:
     """Opened once in each process that brings documents in, answers questions or tidies up."""
 
     def __init__(
-        self, app: Penstock, shelves: TablePool, storage: Storage, settings: Settings, folder: Path
+        self, app: Penstock, tables: TablePool, storage: Storage, settings: Settings, folder: Path
     ) -> None:
         self.app = app
-        self.shelves = shelves
+        self.tables = tables
         self.storage = storage
         self.settings = settings
         self.folder = folder
-        self.bases = Bases(shelves)
-        self.sources = Sources(shelves)
-        self.documents = Documents(shelves)
-        self.drafts = Drafts(shelves)
-        self.editions = Editions(shelves)
-        self.indexes = Indexes(shelves)
-        self.objects = Objects(shelves)
-        self.publishing = Publishing(shelves)
-        self.removals = Removals(shelves)
-        self.sweeps = Sweeps(shelves)
-        self.tallies = Tallies(shelves)
-        self.tenants = Tenants(shelves)
-        self.searching = Searching(shelves)
+        self.bases = Bases(tables)
+        self.sources = Sources(tables)
+        self.documents = Documents(tables)
+        self.drafts = Drafts(tables)
+        self.editions = Editions(tables)
+        self.indexes = Indexes(tables)
+        self.objects = Objects(tables)
+        self.publishing = Publishing(tables)
+        self.removals = Removals(tables)
+        self.sweeps = Sweeps(tables)
+        self.tallies = Tallies(tables)
+        self.tenants = Tenants(tables)
+        self.searching = Searching(tables)
         self.in_flight = InFlight()
         self._embedders: dict[Embedding, Embedder] = {}
 
@@ -73,10 +73,10 @@ class KnowledgeRuntime:
 
 
 @asynccontextmanager
-async def open_workshop(database: Database) -> AsyncIterator[KnowledgeRuntime]:
-    """A worker's workshop, on the database that it works on."""
+async def open_runtime(database: Database) -> AsyncIterator[KnowledgeRuntime]:
+    """A runtime for a worker, on the database that it works on."""
     app = Penstock(database.url, schema=database.schema, pool_size=FOR_A_JOB)
-    async with workshop(app, database, FOR_A_JOB) as opened:
+    async with opened_runtime(app, database, FOR_A_JOB) as opened:
         try:
             yield opened
         finally:
@@ -84,15 +84,15 @@ async def open_workshop(database: Database) -> AsyncIterator[KnowledgeRuntime]:
 
 
 @asynccontextmanager
-async def workshop(
+async def opened_runtime(
     app: Penstock, database: Database, connections: int = FOR_ALL
 ) -> AsyncIterator[KnowledgeRuntime]:
-    """A workshop beside an app."""
+    """A runtime beside an app."""
     settings = Settings.of()
     storage = Storage.of(settings.storage_at(database))
     async with AsyncExitStack() as stack:
         folder = await asyncio.to_thread(stack.enter_context, scratch())
-        shelves = await stack.enter_async_context(TablePool.opened(database, connections))
-        shop = KnowledgeRuntime(app, shelves, storage, settings, folder)
-        stack.push_async_callback(shop.close)
-        yield shop
+        tables = await stack.enter_async_context(TablePool.opened(database, connections))
+        runtime = KnowledgeRuntime(app, tables, storage, settings, folder)
+        stack.push_async_callback(runtime.close)
+        yield runtime

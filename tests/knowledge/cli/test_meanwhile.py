@@ -62,7 +62,7 @@ async def test_what_is_deleted_meanwhile_is_not_said_to_come(
     await until(lambda: scene.value(WAITING, count), what="the documents to be written down")
     said = {}
     for tenant, run in runs.items():
-        await deleting[tenant](scene.knowledge.of(scene.shop, tenant))
+        await deleting[tenant](scene.knowledge.of(scene.runtime, tenant))
         assert await asyncio.to_thread(run.end, 90) == 3, run.log
         said[tenant] = json.loads(run.output)
 

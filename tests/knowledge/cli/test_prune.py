@@ -81,7 +81,7 @@ async def test_renamed_folder_is_told_with_what_removes_its_old_source(
     old = str(await scene.value("SELECT id FROM k.source"))
     # Of another machine, perhaps: nothing of it is here.
     other = NewSource("files", "elsewhere", "/nowhere/elsewhere")
-    library = scene.knowledge.of(scene.shop, "acme")
+    library = scene.knowledge.of(scene.runtime, "acme")
     await scene.add(library, {"else.md": "Something else."}, base="default", source=other)
     moved = moved_to(shelved, "manual")
     asked = ("ingest", str(moved), "--tenant", "acme", "--no-wait")

@@ -184,11 +184,11 @@ async def test_who_began_with_an_edition_that_was_retired_begins_again(
         nonlocal switched
         if not switched:
             switched = True
-            embedder = scene.shop.embedder(OTHER.embedding)
+            embedder = scene.runtime.embedder(OTHER.embedding)
             new = NewEdition(OTHER, embedder.fingerprint, embedder.dimensions)
             async with library.transaction() as on:
-                edition = await scene.shop.editions.begin(on, "acme", base.id, new)
-                await scene.shop.bases.make_live(on, base.id, edition)
+                edition = await scene.runtime.editions.begin(on, "acme", base.id, new)
+                await scene.runtime.bases.make_live(on, base.id, edition)
         return await run(self)
 
     monkeypatch.setattr(DocumentJob, "run", late)

@@ -16,7 +16,7 @@ LEFT_OUT = "/upload"
 async def test_no_parameter_of_knowledge_is_a_fault_of_the_service(
     scene: Scene, server: str
 ) -> None:
-    library = scene.knowledge.of(scene.shop)
+    library = scene.knowledge.of(scene.runtime)
     receipt = await scene.bring(library, {"a.md": "# Water"})
     known = {
         "/knowledge-bases/": "handbook",

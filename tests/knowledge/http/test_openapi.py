@@ -45,7 +45,7 @@ parameters = {{ "path.id" = {{ dictionary = "documents", probability = 0.8 }} }}
 async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
     scene: Scene, server: str, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    library = scene.knowledge.of(scene.shop)
+    library = scene.knowledge.of(scene.runtime)
     receipt = await scene.bring(library, {"a.md": "# Water", "b.md": "# Fire", "c": ""})
     known = {
         "bases": ["handbook", str((await library.base("handbook")).id)],

@@ -54,7 +54,7 @@ def test_what_is_neither_stays_a_fault_of_ours() -> None:
 async def test_a_storage_that_takes_no_files_is_told_to_the_client_and_logged_with_its_place(
     http: httpx.AsyncClient,
     scene: Scene,
-    shop: KnowledgeRuntime,
+    runtime: KnowledgeRuntime,
     objects: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -81,7 +81,7 @@ async def test_a_storage_that_takes_no_files_is_told_to_the_client_and_logged_wi
     # What was stored before belongs to nobody, and goes.
     assert stored(objects) == [b"first"]
     await scene.rows("UPDATE k.object SET held_until = now() - interval '1 second'")
-    assert await Sweeping(shop).orphans() == 2
+    assert await Sweeping(runtime).orphans() == 2
     assert stored(objects) == []
 
 

@@ -91,7 +91,7 @@ async def app(knowledge_database: Database, objects: object) -> AsyncIterator[Pe
 
 async def things_of(scene: Scene, tenant: str) -> dict[str, str]:
     """One of each, of a tenant; what is secret about them has the mark in it."""
-    library = scene.knowledge.of(scene.shop, tenant)
+    library = scene.knowledge.of(scene.runtime, tenant)
     receipt = await scene.bring(library, {f"{MARK}.txt": f"{MARK} water"}, base="plant")
     [document] = receipt.documents
     base = await library.base("plant")

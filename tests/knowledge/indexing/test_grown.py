@@ -70,7 +70,7 @@ async def test_search_uses_it(scene: Scene, library: Library) -> None:
 
     async def scanned() -> bool:
         # A session tells what it did at once only if it is asked to.
-        async with scene.shop.shelves.of_all() as on:
+        async with scene.runtime.tables.of_all() as on:
             await on.execute("SELECT pg_stat_force_next_flush()")
         return bool(await scene.value(SCANS, name))
 
@@ -96,14 +96,14 @@ async def test_an_edition_has_its_index_before_it_is_searched(
     scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = await edition(library)
-    live = scene.shop.bases.make_live
+    live = scene.runtime.bases.make_live
     found = []
 
     async def looks(self: object, on: asyncpg.Connection, base: int, edition: int) -> None:
         found.extend(await indexes(scene))
         await live(on, base, edition)
 
-    monkeypatch.setattr(type(scene.shop.bases), "make_live", looks)
+    monkeypatch.setattr(type(scene.runtime.bases), "make_live", looks)
     await library.change_recipe(await library.base("handbook"), OTHER)
     await scene.drain(scheduled=True)
 
@@ -125,7 +125,7 @@ async def test_an_index_that_does_not_come_keeps_no_edition_from_being_searched(
         assert len(await library.search(Query("foxes", k=9, mode="vector"))) == len(ALL)
 
     # It gets one later, and what could not be dropped goes.
-    assert await Sweeping(scene.shop).indexes() == 2
+    assert await Sweeping(scene.runtime).indexes() == 2
     await scene.drain()
     assert await indexes(scene) == [(await edition(library), True)]
 
@@ -139,7 +139,7 @@ async def test_a_long_transaction_keeps_nothing_from_being_removed(
         await library.delete_base((await library.base("handbook")).id)
         await scene.drain()
         assert (await scene.left("acme")).keys() == {"usage"}
-    assert await Sweeping(scene.shop).indexes() == 1
+    assert await Sweeping(scene.runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -151,7 +151,7 @@ async def test_a_base_that_is_removed_takes_its_index_along(scene: Scene, librar
 
 
 async def test_what_is_left_of_an_index_is_swept(
-    scene: Scene, library: Library, shop: KnowledgeRuntime, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, library: Library, runtime: KnowledgeRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     async def fails(self: Indexes, edition: int) -> bool:
@@ -163,7 +163,7 @@ async def test_what_is_left_of_an_index_is_swept(
         await scene.drain()
     assert len(await indexes(scene)) == 1
 
-    assert await Sweeping(shop).indexes() == 1
+    assert await Sweeping(runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -180,7 +180,7 @@ async def break_off(database: Database) -> None:
 async def test_an_index_that_broke_off_is_made_again(
     scene: Scene,
     library: Library,
-    shop: KnowledgeRuntime,
+    runtime: KnowledgeRuntime,
     knowledge_database: Database,
     monkeypatch: pytest.MonkeyPatch,
     is_pooled: bool,
@@ -192,20 +192,20 @@ async def test_an_index_that_broke_off_is_made_again(
     # Meanwhile nobody relies on it.
     assert len(await library.search(Query("foxes", k=9, mode="vector"))) == len(ALL)
 
-    assert await Sweeping(shop).indexes() > 0
+    assert await Sweeping(runtime).indexes() > 0
     await scene.drain(scheduled=True)
     assert await indexes(scene) == [(await edition(library), True)]
 
 
 async def test_what_broke_off_and_is_not_needed_any_more_goes(
-    scene: Scene, library: Library, shop: KnowledgeRuntime, knowledge_database: Database
+    scene: Scene, library: Library, runtime: KnowledgeRuntime, knowledge_database: Database
 ) -> None:
     await break_off(knowledge_database)
     held = await library.held(await library.base("handbook"), "files", "folder")
     await library.delete_document(held["hens.md"].id)
     await scene.drain()
 
-    assert await Sweeping(shop).indexes() == 1
+    assert await Sweeping(runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -216,7 +216,7 @@ async def test_an_index_that_is_there_is_not_made_again(
     oid = "SELECT oid FROM pg_class WHERE relname LIKE 'chunk_edition_%'"
     before = await scene.value(oid)
 
-    async def missing(shop: KnowledgeRuntime, edition: int) -> bool:
+    async def missing(runtime: KnowledgeRuntime, edition: int) -> bool:
         return True
 
     monkeypatch.setattr(indexing, "is_due", missing)
@@ -227,11 +227,11 @@ async def test_an_index_that_is_there_is_not_made_again(
 
 
 async def test_an_index_that_never_came_is_found_missing(
-    scene: Scene, library: Library, shop: KnowledgeRuntime
+    scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
-    assert await shop.indexes.drop(await edition(library))
+    assert await runtime.indexes.drop(await edition(library))
 
-    assert await Sweeping(shop).indexes() == 1
+    assert await Sweeping(runtime).indexes() == 1
     await scene.drain()
     assert await indexes(scene) == [(await edition(library), True)]
 

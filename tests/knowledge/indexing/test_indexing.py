@@ -33,19 +33,19 @@ async def test_a_base_that_is_large_at_the_end_of_a_batch_has_an_index(
 
 
 async def test_what_is_not_searched_any_more_gets_none(
-    scene: Scene, library: Library, shop: KnowledgeRuntime
+    scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     base = await library.make_base("handbook")
     await scene.rows("UPDATE k.edition SET state = 'retired'")
     for _ in range(2):
-        async with shop.indexes.turn() as maker:
+        async with runtime.indexes.turn() as maker:
             assert maker is not None
             assert await maker.make(base.edition.id, 64 * 1024 * 1024)
     assert await indexes(scene) == []
 
 
 async def test_a_load_that_goes_on_gets_its_index_when_it_is_much(
-    scene: Scene, library: Library, shop: KnowledgeRuntime
+    scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     base = await library.make_base("handbook")
     source = (await scene.bring(library, pages(2))).source
@@ -54,8 +54,8 @@ async def test_a_load_that_goes_on_gets_its_index_when_it_is_much(
         await scene.drain()
         assert await indexes(scene) == []
 
-        assert await indexing.tend(shop, 10, 9) == 0
-        assert await indexing.tend(shop, 10, 8) == 1
+        assert await indexing.tend(runtime, 10, 9) == 0
+        assert await indexing.tend(runtime, 10, 8) == 1
         await scene.drain()
         assert await indexes(scene) == [(base.edition.id, True)]
 
@@ -136,8 +136,8 @@ async def test_a_worker_that_does_not_own_the_tables_has_it_made(
 
     url = knowledge_database.admin_url
     hired_url = f"{url}{'&' if '?' in url else '?'}options=-c%20role%3Dpenstock_worker"
-    async with TablePool.opened(Address.of(hired_url), 1) as shelves:
-        hired = Indexes(shelves)
+    async with TablePool.opened(Address.of(hired_url), 1) as tables:
+        hired = Indexes(tables)
         async with hired.turn() as maker:
             assert maker is not None
             assert await maker.make(base.edition.id, 64 * 1024 * 1024)
@@ -154,8 +154,11 @@ async def test_the_name_of_a_schema_may_have_capitals(
     await migrate(knowledge_database.direct_url, schema="Acme")
     knowledge = Knowledge(app := Penstock(knowledge_database.url, schema="Acme"))
     await knowledge.migrate(Address.of(knowledge_database.direct_url, schema="Acme"))
-    async with app, knowledge.opened() as shop:
-        scene, library = Scene(knowledge, shop, tmp_path / "files"), knowledge.of(shop, "acme")
+    async with app, knowledge.opened() as runtime:
+        scene, library = (
+            Scene(knowledge, runtime, tmp_path / "files"),
+            knowledge.of(runtime, "acme"),
+        )
         await scene.bring(library, pages(FROM + 1))
         assert await indexes(scene) == [(await edition(library), True)]
         assert len(await library.search(Query("foxes", k=9))) == FROM + 1

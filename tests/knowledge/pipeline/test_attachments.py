@@ -35,7 +35,7 @@ def mail(attached: dict[str, bytes | EmailMessage], subject: str = "Winter") -> 
 
 async def held(library: Library, source: int) -> dict[str, Document]:
     async with library.transaction() as on:
-        found = await library.shop.documents.list(on, library.tenant, source=source)
+        found = await library.runtime.documents.list(on, library.tenant, source=source)
     return {each.path: each for each in found}
 
 
@@ -305,9 +305,9 @@ async def test_an_upload_while_the_mail_is_deleted_stays(scene: Scene, library: 
         async with library.transaction() as on:
             # As an upload does that has not committed yet.
             await on.execute(
-                scene.shop.shelves.statement("lock_source"), library.tenant, receipt.source
+                scene.runtime.tables.statement("lock_source"), library.tenant, receipt.source
             )
-            await scene.shop.documents.put(
+            await scene.runtime.documents.put(
                 on,
                 library.tenant,
                 base.id,

@@ -44,7 +44,7 @@ async def test_no_call_asks_for_a_text_that_another_is_at(
 
 
 async def test_what_was_in_a_document_that_was_emptied_is_found_no_more(
-    scene: Scene, library: Library, shop: KnowledgeRuntime
+    scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     await scene.bring(library, {"a.txt": "A weir holds water back.", "b.txt": "A gate lets it go."})
     receipt = await scene.bring(library, {"a.txt": ""})
@@ -53,7 +53,7 @@ async def test_what_was_in_a_document_that_was_emptied_is_found_no_more(
     assert [hit.path for hit in await library.search(Query("weir", mode="words"))] == []
     about = await library.about()
     assert (about.documents, about.chunks) == (2, 1)
-    await Sweeping(shop).rows()
+    await Sweeping(runtime).rows()
     assert await scene.value("SELECT count(*) FROM k.chunk") == 1
 
     await scene.bring(library, {"a.txt": "A weir holds water back."})

@@ -103,8 +103,11 @@ async def test_a_database_that_is_restarted_while_texts_are_embedded_loses_no_do
         async with Penstock(data_dir=server.data_dir) as app:
             knowledge = Knowledge(app)
             await app.migrate()
-            async with knowledge.opened() as shop:
-                scene, library = Scene(knowledge, shop, tmp_path / "files"), knowledge.of(shop)
+            async with knowledge.opened() as runtime:
+                scene, library = (
+                    Scene(knowledge, runtime, tmp_path / "files"),
+                    knowledge.of(runtime),
+                )
                 base = await library.make_base("handbook", recipe)
                 texts = {f"{number}.md": manual(number) for number in range(2)}
                 receipt = await scene.add(library, texts, base=base)

@@ -64,8 +64,8 @@ async def test_a_large_page_is_read_in_the_queue_of_large_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PENSTOCK_KNOWLEDGE_LARGE_BYTES", "100")
-    async with scene.knowledge.opened() as shop:
-        limited = scene.knowledge.of(shop, library.tenant, requested_by="ada")
+    async with scene.knowledge.opened() as runtime:
+        limited = scene.knowledge.of(runtime, library.tenant, requested_by="ada")
         site.pages["/weirs"] = page("A weir holds water back. " * 10)
         document = await bring(scene, limited, recipe, site.at("/weirs"), priority=7)
     assert (document.state, document.requested_by) == ("completed", "ada")

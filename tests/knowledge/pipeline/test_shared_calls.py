@@ -12,10 +12,10 @@ from tests.knowledge.scene import Scene
 
 
 async def test_one_call_carries_the_texts_of_many_documents_and_tenants(
-    scene: Scene, knowledge: Knowledge, shop: KnowledgeRuntime, models: Models, recipe: Recipe
+    scene: Scene, knowledge: Knowledge, runtime: KnowledgeRuntime, models: Models, recipe: Recipe
 ) -> None:
     for tenant in ("acme", "globex"):
-        library = knowledge.of(shop, tenant)
+        library = knowledge.of(runtime, tenant)
         base = await library.make_base("handbook", recipe)
         texts = {f"{number}.txt": f"{tenant} page {number}" for number in range(5)}
         await scene.add(library, texts, base=base)
@@ -25,7 +25,7 @@ async def test_one_call_carries_the_texts_of_many_documents_and_tenants(
     assert len(models.calls) < 10
     assert any(len({text.split()[0] for text in call.texts}) == 2 for call in models.calls)
     for tenant in ("acme", "globex"):
-        counts = await knowledge.of(shop, tenant).progress()
+        counts = await knowledge.of(runtime, tenant).progress()
         assert (counts.total, counts.completed) == (5, 5)
     assert await scene.value("SELECT count(*) FROM k.draft") == 0
     assert await scene.value("SELECT count(*) FROM k.vector") == 0
@@ -49,9 +49,9 @@ async def test_a_text_that_is_there_is_not_embedded_again(
 
 
 async def test_calls_to_a_model_know_who_asked_and_how_urgent_it_is(
-    scene: Scene, knowledge: Knowledge, shop: KnowledgeRuntime, models: Models, recipe: Recipe
+    scene: Scene, knowledge: Knowledge, runtime: KnowledgeRuntime, models: Models, recipe: Recipe
 ) -> None:
-    library = knowledge.of(shop, "acme", requested_by="ada")
+    library = knowledge.of(runtime, "acme", requested_by="ada")
     base = await library.make_base("handbook", recipe)
     source = NewSource("files", "folder")
     async with library.intake(base, source, priority=7) as intake:

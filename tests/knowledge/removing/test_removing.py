@@ -104,7 +104,7 @@ async def test_nothing_is_left_and_jobs_that_waited_are_cancelled(
     with pytest.raises(NotFound):
         await library.document(receipt.documents[0].id)
     async with library.transaction() as on:
-        assert not await scene.shop.documents.list(on, "acme")
+        assert not await scene.runtime.documents.list(on, "acme")
     with pytest.raises((NotFound, TenantInactive)):
         await scene.add(library, {"d.txt": FOX}, base=base, source=receipt.source)
 
@@ -122,7 +122,7 @@ async def test_nothing_is_left_and_jobs_that_waited_are_cancelled(
 async def test_what_other_tenants_have_stays(
     scene: Scene, library: Library, knowledge: Knowledge, objects: Path
 ) -> None:
-    other = knowledge.of(scene.shop, "globex")
+    other = knowledge.of(scene.runtime, "globex")
     await scene.bring(other, {"a.txt": FOX})
     before = await scene.left("globex")
     await scene.bring(library, {"a.txt": FOX})
@@ -152,7 +152,7 @@ async def test_a_removal_that_is_killed_goes_on(
     await library.delete_source(receipt.source)
 
     calls = 0
-    removed = scene.shop.removals.documents
+    removed = scene.runtime.removals.documents
 
     async def dies(*args: object) -> list[bytes]:
         nonlocal calls
@@ -161,7 +161,7 @@ async def test_a_removal_that_is_killed_goes_on(
             raise RuntimeError("killed")
         return await removed(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(scene.shop.removals), "documents", lambda _, *args: dies(*args))
+    monkeypatch.setattr(type(scene.runtime.removals), "documents", lambda _, *args: dies(*args))
     await scene.drain(scheduled=True)
     assert calls == 4
     await nothing_left(scene)
@@ -176,8 +176,8 @@ async def test_a_late_write_is_refused(
     run = DocumentJob.run
 
     async def late(self: DocumentJob) -> Brought:
-        async with scene.shop.shelves.of("acme") as on:
-            await scene.shop.removals.mark_documents(on, "acme", [receipt.documents[0].id])
+        async with scene.runtime.tables.of("acme") as on:
+            await scene.runtime.removals.mark_documents(on, "acme", [receipt.documents[0].id])
         return await run(self)
 
     monkeypatch.setattr(DocumentJob, "run", late)
@@ -188,26 +188,26 @@ async def test_a_late_write_is_refused(
 
 
 async def test_a_file_stays_while_somebody_uploads_the_same(
-    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
+    scene: Scene, library: Library, runtime: KnowledgeRuntime, objects: Path
 ) -> None:
     receipt = await scene.bring(library, {"a.txt": FOX})
     [file] = scene.files({"a.txt": FOX})
     async with library.transaction() as on:
-        await shop.objects.hold(on, "acme", [(file.digest, "name", 1)])
+        await runtime.objects.hold(on, "acme", [(file.digest, "name", 1)])
 
     await library.delete_source(receipt.source)
     await scene.drain()
     assert stored(objects) == 1
     async with library.transaction() as on:
-        await shop.objects.release(on, "acme", [file.digest])
-    assert await remove_files(shop, "acme", [file.digest]) == 1
+        await runtime.objects.release(on, "acme", [file.digest])
+    assert await remove_files(runtime, "acme", [file.digest]) == 1
     assert stored(objects) == 0
 
 
 async def test_an_upload_waits_for_a_removal_of_the_same_content(
     scene: Scene,
     library: Library,
-    shop: KnowledgeRuntime,
+    runtime: KnowledgeRuntime,
     objects: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -217,21 +217,21 @@ async def test_an_upload_waits_for_a_removal_of_the_same_content(
     await scene.drain()
     [file] = scene.files({"a.txt": FOX})
     async with library.transaction() as on:
-        await shop.objects.hold(on, "acme", [(file.digest, object_name("acme", file.digest), 1)])
-    await shop.storage.put("acme", file.file, file.digest)
+        await runtime.objects.hold(on, "acme", [(file.digest, object_name("acme", file.digest), 1)])
+    await runtime.storage.put("acme", file.file, file.digest)
     async with library.transaction() as on:
-        await shop.objects.release(on, "acme", [file.digest])
+        await runtime.objects.release(on, "acme", [file.digest])
 
     reached, go_on = asyncio.Event(), asyncio.Event()
-    delete = shop.storage.delete
+    delete = runtime.storage.delete
 
     async def slow(names: list[str]) -> None:
         reached.set()
         await go_on.wait()
         await delete(names)
 
-    monkeypatch.setattr(shop.storage, "delete", slow)
-    removal = asyncio.create_task(remove_files(shop, "acme", [file.digest]))
+    monkeypatch.setattr(runtime.storage, "delete", slow)
+    removal = asyncio.create_task(remove_files(runtime, "acme", [file.digest]))
     await reached.wait()
     source = NewSource("files", "other")
     upload = asyncio.create_task(scene.add(library, {"a.txt": FOX}, base=base, source=source))
@@ -252,7 +252,7 @@ async def test_what_is_not_deleted_stays_whatever_job_asks(
     receipt = await scene.bring(library, {"a.txt": FOX, "b.txt": HEN})
     base = await library.base("handbook")
     async with library.transaction() as on:
-        await scene.shop.publishing.keep(on, "acme", "a model", {b"a text": np.ones(2)})
+        await scene.runtime.publishing.keep(on, "acme", "a model", {b"a text": np.ones(2)})
     before = await scene.left("acme")
     which = {
         "document": receipt.documents[0].id,

@@ -11,11 +11,11 @@ from tests.knowledge.search.shelf import Shelf
 
 
 @pytest.fixture
-async def shelves(knowledge_database: Database) -> AsyncIterator[TablePool]:
-    async with TablePool.opened(Address.of(knowledge_database.url), 1) as shelves:
-        yield shelves
+async def tables(knowledge_database: Database) -> AsyncIterator[TablePool]:
+    async with TablePool.opened(Address.of(knowledge_database.url), 1) as tables:
+        yield tables
 
 
 @pytest.fixture
-async def shelf(shelves: TablePool) -> Shelf:
-    return await Shelf(shelves).build()
+async def shelf(tables: TablePool) -> Shelf:
+    return await Shelf(tables).build()

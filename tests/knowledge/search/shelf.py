@@ -26,7 +26,7 @@ def model() -> WordLlama:
 class Shelf:
     """A base of one tenant, with a way to put documents on it and to ask it."""
 
-    shelves: TablePool
+    tables: TablePool
     tenant: str = "acme"
     language: str = "english"
     name: str = field(default_factory=lambda: uuid4().hex)
@@ -78,8 +78,8 @@ class Shelf:
         vectors = model().vectors([piece.embedded for piece in cut])
         fresh = dict(zip(hashes, vectors, strict=True))
         facts = {"title": path.title()}
-        async with self.shelves.of(self.tenant) as on:
-            published = await Publishing(self.shelves).publish(
+        async with self.tables.of(self.tenant) as on:
+            published = await Publishing(self.tables).publish(
                 on, self.tenant, document, 1, self.edition, cut, hashes, fresh, facts
             )
         assert published.answer == "published"
@@ -101,8 +101,8 @@ class Shelf:
         """What is found here and in the shelves `beside`."""
         groups = [shelf.group(text) for shelf in (self, *beside)]
         query = Query(text, k=k, mode=mode, filters=Filters(**filters))
-        async with self.shelves.of(self.tenant, confined=confined) as on:
-            return await Searching(self.shelves).search(on, self.tenant, groups, query)
+        async with self.tables.of(self.tenant, confined=confined) as on:
+            return await Searching(self.tables).search(on, self.tenant, groups, query)
 
     async def mark_deleted(self, table: str, which: int) -> None:
         await self._fetchval(
@@ -110,6 +110,6 @@ class Shelf:
         )
 
     async def _fetchval(self, sql: str, *values: Any) -> int:
-        async with self.shelves.of(self.tenant) as on:
+        async with self.tables.of(self.tenant) as on:
             value: int = await on.fetchval(sql, self.tenant, *values)
             return value

@@ -60,9 +60,9 @@ async def ask(
     many: Database, *editions: int, mode: Mode = "vector", filters: Filters = ANY
 ) -> tuple[list[Hit], bool]:
     """What was found, and whether by way of the index of vectors."""
-    async with TablePool.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
+    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
         query = Query("common word17", k=K, mode=mode, filters=filters)
-        hits = await Searching(shelves).search(on, "acme", [Group(editions, VECTOR)], query)
+        hits = await Searching(tables).search(on, "acme", [Group(editions, VECTOR)], query)
         return hits, bool(await on.fetchval(SCANS))
 
 
@@ -108,12 +108,12 @@ async def test_a_filter_that_leaves_few_goes_first(many: Database) -> None:
 
 async def test_what_the_index_does_not_reach_is_found_too(many: Database) -> None:
     """The index gives up after a number of chunks; those that are asked for may come later."""
-    async with TablePool.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
+    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
         await on.execute("SET LOCAL hnsw.max_scan_tuples = 1")
         await on.execute(
             f"UPDATE {SCHEMA}.document SET deleted_at = now() WHERE base = 1 AND id > {K}"
         )
-        hits = await Searching(shelves).search(
+        hits = await Searching(tables).search(
             on, "acme", [Group((BIG,), VECTOR)], Query("common", k=K, mode="vector")
         )
         await on.execute("UPDATE penstock_knowledge.document SET deleted_at = NULL")
@@ -129,8 +129,8 @@ async def test_common_words_are_not_all_looked_at(many: Database) -> None:
 
 
 async def test_a_question_of_common_words_is_answered(many: Database) -> None:
-    async with TablePool.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
-        hits = await Searching(shelves).search(
+    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+        hits = await Searching(tables).search(
             on, "acme", [Group((BIG,))], Query("common", k=K, mode="words")
         )
     assert len(hits) == K
@@ -138,8 +138,8 @@ async def test_a_question_of_common_words_is_answered(many: Database) -> None:
 
 async def test_two_common_words_are_looked_for_together(many: Database) -> None:
     """Each is in more chunks than are read; those that have both come first."""
-    async with TablePool.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
-        hits = await Searching(shelves).search(
+    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+        hits = await Searching(tables).search(
             on, "acme", [Group((BIG,))], Query("third half", k=K, mode="words")
         )
     assert len(hits) == K
@@ -148,9 +148,9 @@ async def test_two_common_words_are_looked_for_together(many: Database) -> None:
 
 async def test_words_are_found_behind_many_that_do_not_pass(many: Database) -> None:
     """What is read first was deleted, and is still there."""
-    async with TablePool.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
+    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
         await on.execute(f"UPDATE {SCHEMA}.document SET deleted_at = now() WHERE id <= 1000")
-        hits = await Searching(shelves).search(
+        hits = await Searching(tables).search(
             on, "acme", [Group((BIG,))], Query("common", k=K, mode="words")
         )
         await on.execute(f"UPDATE {SCHEMA}.document SET deleted_at = NULL")
@@ -161,8 +161,8 @@ async def test_words_are_found_behind_many_that_do_not_pass(many: Database) -> N
 @pytest.mark.parametrize("source", [BIG_SOURCE, SMALL_SOURCE])
 async def test_words_with_a_filter(many: Database, source: int) -> None:
     filters = Filters(sources=(source,))
-    async with TablePool.opened(Address.of(many.url), 1) as shelves, shelves.of("acme") as on:
-        hits = await Searching(shelves).search(
+    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+        hits = await Searching(tables).search(
             on, "acme", [Group((BIG,))], Query("own20 own21", k=K, mode="words", filters=filters)
         )
     assert [hit.document for hit in hits] == [21 if source == BIG_SOURCE else 20]

@@ -37,8 +37,8 @@ QUESTIONS = {
 }
 
 
-async def test_the_page_that_answers_is_among_the_first_five(shelves: TablePool) -> None:
-    shelf = await Shelf(shelves).build()
+async def test_the_page_that_answers_is_among_the_first_five(tables: TablePool) -> None:
+    shelf = await Shelf(tables).build()
     source = await shelf.source()
     for page in sorted(DOCS.glob("*.md")):
         await shelf.add(source, page.name, *split(extract(page, page.name), Chunking()))

@@ -156,9 +156,9 @@ async def test_what_is_deleted_is_not_found_before_it_is_removed(shelf: Shelf) -
     assert await shelf.ask("cats") == []
 
 
-async def test_the_language_of_the_base_is_the_question_s(shelves: TablePool) -> None:
-    simple = await Shelf(shelves, language="simple").build()
-    german = await Shelf(shelves, language="german").build()
+async def test_the_language_of_the_base_is_the_question_s(tables: TablePool) -> None:
+    simple = await Shelf(tables, language="simple").build()
+    german = await Shelf(tables, language="german").build()
     for shelf in (simple, german):
         await shelf.add(await shelf.source(), "a.md", "Die Schiffe liegen im Hafen.")
 
@@ -168,9 +168,9 @@ async def test_the_language_of_the_base_is_the_question_s(shelves: TablePool) ->
 
 
 async def test_editions_of_several_embedders_give_one_ranking(
-    shelf: Shelf, shelves: TablePool
+    shelf: Shelf, tables: TablePool
 ) -> None:
-    other = await Shelf(shelves, language="simple").build()
+    other = await Shelf(tables, language="simple").build()
     here = await shelf.add(await shelf.source(), "a.md", CATS, BREAD)
     there = await other.add(await other.source(), "b.md", CATS, SHIPS)
 
@@ -181,12 +181,12 @@ async def test_editions_of_several_embedders_give_one_ranking(
     assert len(hits) == 3
 
 
-async def test_words_alone_need_no_vector(shelf: Shelf, shelves: TablePool) -> None:
+async def test_words_alone_need_no_vector(shelf: Shelf, tables: TablePool) -> None:
     cats = await shelf.add(await shelf.source(), "a.md", CATS)
 
-    async with shelves.of("acme") as on:
+    async with tables.of("acme") as on:
         groups = [Group((shelf.edition,))]
-        hits = await Searching(shelves).search(on, "acme", groups, Query("cats"))
+        hits = await Searching(tables).search(on, "acme", groups, Query("cats"))
 
     assert [(hit.document, hit.rank_vector, hit.rank_words) for hit in hits] == [(cats, None, 1)]
 

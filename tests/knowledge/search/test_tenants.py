@@ -20,24 +20,24 @@ INNER = {
 
 
 @pytest.fixture
-async def shelves(knowledge_database: Database) -> AsyncIterator[TablePool]:
+async def tables(knowledge_database: Database) -> AsyncIterator[TablePool]:
     """Under row level security."""
     await migrate_engine(knowledge_database.direct_url, rls=True)
     await migrate(Address.of(knowledge_database.direct_url))
-    async with TablePool.opened(Address.of(knowledge_database.direct_url), 1) as shelves:
-        yield shelves
+    async with TablePool.opened(Address.of(knowledge_database.direct_url), 1) as tables:
+        yield tables
 
 
 @pytest.fixture
-async def ours(shelves: TablePool) -> Shelf:
-    ours = await Shelf(shelves, tenant="ours").build()
+async def ours(tables: TablePool) -> Shelf:
+    ours = await Shelf(tables, tenant="ours").build()
     await ours.add(await ours.source(), "ours.md", "Our cats sleep.")
     return ours
 
 
 @pytest.fixture
-async def theirs(shelves: TablePool) -> Shelf:
-    theirs = await Shelf(shelves, tenant="theirs").build()
+async def theirs(tables: TablePool) -> Shelf:
+    theirs = await Shelf(tables, tenant="theirs").build()
     await theirs.add(await theirs.source(), "theirs.md", "Their cats hunt.")
     return theirs
 
@@ -45,10 +45,10 @@ async def theirs(shelves: TablePool) -> Shelf:
 async def found(asker: Shelf, tenant: str, target: Shelf, *, confined: bool = True) -> set[str]:
     """What the asker's transaction finds in the target's edition, for a tenant that it names."""
     paths = set()
-    async with asker.shelves.of(asker.tenant, confined=confined) as on:
+    async with asker.tables.of(asker.tenant, confined=confined) as on:
         for mode in ("hybrid", "vector", "words"):
             query = Query("cats", mode=mode)
-            hits = await Searching(asker.shelves).search(on, tenant, [target.group("cats")], query)
+            hits = await Searching(asker.tables).search(on, tenant, [target.group("cats")], query)
             paths |= {hit.path for hit in hits}
     return paths
 
@@ -67,7 +67,7 @@ async def test_another_s_name_opens_nothing(ours: Shelf, theirs: Shelf) -> None:
 
 
 async def test_no_tenant_finds_nothing(ours: Shelf) -> None:
-    nobody = Shelf(ours.shelves, tenant="")
+    nobody = Shelf(ours.tables, tenant="")
 
     assert await found(nobody, "ours", ours) == set()
     assert await found(nobody, "", ours) == set()
@@ -82,13 +82,13 @@ async def test_the_parts_of_search_are_under_row_level_security(
     inner: str, ours: Shelf, theirs: Shelf
 ) -> None:
     for asker in (ours, theirs):
-        async with asker.shelves.of(asker.tenant, confined=True) as on:
+        async with asker.tables.of(asker.tenant, confined=True) as on:
             await on.execute(f"SET LOCAL search_path = {SCHEMA}, public")
             rows = await on.fetch(f"SELECT * FROM {INNER[inner]}", "theirs", [theirs.edition])
         assert len(rows) == (asker is theirs)
 
 
 async def test_places_are_under_row_level_security(ours: Shelf, theirs: Shelf) -> None:
-    async with ours.shelves.of("ours", confined=True) as on:
+    async with ours.tables.of("ours", confined=True) as on:
         rows = await on.fetch(f"SELECT * FROM {SCHEMA}.search_place_v1")
     assert [row["path"] for row in rows] == ["ours.md"]

@@ -38,7 +38,7 @@ async def test_a_sweep_runs_as_a_job(scene: Scene, library: Library) -> None:
 
 
 async def test_raw_files_go_after_their_time_and_the_text_stays(
-    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
+    scene: Scene, library: Library, runtime: KnowledgeRuntime, objects: Path
 ) -> None:
     receipt = await scene.bring(library, {"a.txt": FOX})
     await scene.add(library, {"b.txt": HEN})
@@ -48,10 +48,10 @@ async def test_raw_files_go_after_their_time_and_the_text_stays(
     await scene.rows(old)
 
     await library.set_tenant(raw_days=30)
-    assert await Sweeping(shop).aged() == 0
+    assert await Sweeping(runtime).aged() == 0
     await library.set_tenant(raw_days=None)
     # What waits to be read stays.
-    assert await Sweeping(shop).aged() == 1
+    assert await Sweeping(runtime).aged() == 1
     assert stored(objects) == 1
     document = await library.document(receipt.documents[0].id)
     assert (document.state, document.stored, document.chunks) == ("completed", False, 1)
@@ -64,26 +64,26 @@ async def test_raw_files_go_after_their_time_and_the_text_stays(
 
 
 async def test_files_of_a_broken_upload_go_when_their_hold_is_over(
-    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
+    scene: Scene, library: Library, runtime: KnowledgeRuntime, objects: Path
 ) -> None:
     [file] = scene.files({"a.txt": FOX})
-    name = await shop.storage.put("acme", file.file, file.digest)
+    name = await runtime.storage.put("acme", file.file, file.digest)
     async with library.transaction() as on:
-        await shop.objects.hold(on, "acme", [(file.digest, name, file.size)])
-    assert await Sweeping(shop).orphans() == 0
+        await runtime.objects.hold(on, "acme", [(file.digest, name, file.size)])
+    assert await Sweeping(runtime).orphans() == 0
 
     await scene.rows("UPDATE k.object SET held_until = now() - interval '1 second'")
-    assert await Sweeping(shop).orphans() == 1
+    assert await Sweeping(runtime).orphans() == 1
     assert stored(objects) == 0
     assert await scene.left("acme") == {}
 
 
 async def test_a_content_that_was_replaced_goes(
-    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
+    scene: Scene, library: Library, runtime: KnowledgeRuntime, objects: Path
 ) -> None:
     await scene.bring(library, {"a.txt": FOX})
     await scene.bring(library, {"a.txt": HEN})
-    await until(lambda: Sweeping(shop).orphans(), what="the old content to be found")
+    await until(lambda: Sweeping(runtime).orphans(), what="the old content to be found")
     assert stored(objects) == 1
 
 
@@ -129,22 +129,22 @@ async def test_walk_through_storage_removes_what_crash_has_left(
 
 
 async def test_walk_leaves_files_that_may_be_those_of_another_database(
-    scene: Scene, shop: KnowledgeRuntime, objects: Path, caplog: pytest.LogCaptureFixture
+    scene: Scene, runtime: KnowledgeRuntime, objects: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     stray = object_name("acme", sha256(b"left").digest())
     kept = left_by_crash(objects, stray, 40 * DAY)
     left_by_crash(objects, f"{stray}.part-0123456789abcdef", 2 * HOUR)
-    await shop.storage.mark("another database")
+    await runtime.storage.mark("another database")
     [others] = (objects / MARKS).iterdir()
 
-    assert await Sweeping(shop).storage() == Walked(0, 1)
+    assert await Sweeping(runtime).storage() == Walked(0, 1)
     assert all_in(objects) == {kept}
     assert await scene.value("SELECT count(*) FROM k.object") == 0
     assert len(list((objects / MARKS).iterdir())) == 2
     assert f"remove the mark: {MARKS}/{others.name}" in caplog.text
 
     others.unlink()
-    assert await Sweeping(shop).storage() == Walked(1, 0)
+    assert await Sweeping(runtime).storage() == Walked(1, 0)
     assert all_in(objects) == set()
 
 
@@ -156,8 +156,8 @@ async def test_database_does_not_end_what_slow_storage_holds_up(
         await admin.execute(
             f"ALTER DATABASE {knowledge_database.name} SET idle_in_transaction_session_timeout = 50"
         )
-    async with Penstock(knowledge_database.url) as app, Knowledge(app).opened() as shop:
-        delete = shop.storage.delete
+    async with Penstock(knowledge_database.url) as app, Knowledge(app).opened() as runtime:
+        delete = runtime.storage.delete
 
         async def delete_slowly(names: Sequence[str]) -> None:
             if names:
@@ -165,22 +165,22 @@ async def test_database_does_not_end_what_slow_storage_holds_up(
             await delete(names)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(shop.storage, "delete", delete_slowly)
+            patch.setattr(runtime.storage, "delete", delete_slowly)
             await scene.rows(
                 "UPDATE k.object SET held_until = '-infinity', created_at = '2000-01-01'"
             )
-            assert await Sweeping(shop).aged() == 1
+            assert await Sweeping(runtime).aged() == 1
             await scene.add(library, {"b.txt": HEN})
             await scene.rows("DELETE FROM k.document")
-            assert await Sweeping(shop).orphans() == 1
+            assert await Sweeping(runtime).orphans() == 1
     assert all_in(objects) == set()
 
 
 async def test_copy_of_a_database_has_another_name(
-    scene: Scene, shop: KnowledgeRuntime, knowledge_template: Database
+    scene: Scene, runtime: KnowledgeRuntime, knowledge_template: Database
 ) -> None:
-    sweeps = shop.sweeps
-    async with shop.shelves.of_all() as on:
+    sweeps = runtime.sweeps
+    async with runtime.tables.of_all() as on:
         own = await sweeps.database(on)
         assert own == await sweeps.database(on)
     async with connected(knowledge_template.url) as copied_from:
@@ -192,18 +192,18 @@ async def test_walk_through_storage_is_scheduled(app: Penstock) -> None:
 
 
 async def test_file_that_is_needed_and_has_no_row_gets_it_back(
-    scene: Scene, library: Library, shop: KnowledgeRuntime, objects: Path
+    scene: Scene, library: Library, runtime: KnowledgeRuntime, objects: Path
 ) -> None:
     await scene.bring(library, {"a.txt": FOX})
     await scene.rows("DELETE FROM k.object")
     kept = {made_old(each, 40 * DAY) for each in all_in(objects)}
-    assert await Sweeping(shop).storage() == Walked(0, 0)
+    assert await Sweeping(runtime).storage() == Walked(0, 0)
     assert all_in(objects) == kept
     assert await scene.value("SELECT count(*) FROM k.object") == 1
 
 
 async def test_chunks_drafts_and_vectors_that_nobody_needs_go(
-    scene: Scene, library: Library, shop: KnowledgeRuntime
+    scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     await scene.bring(library, {"a.txt": FOX})
     await scene.rows("DELETE FROM k.passage")
@@ -215,27 +215,27 @@ async def test_chunks_drafts_and_vectors_that_nobody_needs_go(
         "INSERT INTO k.draft (tenant, document, edition, version, attempt, position, hash, tokens,"
         " heading, text) SELECT tenant, 0, edition, 1, 1, 1, hash, 1, '', '' FROM k.chunk"
     )
-    assert await Sweeping(shop).rows() == 3
+    assert await Sweeping(runtime).rows() == 3
     assert not (await scene.left("acme")).keys() & {"chunk", "vector", "draft"}
 
 
 async def test_a_batch_that_was_left_open_is_closed_and_its_source_ends(
-    scene: Scene, library: Library, shop: KnowledgeRuntime
+    scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     base = await library.make_base("handbook")
     receipt = await scene.add(library, {"a.txt": FOX}, base=base)
     batch = await library.client.open_batch("knowledge", tenant="acme")
     await scene.rows("UPDATE k.source SET batch = $1, ended_at = NULL", batch.id)
-    assert await Sweeping(shop).close_batches() == 0
+    assert await Sweeping(runtime).close_batches() == 0
 
     await scene.rows("UPDATE penstock.batch SET created_at = now() - interval '2 hours'")
-    assert await Sweeping(shop).close_batches() == 1
+    assert await Sweeping(runtime).close_batches() == 1
     assert (await scene.app.get_batch(batch.id)).state != "open"
     assert receipt.total == 1
 
 
 async def test_a_document_whose_job_ended_without_telling_is_settled(
-    scene: Scene, library: Library, shop: KnowledgeRuntime
+    scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     receipt = await scene.add(library, {"a.txt": FOX, "b.txt": HEN})
     [job, other] = [
@@ -246,20 +246,20 @@ async def test_a_document_whose_job_ended_without_telling_is_settled(
     await scene.app.delete(other)
     await scene.rows("UPDATE k.document SET updated_at = now() - interval '1 hour'")
 
-    assert await Sweeping(shop).settle() == 2
+    assert await Sweeping(runtime).settle() == 2
     counts = await library.progress(source=receipt.source)
     assert (counts.cancelled, counts.failed) == (1, 1)
 
 
 async def test_a_removal_that_gave_up_is_taken_up_again(
-    scene: Scene, library: Library, shop: KnowledgeRuntime
+    scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     receipt = await scene.bring(library, {"a.txt": FOX})
     async with library.transaction() as on:
-        await shop.removals.mark_source(on, "acme", receipt.source)
-    assert await Sweeping(shop).resume() == 0
+        await runtime.removals.mark_source(on, "acme", receipt.source)
+    assert await Sweeping(runtime).resume() == 0
     await scene.rows("UPDATE k.source SET deleted_at = now() - interval '1 hour'")
-    assert await Sweeping(shop).resume() == 1
+    assert await Sweeping(runtime).resume() == 1
     await scene.drain()
     assert not (await scene.left("acme")).keys() & {"source", "document", "chunk"}
 

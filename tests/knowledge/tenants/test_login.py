@@ -49,15 +49,18 @@ async def test_it_does_all_of_the_work(
     monkeypatch.setenv("PENSTOCK_KNOWLEDGE_STORAGE", str(tmp_path / "objects"))
     monkeypatch.setenv("PENSTOCK_KNOWLEDGE_INDEX_FROM", "3")
     knowledge = Knowledge(app := Penstock(hired))
-    async with app, knowledge.opened() as shop:
-        scene, library = Scene(knowledge, shop, tmp_path / "files"), knowledge.of(shop, "acme")
+    async with app, knowledge.opened() as runtime:
+        scene, library = (
+            Scene(knowledge, runtime, tmp_path / "files"),
+            knowledge.of(runtime, "acme"),
+        )
         async with worker_of(app):
             receipt = await scene.add(library, PAGES)
             await scene.ended(library, receipt)
             assert (await library.progress()).completed == len(PAGES)
             [hit] = await library.search(Query("page 4", k=1))
             assert hit.path == "4.md"
-            await until(lambda: has_index(shop), 90, what="an index")
+            await until(lambda: has_index(runtime), 90, what="an index")
 
             base = await library.base("handbook")
             await library.change_recipe(base, OTHER)
@@ -68,9 +71,9 @@ async def test_it_does_all_of_the_work(
             await until(lambda: is_gone(scene), 90, what="the end of a tenant")
 
 
-async def has_index(shop: KnowledgeRuntime) -> bool:
-    async with shop.shelves.of_all() as on:
-        return any(each.whole for each in await shop.indexes.all(on))
+async def has_index(runtime: KnowledgeRuntime) -> bool:
+    async with runtime.tables.of_all() as on:
+        return any(each.whole for each in await runtime.indexes.all(on))
 
 
 async def is_switched(library: Library) -> bool:

@@ -206,12 +206,12 @@ async def test_it_is_switched_off_with_that_of_the_queue(secured: Database) -> N
 
 
 async def test_a_confined_library_brings_in_and_deletes(
-    secured: Database, scene: Scene, knowledge: Knowledge, shop: KnowledgeRuntime
+    secured: Database, scene: Scene, knowledge: Knowledge, runtime: KnowledgeRuntime
 ) -> None:
-    library: Library = knowledge.of(shop, "acme", confined=True)
+    library: Library = knowledge.of(runtime, "acme", confined=True)
     receipt = await scene.bring(library, {"a.txt": "The quick brown fox."})
     assert (await library.progress(source=receipt.source)).completed == 1
-    assert (await knowledge.of(shop, "globex", confined=True).progress()).total == 0
+    assert (await knowledge.of(runtime, "globex", confined=True).progress()).total == 0
 
     await library.delete_source(receipt.source)
     await scene.drain()

@@ -33,13 +33,13 @@ class Catalogue:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._shop = library.shop
+        self._runtime = library.runtime
 
     async def bases(self, only: Base | None = None) -> list[BaseListed]:
         """All bases by name, or one."""
         found = await self._library.bases() if only is None else [only]
         async with self._library.transaction() as on:
-            stocks = await self._shop.tallies.stocks(on, self._library.tenant)
+            stocks = await self._runtime.tallies.stocks(on, self._library.tenant)
         return [BaseListed(each, stocks.get(each.id, Stock())) for each in found]
 
     async def sources(
@@ -62,8 +62,8 @@ class Catalogue:
         tenant = self._library.tenant
         async with self._library.transaction() as on:
             within = None if base is None else base.id
-            found = await self._shop.sources.list(on, tenant, within, after, limit)
-            watches = Watches(self._shop.shelves)
+            found = await self._runtime.sources.list(on, tenant, within, after, limit)
+            watches = Watches(self._runtime.tables)
             now = await watches.sources(on, tenant, [each.id for each in found])
         counts = {each.id: each.counts for each in now}
         return [SourceListed(each, counts.get(each.id, Counts())) for each in found]
@@ -77,7 +77,7 @@ class Catalogue:
         limit: int,
     ) -> list[Document]:
         async with self._library.transaction() as on:
-            return await self._shop.documents.list(
+            return await self._runtime.documents.list(
                 on,
                 self._library.tenant,
                 base=None if base is None else base.id,

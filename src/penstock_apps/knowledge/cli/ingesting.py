@@ -55,9 +55,9 @@ async def ingested(app: Penstock, found: Finding, wish: Wish, screen: Screen) ->
     """Take in what is new or changed, and wait for it if that is wanted."""
     began = time.monotonic()
     knowledge = Knowledge(app)
-    async with app, knowledge.opened() as shop:
-        base = await Library(shop, wish.tenant).make_base(wish.base)
-        ingesting = Ingesting(knowledge, shop, base, found, wish, screen)
+    async with app, knowledge.opened() as runtime:
+        base = await Library(runtime, wish.tenant).make_base(wish.base)
+        ingesting = Ingesting(knowledge, runtime, base, found, wish, screen)
         with lost_midway(app.database, GOES_ON):
             async with ingesting.needed.throughout():
                 await ingesting.run()
@@ -70,15 +70,15 @@ class Ingesting:
     def __init__(
         self,
         knowledge: Knowledge,
-        shop: KnowledgeRuntime,
+        runtime: KnowledgeRuntime,
         base: Base,
         found: Finding,
         wish: Wish,
         screen: Screen,
     ) -> None:
         self._knowledge = knowledge
-        self._app = shop.app
-        self._library = Library(shop, wish.tenant)
+        self._app = runtime.app
+        self._library = Library(runtime, wish.tenant)
         self._base = base
         self._found = found
         self._wish = wish

@@ -34,16 +34,16 @@ class Needed:
         await self._expect()
 
     async def _expect(self) -> None:
-        shop, tenant = self._library.shop, self._library.tenant
+        runtime, tenant = self._library.runtime, self._library.tenant
         async with self._library.transaction() as on:
-            if await shop.bases.find(on, tenant, None, self._base) is None:
+            if await runtime.bases.find(on, tenant, None, self._base) is None:
                 # A tenant goes with all of its bases.
-                if await shop.tenants.is_deleted(on, tenant):
+                if await runtime.tenants.is_deleted(on, tenant):
                     raise _deleted("tenant", tenant)
                 raise _deleted("knowledge base", self._name)
             for source, name in self._sources.items():
                 try:
-                    await shop.sources.get(on, tenant, source)
+                    await runtime.sources.get(on, tenant, source)
                 except errors.NotFound:
                     raise _deleted("source", name) from None
 

@@ -28,7 +28,7 @@ class Naming:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._shop = library.shop
+        self._runtime = library.runtime
 
     async def base(self, name: str) -> Base:
         """A base by its name or id."""
@@ -74,14 +74,14 @@ class Naming:
     async def _sources(self, base: Base | None, named: Sequence[str] | None) -> Sequence[Source]:
         within = None if base is None else base.id
         async with self._library.transaction() as on:
-            return await self._shop.sources.list(
+            return await self._runtime.sources.list(
                 on, self._library.tenant, within, None, NAMED + 1, named
             )
 
     async def _documents(self, base: Base | None, path: str | None) -> Sequence[Document]:
         within = None if base is None else base.id
         async with self._library.transaction() as on:
-            return await self._shop.documents.list(
+            return await self._runtime.documents.list(
                 on, self._library.tenant, base=within, path=path, limit=NAMED + 1
             )
 

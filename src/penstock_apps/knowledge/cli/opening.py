@@ -25,5 +25,5 @@ async def opened(where: Where, tenant: str) -> AsyncIterator[tuple[Knowledge, Li
     where.lead(app)
     knowledge = Knowledge(app)
     with plain_errors(app.database):
-        async with app, knowledge.opened() as shop:
-            yield knowledge, knowledge.of(shop, tenant)
+        async with app, knowledge.opened() as runtime:
+            yield knowledge, knowledge.of(runtime, tenant)

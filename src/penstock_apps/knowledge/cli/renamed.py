@@ -27,7 +27,7 @@ async def renamed(library: Library, base: Base, folders: Collection[Path]) -> li
     """
     keys = {str(each) for each in folders}
     async with library.transaction() as on:
-        found = await library.shop.sources.list(on, library.tenant, base.id, None, SOURCES)
+        found = await library.runtime.sources.list(on, library.tenant, base.id, None, SOURCES)
     files = [each for each in found if each.kind == "files" and each.key is not None]
     own = [each.id for each in files if each.key in keys]
     others = [each for each in files if each.key not in keys]
@@ -36,7 +36,7 @@ async def renamed(library: Library, base: Base, folders: Collection[Path]) -> li
         return []
     async with library.transaction() as on:
         ids = [each.id for each in gone[:CANDIDATES]]
-        copies = await library.shop.sources.copies(on, library.tenant, ids, own, DOCUMENTS)
+        copies = await library.runtime.sources.copies(on, library.tenant, ids, own, DOCUMENTS)
     return [
         Renamed(
             str(each.id),

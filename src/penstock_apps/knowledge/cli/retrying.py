@@ -63,10 +63,10 @@ async def _retried(
             # What was on its way already is waited for as well: from a retry before, perhaps.
             paths = [path for path, each in before.items() if each.has_failed or each.is_under_way]
             if paths and effort.wait:
-                with lost_midway(library.shop.app.database, GOES_ON):
+                with lost_midway(library.runtime.app.database, GOES_ON):
                     async with AsyncExitStack() as stack:
                         if effort.works:
-                            worker = worker_for(library.shop.app, knowledge, effort.children)
+                            worker = worker_for(library.runtime.app, knowledge, effort.children)
                             await stack.enter_async_context(worker)
                         await until_ended(library, [source.id], len(paths), screen)
                         await until_indexed(library, base_of, screen)
@@ -77,7 +77,7 @@ async def _retried(
 
 async def _base_of(library: Library, source: Source) -> Base:
     async with library.transaction() as on:
-        found = await library.shop.bases.find(on, library.tenant, None, source.base)
+        found = await library.runtime.bases.find(on, library.tenant, None, source.base)
     if found is None:
         raise NotFound(f"The source {described(source)} was deleted meanwhile.")
     return found
@@ -85,7 +85,7 @@ async def _base_of(library: Library, source: Source) -> Base:
 
 async def _held(library: Library, source: Source) -> dict[str, Held]:
     async with library.transaction() as on:
-        return await library.shop.documents.held(on, library.tenant, source.id)
+        return await library.runtime.documents.held(on, library.tenant, source.id)
 
 
 def _summary(batch: str | None, documents: Mapping[str, Held], seconds: float) -> Summary:

@@ -33,18 +33,18 @@ class Stalling:
         if left != self._left:
             self._left, self._due = left, time.monotonic() + self._still
         elif time.monotonic() >= self._due:
-            for each in await stalls_of(self._library.shop.app, await self._jobs()):
+            for each in await stalls_of(self._library.runtime.app, await self._jobs()):
                 if each.kind not in self._told:
                     self._told.add(each.kind)
                     self._screen.tell(_told(each))
             self._due = time.monotonic() + self._still
 
     async def _jobs(self) -> list[str]:
-        shop, tenant = self._library.shop, self._library.tenant
+        runtime, tenant = self._library.runtime, self._library.tenant
         jobs: list[str] = []
         async with self._library.transaction() as on:
             for source in self._sources:
-                some = await shop.documents.waiting(on, tenant, source, 0, SEEN - len(jobs))
+                some = await runtime.documents.waiting(on, tenant, source, 0, SEEN - len(jobs))
                 jobs += [job for job in some.values() if job]
         return jobs
 

@@ -59,7 +59,7 @@ async def until_indexed(library: Library, base: Base, screen: Screen) -> None:
     patience, longest = time.monotonic() + NOT_BEGUN, time.monotonic() + LONGEST
     while job is not None and time.monotonic() < patience:
         screen.indexing()
-        status = (await library.shop.app.states([job])).get(job)
+        status = (await library.runtime.app.states([job])).get(job)
         if status is None or status.is_final:
             return
         if status.message == MAKING and time.monotonic() < longest:

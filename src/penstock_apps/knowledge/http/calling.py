@@ -38,8 +38,8 @@ Person = Annotated[
 
 def workshop_of(connection: HTTPConnection) -> KnowledgeRuntime:
     """What the service has opened for us."""
-    shop: KnowledgeRuntime = wiring_of(connection).applications["knowledge"]
-    return shop
+    runtime: KnowledgeRuntime = wiring_of(connection).applications["knowledge"]
+    return runtime
 
 
 def library_of(
@@ -49,14 +49,14 @@ def library_of(
 
     It is used for the caller, or for the person whom a trusted key names.
     """
-    shop = workshop_of(connection)
+    runtime = workshop_of(connection)
     if caller.tenant is None:
-        return Library(shop, tenant or ALONE, requested_by=requester(caller, person))
+        return Library(runtime, tenant or ALONE, requested_by=requester(caller, person))
     if tenant not in (None, caller.tenant):
         told = f"{caller.name} is bound to another tenant than {tenant!r}."
         raise Problem(403, "not-allowed", told)
     asked = requester(caller, person)
-    return Library(shop, caller.tenant, confined=True, requested_by=asked)
+    return Library(runtime, caller.tenant, confined=True, requested_by=asked)
 
 
 async def _to_read(request: Request, caller: Reader, tenant: Tenant = None) -> Library:

@@ -62,7 +62,7 @@ async def list_documents(
     """The documents of a tenant, newest first; of a base, a source, a batch, in a state."""
     within = None if base is None else (await base_of(library, base)).id
     async with library.transaction() as on:
-        found = await library.shop.documents.list(
+        found = await library.runtime.documents.list(
             on,
             library.tenant,
             base=within,
@@ -97,7 +97,7 @@ async def list_chunks(
     """The pieces of a document that are found, in their order."""
     await library.document(int(id))
     async with library.transaction() as on:
-        passages = Passages(library.shop.shelves)
+        passages = Passages(library.runtime.tables)
         found = await passages.list(on, library.tenant, int(id), after, limit)
     shown = [
         ChunkShown(
@@ -120,7 +120,7 @@ async def link_document(id: Id, request: Request, library: Read) -> Response:
     document = await library.document(int(id))
     if document.object is None or not document.stored:
         raise ObjectMissing(document.path)
-    token = _links(library.shop).sign(library.tenant, "GET", document.object)
+    token = _links(library.runtime).sign(library.tenant, "GET", document.object)
     where = request.url_for("open_file", token=token).path
     return as_json(FileLink(url=where, expires_in=HOUR))
 
@@ -129,9 +129,9 @@ async def link_document(id: Id, request: Request, library: Read) -> Response:
 @unguarded
 async def open_file(token: Annotated[str, Path(pattern=TOKEN)], request: Request) -> Response:
     """The file that a link opens."""
-    shop = workshop_of(request)
-    link = _links(shop).verify(token, request.method)
-    opened = await shop.storage.open(link.name)
+    runtime = workshop_of(request)
+    link = _links(runtime).verify(token, request.method)
+    opened = await runtime.storage.open(link.name)
     # Shown by no browser: what somebody has uploaded is no page of ours.
     headers = {"content-disposition": "attachment", "content-length": str(opened.bytes)}
     return StreamingResponse(opened, 200, headers, "application/octet-stream")
@@ -144,6 +144,6 @@ async def delete_document(id: Id, library: Change) -> Response:
     return as_json(Deleted(deleted=id), 202)
 
 
-def _links(shop: KnowledgeRuntime) -> Links:
-    secret = shop.settings.link_secret
+def _links(runtime: KnowledgeRuntime) -> Links:
+    secret = runtime.settings.link_secret
     return Links(secret.encode() if secret else _SECRET)

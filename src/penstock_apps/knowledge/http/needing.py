@@ -17,7 +17,7 @@ async def needing(library: Library, base: Base) -> AsyncIterator[None]:
         yield
     except NotFound as error:
         async with library.transaction() as on:
-            found = await library.shop.bases.find(on, library.tenant, None, base.id)
+            found = await library.runtime.bases.find(on, library.tenant, None, base.id)
         if found is None:
             raise BaseDeleted(base.name) from error
         raise

@@ -49,9 +49,9 @@ ENDED: Final = frozenset({"completed", "skipped", "failed", "cancelled"})
 EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
-def subjects(shop: KnowledgeRuntime) -> Mapping[str, Brought]:
+def subjects(runtime: KnowledgeRuntime) -> Mapping[str, Brought]:
     """What can be watched, for the service."""
-    return {SOURCE: partial(_sources, shop), DOCUMENT: partial(_documents, shop)}
+    return {SOURCE: partial(_sources, runtime), DOCUMENT: partial(_documents, runtime)}
 
 
 def wants_events(request: Request) -> bool:
@@ -69,12 +69,12 @@ async def watched(request: Request, library: Library, kind: str, id: int) -> Res
 
 
 async def _sources(
-    shop: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
+    runtime: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
 ) -> dict[str, Present]:
-    async with _as(shop, tenant) as on:
-        found = await Watches(shop.shelves).sources(on, tenant, [int(id) for id in ids])
+    async with _as(runtime, tenant) as on:
+        found = await Watches(runtime.tables).sources(on, tenant, [int(id) for id in ids])
     under_way = {each.batch for each in found if each.counts.state == "processing"} - {None}
-    batches = await shop.app.present("batch", sorted(map(str, under_way))) if under_way else {}
+    batches = await runtime.app.present("batch", sorted(map(str, under_way))) if under_way else {}
     told = {}
     for each in found:
         batch = batches.get(str(each.batch))
@@ -93,17 +93,19 @@ async def _sources(
 
 
 async def _documents(
-    shop: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
+    runtime: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
 ) -> dict[str, Present]:
-    async with _as(shop, tenant) as on:
-        found = await Watches(shop.shelves).documents(on, tenant, [int(id) for id in ids])
+    async with _as(runtime, tenant) as on:
+        found = await Watches(runtime.tables).documents(on, tenant, [int(id) for id in ids])
     shown = {str(each.id): DocumentShown.of(each) for each in found}
     return {id: _present(each, each, each.state in ENDED) for id, each in shown.items()}
 
 
 @asynccontextmanager
-async def _as(shop: KnowledgeRuntime, tenant: str | None) -> AsyncIterator[Connection]:
-    opening = shop.shelves.of_all() if tenant is None else shop.shelves.of(tenant, confined=True)
+async def _as(runtime: KnowledgeRuntime, tenant: str | None) -> AsyncIterator[Connection]:
+    opening = (
+        runtime.tables.of_all() if tenant is None else runtime.tables.of(tenant, confined=True)
+    )
     async with opening as on:
         yield on
 
@@ -183,7 +185,7 @@ async def whole_progress(
     if found.tenant != library.tenant:
         raise BatchNotFound(batch)
     async with library.transaction() as on:
-        skipped = await library.shop.tallies.skipped(on, library.tenant, batch)
+        skipped = await library.runtime.tallies.skipped(on, library.tenant, batch)
     return as_json(KnowledgeProgress.of(_counts(found, skipped), found.eta))
 
 
@@ -257,7 +259,7 @@ async def list_sources(
     within = None if base is None else (await base_of(library, base)).id
     start = None if after is None else int(after)
     async with library.transaction() as on:
-        found = await library.shop.sources.list(on, library.tenant, within, start, limit)
+        found = await library.runtime.sources.list(on, library.tenant, within, start, limit)
     shown = [SourceShown.of(each) for each in found]
     return as_json(SourcePage(sources=shown, after=shown[-1].id if len(shown) == limit else None))
 

@@ -36,14 +36,14 @@ async def set_tenant(wish: TenantWish, whose: Whose, request: Request, caller: A
 
     What is not given stays; null is what holds for all tenants.
     """
-    shop = workshop_of(request)
+    runtime = workshop_of(request)
     given: dict[str, Any] = wish.model_dump(exclude_unset=True)
     active = given.pop("active", None)
     if "quotas" in given:
         given["quotas"] = given["quotas"] or {}
-    async with shop.shelves.of(whose) as on:
-        await shop.tenants.set(on, whose, active, given)
-    return as_json(await _shown(Library(shop, whose)))
+    async with runtime.tables.of(whose) as on:
+        await runtime.tenants.set(on, whose, active, given)
+    return as_json(await _shown(Library(runtime, whose)))
 
 
 @router.delete("", responses={**GONE, **CHANGE})
@@ -55,5 +55,5 @@ async def delete_tenant(whose: Whose, request: Request, caller: Admin) -> Respon
 
 async def _shown(library: Library) -> TenantShown:
     async with library.transaction() as on:
-        found = await library.shop.tenants.get(on, library.tenant)
+        found = await library.runtime.tenants.get(on, library.tenant)
     return TenantShown.of(library.tenant, found)

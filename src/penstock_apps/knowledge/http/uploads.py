@@ -73,10 +73,12 @@ class Upload:
 
     async def take(self, stream: AsyncIterator[bytes], content_type: str) -> None:
         """All files of a form; raises UploadRefused after those before the fault are in."""
-        shop = self._library.shop
-        limits = Limits(file_bytes=shop.settings.file_bytes, files=shop.settings.request_files)
+        runtime = self._library.runtime
+        limits = Limits(
+            file_bytes=runtime.settings.file_bytes, files=runtime.settings.request_files
+        )
         async with AsyncExitStack() as stack:
-            here = await stack.enter_async_context(workspace(shop.folder))
+            here = await stack.enter_async_context(workspace(runtime.folder))
             group: Group | None = None
             refusal: UploadRefused | None = None
             items = receive(_awaited(stream), content_type, here, limits)
@@ -137,7 +139,7 @@ class Upload:
         self._digests[item.name] = item.digest
         if self._paths is not None:
             self._paths.append(item.name)
-            if len(self._paths) > self._library.shop.settings.inline_files:
+            if len(self._paths) > self._library.runtime.settings.inline_files:
                 self._paths = None
 
     def _set(self, field: Field) -> None:
@@ -222,9 +224,9 @@ UNDER_WAY: Final = frozenset({"pending", "processing"})
 
 async def seconds_to_wait(library: Library, files: int | None, size: int) -> float:
     """How long an upload of so many files is waited for; None stands for more than a few."""
-    settings = library.shop.settings
+    settings = library.runtime.settings
     async with library.transaction() as on:
-        tenant = await library.shop.tenants.get(on, library.tenant)
+        tenant = await library.runtime.tenants.get(on, library.tenant)
     place = share_of(library.tenant)
     if not tenant.has_background(settings, place):
         return settings.wait_seconds
@@ -250,7 +252,7 @@ async def documents_awaited(
     async def ended() -> bool:
         nonlocal found
         async with library.transaction() as on:
-            found = await library.shop.documents.at(on, library.tenant, source, paths)
+            found = await library.runtime.documents.at(on, library.tenant, source, paths)
         return not any(each.state in UNDER_WAY for each in found)
 
     is_over = await _waited(ended, seconds, stopping)
@@ -377,7 +379,7 @@ async def upload_text(wish: TextWish, request: Request, library: Add) -> Respons
     base = await library.make_base(wish.base)
     path, content = shown_name(wish.name), wish.text.encode()
     async with needing(library, base):
-        with tempfile.NamedTemporaryFile(dir=library.shop.folder) as file:
+        with tempfile.NamedTemporaryFile(dir=library.runtime.folder) as file:
             here = Path(file.name)
             await asyncio.to_thread(here.write_bytes, content)
             given = Incoming(path, here, len(content), sha256(content).digest(), "text/plain")

@@ -38,14 +38,14 @@ class Attaching:
     def __init__(
         self,
         ctx: Context,
-        shop: KnowledgeRuntime,
+        runtime: KnowledgeRuntime,
         document: int,
         version: int,
         work: Work,
         request: Callable[[Wanted], Request[Any]],
     ) -> None:
         self._ctx = ctx
-        self._shop = shop
+        self._runtime = runtime
         self._tenant = ctx.job.tenant
         self._document = document
         self._version = version
@@ -60,7 +60,7 @@ class Attaching:
         names = [each.name for each in mail.attachments]
         title = mail.title or PurePosixPath(self._work.path).name
         try:
-            async with self._shop.shelves.of(self._tenant) as on:
+            async with self._runtime.tables.of(self._tenant) as on:
                 await self._write(on, files, names, title)
         except NotFound:
             raise Stale from None
@@ -71,27 +71,27 @@ class Attaching:
         """Store a file, held so that nobody removes it before its document is written."""
         digest, size = sha256(attachment.content).digest(), len(attachment.content)
         held = (digest, object_name(self._tenant, digest), size)
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             await self._ctx.fence(on)
-            await self._shop.objects.hold(on, self._tenant, [held])
-        file = self._shop.folder / f"{self._document}-{self._version}-attached"
+            await self._runtime.objects.hold(on, self._tenant, [held])
+        file = self._runtime.folder / f"{self._document}-{self._version}-attached"
         try:
             file.write_bytes(attachment.content)
-            await self._shop.storage.put(self._tenant, file, digest)
+            await self._runtime.storage.put(self._tenant, file, digest)
         finally:
             file.unlink(missing_ok=True)
         return File(size, digest, attachment.media_type)
 
     async def _write(self, on: Connection, files: list[File], names: list[str], title: str) -> None:
-        shop, tenant = self._shop, self._tenant
+        runtime, tenant = self._runtime, self._tenant
         await self._ctx.fence(on)
-        mail = await shop.documents.get(on, tenant, self._document)
-        limits = (await shop.tenants.get(on, tenant)).limits(shop.settings)
+        mail = await runtime.documents.get(on, tenant, self._document)
+        limits = (await runtime.tenants.get(on, tenant)).limits(runtime.settings)
         if limits:
-            await shop.tenants.lock(on, tenant, alone=True)
-        await shop.sources.keep(on, tenant, mail.source)
+            await runtime.tenants.lock(on, tenant, alone=True)
+        await runtime.sources.keep(on, tenant, mail.source)
         # A deletion of the mail waits for this lock, and then sees its attachments.
-        locked = await shop.drafts.lock(on, tenant, [self._document])
+        locked = await runtime.drafts.lock(on, tenant, [self._document])
         if locked.get(self._document) != self._version:
             raise Stale
         paths = await self._free_paths(on, mail.source, names)
@@ -99,7 +99,7 @@ class Attaching:
             Arrival(path, each.size, each.digest, each.media_type)
             for path, each in zip(paths, files, strict=True)
         ]
-        wanted = await shop.documents.put(
+        wanted = await runtime.documents.put(
             on,
             tenant,
             mail.base,
@@ -109,9 +109,9 @@ class Attaching:
             Labels(tuple(mail.tags), mail.metadata),
             Mail(self._document, self._work.depth + 1, title),
         )
-        await shop.objects.release(on, tenant, [each.digest for each in files])
+        await runtime.objects.release(on, tenant, [each.digest for each in files])
         if wanted and limits:
-            (await shop.tenants.get(on, tenant)).check(limits)
+            (await runtime.tenants.get(on, tenant)).check(limits)
         await self._enqueue(on, wanted)
         await forget(self._ctx, on, self._document, paths)
 
@@ -120,7 +120,7 @@ class Attaching:
         taken = set[str]()
         while True:
             paths = paths_of(self._work.path, names, taken)
-            others = await self._shop.documents.taken(
+            others = await self._runtime.documents.taken(
                 on, self._tenant, source, paths, self._document
             )
             if not others:
@@ -130,10 +130,10 @@ class Attaching:
     async def _enqueue(self, on: Connection, wanted: list[Wanted]) -> None:
         if not wanted:
             return
-        job, client = self._ctx.job, self._shop.app.for_tenant(self._tenant).inside(on)
+        job, client = self._ctx.job, self._runtime.app.for_tenant(self._tenant).inside(on)
         batch = await client.batch_handle(job)
         jobs = await batch.enqueue_many([self._request(each) for each in wanted])
-        await self._shop.documents.note_jobs(
+        await self._runtime.documents.note_jobs(
             on,
             self._tenant,
             [each.id for each in wanted],
@@ -145,14 +145,14 @@ class Attaching:
 
 async def forget(ctx: Context, on: Connection, mail: int, but: Collection[str] = ()) -> None:
     """Delete the attachments of a mail, except those at the paths in `but`."""
-    shop, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
-    attached = await shop.documents.attached(on, tenant, mail)
+    runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
+    attached = await runtime.documents.attached(on, tenant, mail)
     gone = [each for path, each in attached.items() if path not in but]
     if gone:
-        marked = await shop.removals.mark_documents(on, tenant, gone, attached_to=mail)
+        marked = await runtime.removals.mark_documents(on, tenant, gone, attached_to=mail)
         removing = remove.options(tenant=tenant, requested_by=ctx.job.requested_by)
         jobs = [removing.prepare("document", each) for each in marked]
-        await shop.app.for_tenant(tenant).inside(on).enqueue_many(jobs)
+        await runtime.app.for_tenant(tenant).inside(on).enqueue_many(jobs)
 
 
 def paths_of(mail: str, names: list[str], taken: Collection[str] = ()) -> list[str]:

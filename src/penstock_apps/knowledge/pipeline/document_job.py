@@ -45,7 +45,7 @@ class DocumentJob:
     def __init__(
         self,
         ctx: Context,
-        shop: KnowledgeRuntime,
+        runtime: KnowledgeRuntime,
         document: int,
         version: int,
         work: Work,
@@ -54,7 +54,7 @@ class DocumentJob:
         attach: Callable[[Extracted], Awaitable[None]] | None = None,
     ) -> None:
         self._ctx = ctx
-        self._shop = shop
+        self._runtime = runtime
         self._tenant = ctx.job.tenant
         self._document = document
         self._version = version
@@ -77,7 +77,7 @@ class DocumentJob:
     async def _read(self) -> Extracted:
         if self._extracted is not None:
             return self._extracted
-        path = self._shop.folder / f"{self._document}-{self._version}"
+        path = self._runtime.folder / f"{self._document}-{self._version}"
         try:
             await self._fetch(path)
             extracted = await self._extract(path)
@@ -91,10 +91,10 @@ class DocumentJob:
         name = self._work.object
         if name is None or not belongs_to(name, self._tenant):
             raise Unreadable("broken", GONE)
-        await self._shop.storage.to_file(name, path)
+        await self._runtime.storage.to_file(name, path)
 
     async def _extract(self, path: Path) -> Extracted:
-        settings = self._shop.settings
+        settings = self._runtime.settings
         limits = Limits(
             bytes=settings.file_bytes,
             pages=settings.pages,
@@ -152,8 +152,10 @@ class DocumentJob:
         return [each.hash for each in pieces]
 
     async def _missing(self, edition: Edition, hashes: Sequence[bytes]) -> set[bytes]:
-        async with self._shop.shelves.for_one() as on:
-            missing, active = await self._shop.publishing.ask(on, self._tenant, edition.id, hashes)
+        async with self._runtime.tables.for_one() as on:
+            missing, active = await self._runtime.publishing.ask(
+                on, self._tenant, edition.id, hashes
+            )
         # Nothing is paid for a tenant that was switched off meanwhile.
         if missing and not active:
             raise Stale
@@ -167,7 +169,7 @@ class DocumentJob:
         missing: set[bytes],
     ) -> dict[bytes, Any]:
         """The vectors of the texts that have none. All but the last of many are kept at once."""
-        embedder = self._shop.embedder(edition.recipe.embedding)
+        embedder = self._runtime.embedder(edition.recipe.embedding)
         texts = {
             key: piece.embedded for key, piece in zip(hashes, pieces, strict=True) if key in missing
         }
@@ -187,12 +189,12 @@ class DocumentJob:
 
     def _quotas(self) -> dict[str, int]:
         """What any tenant may have that has no quotas of its own."""
-        settings = self._shop.settings
+        settings = self._runtime.settings
         return {"chunks": settings.quota_chunks, "tokens": settings.quota_tokens}
 
     async def _keep(self, edition: Edition, fresh: Mapping[bytes, Any]) -> None:
-        async with self._shop.shelves.of(self._tenant) as on:
-            await self._shop.publishing.keep(on, self._tenant, edition.embedder, fresh)
+        async with self._runtime.tables.of(self._tenant) as on:
+            await self._runtime.publishing.keep(on, self._tenant, edition.embedder, fresh)
 
     async def _publish(
         self,
@@ -205,8 +207,8 @@ class DocumentJob:
     ) -> set[bytes]:
         """Publish, and end the job in the same transaction; the texts whose vectors went away."""
         try:
-            async with self._shop.shelves.of(self._tenant) as on:
-                done = await self._shop.publishing.publish(
+            async with self._runtime.tables.of(self._tenant) as on:
+                done = await self._runtime.publishing.publish(
                     on,
                     self._tenant,
                     self._document,

@@ -70,9 +70,9 @@ class DraftJob(DocumentJob):
     async def _write(self, edition: Edition, pieces: Sequence[Piece]) -> int:
         """Write a draft down and ask for what it lacks, or neither; how many texts that is."""
         hashes = self._hashes(pieces)
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             await self._hold(on)
-            await self._shop.drafts.write(
+            await self._runtime.drafts.write(
                 on,
                 self._tenant,
                 self._document,
@@ -82,7 +82,7 @@ class DraftJob(DocumentJob):
                 pieces,
                 hashes,
             )
-            missing = await self._shop.publishing.missing(on, self._tenant, edition.id, hashes)
+            missing = await self._runtime.publishing.missing(on, self._tenant, edition.id, hashes)
             if self._shares(edition):
                 draft = Draft(self._ctx.attempt, tuple(pieces), tuple(hashes), None)
                 await self._ask(on, edition, draft, missing)
@@ -114,18 +114,18 @@ class DraftJob(DocumentJob):
                 continue
 
     async def _look(self, edition: Edition) -> tuple[Draft, set[bytes]]:
-        async with self._shop.shelves.of(self._tenant) as on:
-            draft = await self._shop.drafts.read(
+        async with self._runtime.tables.of(self._tenant) as on:
+            draft = await self._runtime.drafts.read(
                 on, self._tenant, self._document, edition.id, self._version
             )
             if draft is not None and draft.error is None:
-                return draft, await self._shop.publishing.missing(
+                return draft, await self._runtime.publishing.missing(
                     on, self._tenant, edition.id, draft.hashes
                 )
             if draft is not None:
                 # A retry by hand asks anew.
                 await self._ctx.fence(on)
-                await self._shop.drafts.drop(on, self._tenant, self._document, edition.id)
+                await self._runtime.drafts.drop(on, self._tenant, self._document, edition.id)
         if draft is not None and draft.error is not None:
             raise NotEmbedded(draft.error)
         # Published by an attempt that did not come to its end, or swept away.
@@ -137,13 +137,13 @@ class DraftJob(DocumentJob):
         if edition.id in self._asked:
             self._asked.discard(edition.id)
             return
-        client = self._shop.app.for_tenant(self._tenant)
+        client = self._runtime.app.for_tenant(self._tenant)
         page = await client.list(task=embed, subject=self._subject, limit=1000)
         jobs = [each for each in page.jobs if _is_for(each.args, edition, draft)]
         if failed := next((each for each in jobs if each.state == "failed"), None):
             raise NotEmbedded(faulty(failed.id))
         if not any(each.state in LIVE for each in jobs):
-            async with self._shop.shelves.of(self._tenant) as on:
+            async with self._runtime.tables.of(self._tenant) as on:
                 await self._hold(on)
                 await self._ask(on, edition, draft, missing)
             self._asked.discard(edition.id)
@@ -151,7 +151,7 @@ class DraftJob(DocumentJob):
     async def _hold(self, on: Connection) -> None:
         """This attempt owns the document until the end of the transaction, or Stale."""
         await self._ctx.fence(on)
-        held = await self._shop.drafts.lock(on, self._tenant, [self._document])
+        held = await self._runtime.drafts.lock(on, self._tenant, [self._document])
         if held.get(self._document) != self._version:
             raise Stale
 
@@ -164,7 +164,7 @@ class DraftJob(DocumentJob):
         ]
         self._asked.add(edition.id)
         if requests:
-            await self._shop.app.for_tenant(self._tenant).inside(on).enqueue_many(requests)
+            await self._runtime.app.for_tenant(self._tenant).inside(on).enqueue_many(requests)
 
     def _request(self, edition: Edition, part: Part) -> Request[Any]:
         embedding = edition.recipe.embedding
@@ -173,7 +173,7 @@ class DraftJob(DocumentJob):
             subject=self._subject,
             limits=budget(embedding),
             priority=self._ctx.job.priority,
-            max_attempts=self._shop.settings.embed_attempts,
+            max_attempts=self._runtime.settings.embed_attempts,
             requested_by=self._ctx.job.requested_by,
         ).prepare(Share(self._ctx.job.id, part, edition.embedder, embedding))
 
@@ -181,7 +181,7 @@ class DraftJob(DocumentJob):
         self, edition: Edition, draft: Draft, missing: Collection[bytes]
     ) -> Iterator[tuple[int, int]]:
         """From which position to which a job has to embed what is missing; each text once."""
-        most = self._shop.embedder(edition.recipe.embedding).most_tokens
+        most = self._runtime.embedder(edition.recipe.embedding).most_tokens
         left, first, last, texts, tokens = set(missing), 0, 0, 0, 0
         for position, (piece, key) in enumerate(zip(draft.pieces, draft.hashes, strict=True), 1):
             if key not in left:
@@ -196,7 +196,7 @@ class DraftJob(DocumentJob):
             yield first, last
 
     def _shares(self, edition: Edition) -> bool:
-        return self._shop.embedder(edition.recipe.embedding).shares_calls
+        return self._runtime.embedder(edition.recipe.embedding).shares_calls
 
     @property
     def _subject(self) -> str:

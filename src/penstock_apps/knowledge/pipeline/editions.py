@@ -35,19 +35,19 @@ COMING = 2.0
 @task(name="knowledge.rebuild", queue="knowledge-small", resources=[KnowledgeRuntime], isolate=True)
 async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Brought | Cancel:
     """Bring a document into an edition that is being built; what is found of it stays so."""
-    shop, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
-    async with shop.shelves.of(tenant) as on:
-        work = await shop.editions.peek(on, tenant, document, version, edition)
+    runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
+    async with runtime.tables.of(tenant) as on:
+        work = await runtime.editions.peek(on, tenant, document, version, edition)
         if work is None:
             return Cancel("superseded")
         extracted = None
-        is_read_here = work.object is not None and parsed_kind(shop, work) is None
+        is_read_here = work.object is not None and parsed_kind(runtime, work) is None
         if not is_read_here or work.published != version:
-            extracted = await shop.editions.text(on, tenant, document, "text")
-    shares = shop.embedder(work.editions[0].recipe.embedding).shares_calls
+            extracted = await runtime.editions.text(on, tenant, document, "text")
+    shares = runtime.embedder(work.editions[0].recipe.embedding).shares_calls
     kind = DraftJob if shares else DocumentJob
     try:
-        return await kind(ctx, shop, document, version, work, extracted).run()
+        return await kind(ctx, runtime, document, version, work, extracted).run()
     except (Stale, Retired):
         return Cancel("superseded")
 
@@ -55,29 +55,29 @@ async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Br
 @task(name="knowledge.switch", queue=CARE, resources=[KnowledgeRuntime], max_attempts=20)
 async def switch(ctx: Context, edition: int) -> str | Snooze:
     """All jobs that build an edition have ended: search it, if it is whole."""
-    shop, tenant, batch = ctx.resource(KnowledgeRuntime), tenant_of(ctx), batch_of(ctx)
+    runtime, tenant, batch = ctx.resource(KnowledgeRuntime), tenant_of(ctx), batch_of(ctx)
     expect_id(ctx, "edition", edition)
-    async with shop.shelves.of(tenant) as on:
-        found = await shop.editions.get(on, tenant, edition)
+    async with runtime.tables.of(tenant) as on:
+        found = await runtime.editions.get(on, tenant, edition)
         if found is None:
             return "not wanted"
         base, state = found
-        left = await shop.editions.unbuilt(on, tenant, base, edition, 0, 1)
+        left = await runtime.editions.unbuilt(on, tenant, base, edition, 0, 1)
     if state == "building" and not left and await _awaits_index(ctx, edition):
         return Snooze(TURN, "its index is made")
-    async with shop.shelves.of(tenant) as on:
-        await shop.editions.lock(on, base)
-        found = await shop.editions.get(on, tenant, edition)
+    async with runtime.tables.of(tenant) as on:
+        await runtime.editions.lock(on, base)
+        found = await runtime.editions.get(on, tenant, edition)
         if found is None or found[1] == "retired":
             return "not wanted"
-        left = await shop.editions.unbuilt(on, tenant, base, edition, 0, DOCUMENTS)
-        if not left and await shop.editions.is_awaited(on, tenant, base, edition):
+        left = await runtime.editions.unbuilt(on, tenant, base, edition, 0, DOCUMENTS)
+        if not left and await runtime.editions.is_awaited(on, tenant, base, edition):
             return Snooze(COMING, "documents come in")
         if found[1] == "building" and not left:
-            await shop.bases.make_live(on, base, edition)
+            await runtime.bases.make_live(on, base, edition)
     if left:
-        return await _go_on(shop, tenant, edition, batch, ctx.job.requested_by)
-    await remove_retired(shop, EDITIONS)
+        return await _go_on(runtime, tenant, edition, batch, ctx.job.requested_by)
+    await remove_retired(runtime, EDITIONS)
     return "live"
 
 
@@ -89,11 +89,11 @@ async def _awaits_index(ctx: Context, edition: int) -> bool:
 
 
 async def _go_on(
-    shop: KnowledgeRuntime, tenant: str, edition: int, batch: str, requested_by: str | None
+    runtime: KnowledgeRuntime, tenant: str, edition: int, batch: str, requested_by: str | None
 ) -> str:
     """Build what came in meanwhile; what has failed would only fail again."""
     try:
-        status = await shop.app.get_batch(batch)
+        status = await runtime.app.get_batch(batch)
     except BatchNotFound as error:
         raise NotRetryable(str(error)) from error
     if status.failed:
@@ -101,30 +101,32 @@ async def _go_on(
             f"{status.failed:,} of {status.total:,} documents could not be embedded anew; "
             f"batch {batch} has them. Change the settings again to try once more."
         )
-        async with shop.shelves.of(tenant) as on:
-            await shop.editions.note(on, tenant, edition, None, told)
+        async with runtime.tables.of(tenant) as on:
+            await runtime.editions.note(on, tenant, edition, None, told)
         return told
-    async with shop.shelves.of(tenant) as on:
-        client = shop.app.for_tenant(tenant)
-        return await have_built(client, shop, on, tenant, edition, requested_by)
+    async with runtime.tables.of(tenant) as on:
+        client = runtime.app.for_tenant(tenant)
+        return await have_built(client, runtime, on, tenant, edition, requested_by)
 
 
 @task(name="knowledge.build", queue=CARE, resources=[KnowledgeRuntime], max_attempts=20)
 async def build(ctx: Context, edition: int, batch: str) -> int:
     """Enqueue what is not in an edition yet, as a batch at whose end it is switched to."""
-    shop, tenant = ctx.resource(KnowledgeRuntime), tenant_of(ctx)
+    runtime, tenant = ctx.resource(KnowledgeRuntime), tenant_of(ctx)
     expect_id(ctx, "edition", edition)
-    async with shop.shelves.of(tenant) as on:
-        found = await shop.editions.get(on, tenant, edition)
+    async with runtime.tables.of(tenant) as on:
+        found = await runtime.editions.get(on, tenant, edition)
     try:
-        handle = await shop.app.for_tenant(tenant).batch_handle(batch)
+        handle = await runtime.app.for_tenant(tenant).batch_handle(batch)
     except BatchNotFound as error:
         raise NotRetryable(str(error)) from error
     number = last = 0
     try:
         while found is not None:
-            async with shop.shelves.of(tenant) as on:
-                some = await shop.editions.unbuilt(on, tenant, found[0], edition, last, DOCUMENTS)
+            async with runtime.tables.of(tenant) as on:
+                some = await runtime.editions.unbuilt(
+                    on, tenant, found[0], edition, last, DOCUMENTS
+                )
             if not some:
                 break
             # Begun again, it adds none twice.
@@ -132,8 +134,8 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
                 rebuild.options(
                     tenant=tenant,
                     subject=f"document:{each.id}",
-                    max_attempts=shop.settings.attempts,
-                    timeout=shop.settings.timeout(each.size),
+                    max_attempts=runtime.settings.attempts,
+                    timeout=runtime.settings.timeout(each.size),
                     idempotency_key=f"knowledge:{batch}:{each.id}",
                     requested_by=ctx.job.requested_by,
                 ).prepare(each.id, each.version, edition)
@@ -148,7 +150,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
 
 async def have_built(
     client: Client,
-    shop: KnowledgeRuntime,
+    runtime: KnowledgeRuntime,
     on: Connection,
     tenant: str,
     edition: int,
@@ -160,35 +162,35 @@ async def have_built(
     batch = await inside.open_batch("knowledge edition", tenant=tenant, on_end=callback)
     job = build.options(tenant=tenant, requested_by=requested_by).prepare(edition, batch.id)
     await inside.enqueue_many([job])
-    await shop.editions.note(on, tenant, edition, batch.id, None)
+    await runtime.editions.note(on, tenant, edition, batch.id, None)
     return batch.id
 
 
 async def begin(
-    shop: KnowledgeRuntime,
+    runtime: KnowledgeRuntime,
     client: Client,
     base: Base,
     new: NewEdition,
     requested_by: str | None = None,
 ) -> str:
     """Have a base built with other settings; the batch that does it."""
-    async with shop.shelves.of(base.tenant) as on:
-        await shop.editions.lock(on, base.id)
-        edition = await shop.editions.begin(on, base.tenant, base.id, new)
-        return await have_built(client, shop, on, base.tenant, edition, requested_by)
+    async with runtime.tables.of(base.tenant) as on:
+        await runtime.editions.lock(on, base.id)
+        edition = await runtime.editions.begin(on, base.tenant, base.id, new)
+        return await have_built(client, runtime, on, base.tenant, edition, requested_by)
 
 
-async def stay(shop: KnowledgeRuntime, base: Base) -> None:
+async def stay(runtime: KnowledgeRuntime, base: Base) -> None:
     """What is searched is what is wanted: nothing else is built any more."""
-    async with shop.shelves.of(base.tenant) as on:
-        await shop.editions.lock(on, base.id)
-        await shop.editions.give_up(on, base.tenant, base.id)
+    async with runtime.tables.of(base.tenant) as on:
+        await runtime.editions.lock(on, base.id)
+        await runtime.editions.give_up(on, base.tenant, base.id)
 
 
-async def remove_retired(shop: KnowledgeRuntime, most: int) -> int:
+async def remove_retired(runtime: KnowledgeRuntime, most: int) -> int:
     """Remove some editions that nobody searches any more."""
-    async with shop.shelves.of_all() as on:
-        found = await shop.editions.retired(on, most)
+    async with runtime.tables.of_all() as on:
+        found = await runtime.editions.retired(on, most)
     for tenant, edition in found:
-        await remove_edition(shop, tenant, edition)
+        await remove_edition(runtime, tenant, edition)
     return len(found)

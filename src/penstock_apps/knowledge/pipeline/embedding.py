@@ -99,10 +99,10 @@ class Round:
     """
 
     def __init__(
-        self, ctx: BatchContext, shop: KnowledgeRuntime, items: Sequence[Item[Share]]
+        self, ctx: BatchContext, runtime: KnowledgeRuntime, items: Sequence[Item[Share]]
     ) -> None:
         self._ctx = ctx
-        self._shop = shop
+        self._runtime = runtime
         self._shares = [item.value for item in items]
         self._tenants = [item.ctx.job.tenant for item in items]
         self._texts: dict[bytes, Text] = {}
@@ -118,8 +118,8 @@ class Round:
             # Others may have had their texts embedded meanwhile.
             idle = set(range(len(self._shares))).difference(*self._holders.values())
             await self._keep({}, idle - self._done - self._given_up)
-            async with self._shop.in_flight.taken(self._keys()) as (taken, others):
-                model = self._shop.embedder(self._shares[0].embedding)
+            async with self._runtime.in_flight.taken(self._keys()) as (taken, others):
+                model = self._runtime.embedder(self._shares[0].embedding)
                 own = {key for _, _, key in taken}.difference(key for _, _, key in others)
                 for call in calls((self._texts[key] for key in self._texts if key in own), model):
                     await self._ask(model, call)
@@ -142,7 +142,7 @@ class Round:
         """Tell the documents of these shares that they will have no vectors."""
         for tenant, these in self._by_tenant(shares):
             held = [key for key, holders in self._holders.items() if not holders.isdisjoint(these)]
-            async with self._shop.shelves.of(tenant) as on:
+            async with self._runtime.tables.of(tenant) as on:
                 await self._refuse(on, tenant, these, held, error)
 
     async def _find(self) -> None:
@@ -151,9 +151,9 @@ class Round:
         self._holders.clear()
         for tenant, own in self._by_tenant(range(len(self._shares))):
             parts = [self._shares[at].part for at in own]
-            async with self._shop.shelves.of(tenant) as on:
-                texts = await self._shop.drafts.texts(on, tenant, parts)
-                missing = await self._shop.publishing.missing(
+            async with self._runtime.tables.of(tenant) as on:
+                texts = await self._runtime.drafts.texts(on, tenant, parts)
+                missing = await self._runtime.publishing.missing(
                     on, tenant, parts[0].edition, [each.hash for each in texts]
                 )
             for text in texts:
@@ -199,33 +199,33 @@ class Round:
                 for key, vector in fresh.items()
                 if not self._holders[key].isdisjoint(own)
             }
-            async with self._shop.shelves.of(tenant) as on:
+            async with self._runtime.tables.of(tenant) as on:
                 if mine:
                     embedder = self._shares[own[0]].embedder
-                    await self._shop.publishing.keep(on, tenant, embedder, mine)
+                    await self._runtime.publishing.keep(on, tenant, embedder, mine)
                 # Two that finish at once must not both take the other for unfinished.
-                await self._shop.drafts.lock(on, tenant, {each.document for each in parts})
-                done = await self._shop.drafts.embedded(on, tenant, parts)
+                await self._runtime.drafts.lock(on, tenant, {each.document for each in parts})
+                done = await self._runtime.drafts.embedded(on, tenant, parts)
                 await self._wake(on, tenant, [own[part] for part in done])
                 self._done.update(own[part] for part in done)
 
     async def _blame(self, text: Text, error: str) -> None:
         for tenant, own in self._by_tenant(self._holders[text.hash]):
-            async with self._shop.shelves.of(tenant) as on:
+            async with self._runtime.tables.of(tenant) as on:
                 await self._refuse(on, tenant, own, [text.hash], error)
 
     async def _refuse(
         self, on: Connection, tenant: str, shares: Sequence[int], hashes: list[bytes], error: str
     ) -> None:
         parts = [self._shares[at].part for at in shares]
-        await self._shop.drafts.lock(on, tenant, {each.document for each in parts})
-        await self._shop.drafts.refuse(on, tenant, parts, hashes, error)
+        await self._runtime.drafts.lock(on, tenant, {each.document for each in parts})
+        await self._runtime.drafts.refuse(on, tenant, parts, hashes, error)
         await self._wake(on, tenant, shares)
         self._given_up.update(shares)
 
     async def _wake(self, on: Connection, tenant: str, shares: Iterable[int]) -> None:
         found = [self._shares[at] for at in shares]
-        client = self._shop.app.for_tenant(tenant).inside(on)
+        client = self._runtime.app.for_tenant(tenant).inside(on)
         # In the order of their names, as all who send several do.
         for name in sorted({embedded(each.job, each.part.edition) for each in found}):
             await client.send_event(name)

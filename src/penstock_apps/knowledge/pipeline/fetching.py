@@ -15,9 +15,11 @@ from penstock_apps.knowledge.store.documents import Work
 class Fetching:
     """Fetches a page and stores it, before it is read like any other file."""
 
-    def __init__(self, ctx: Context, shop: KnowledgeRuntime, document: int, version: int) -> None:
+    def __init__(
+        self, ctx: Context, runtime: KnowledgeRuntime, document: int, version: int
+    ) -> None:
         self._ctx = ctx
-        self._shop = shop
+        self._runtime = runtime
         self._tenant = ctx.job.tenant
         self._document = document
         self._version = version
@@ -25,8 +27,8 @@ class Fetching:
     async def run(self, work: Work) -> Work | Brought:
         """The work with its file; or what is there already, if the page has not changed."""
         assert work.url is not None
-        limits = Limits(bytes=min(Limits().bytes, self._shop.settings.file_bytes))
-        page = await fetch(work.url, self._shop.folder, limits)
+        limits = Limits(bytes=min(Limits().bytes, self._runtime.settings.file_bytes))
+        page = await fetch(work.url, self._runtime.folder, limits)
         try:
             await self._store(page)
         finally:
@@ -36,15 +38,15 @@ class Fetching:
     async def _store(self, page: Fetched) -> None:
         """Nobody removes the file while it has no document."""
         held = (page.digest, object_name(self._tenant, page.digest), page.bytes)
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             await self._ctx.fence(on)
-            await self._shop.objects.hold(on, self._tenant, [held])
-        await self._shop.storage.put(self._tenant, page.path, page.digest)
+            await self._runtime.objects.hold(on, self._tenant, [held])
+        await self._runtime.storage.put(self._tenant, page.path, page.digest)
 
     async def _note(self, work: Work, page: Fetched) -> Work | Brought:
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             await self._ctx.fence(on)
-            is_same = await self._shop.documents.fetched(
+            is_same = await self._runtime.documents.fetched(
                 on,
                 self._tenant,
                 self._document,
@@ -53,12 +55,12 @@ class Fetching:
                 page.bytes,
                 page.content_type,
             )
-            await self._shop.objects.release(on, self._tenant, [page.digest])
+            await self._runtime.objects.release(on, self._tenant, [page.digest])
             if is_same is None:
                 raise Stale
             # An edition that is being built does not have it yet.
             if is_same and all(each.live for each in work.editions):
-                chunks = await self._shop.documents.confirm(
+                chunks = await self._runtime.documents.confirm(
                     on, self._tenant, self._document, self._version
                 )
                 brought = Brought(chunks, 0)

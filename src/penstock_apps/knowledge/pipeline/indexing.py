@@ -34,12 +34,12 @@ MAKING = "making the index"
 )
 async def index(ctx: Context, edition: int) -> str | Snooze:
     """Make the index of an edition, if it is large and has none."""
-    shop = ctx.resource(KnowledgeRuntime)
-    if not await is_due(shop, edition):
+    runtime = ctx.resource(KnowledgeRuntime)
+    if not await is_due(runtime, edition):
         return "not wanted"
-    async with shop.indexes.turn() as maker:
+    async with runtime.indexes.turn() as maker:
         if maker is not None:
-            found = await shop.indexes.find(maker.on, edition)
+            found = await runtime.indexes.find(maker.on, edition)
             if found is not None and found.whole:
                 return "there"
             # One that broke off goes first, and what is made anew comes with the next try.
@@ -47,27 +47,27 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
                 await maker.drop(edition)
             else:
                 ctx.progress(0, message=MAKING)
-                if await maker.make(edition, await _memory(shop, maker.on, edition)):
+                if await maker.make(edition, await _memory(runtime, maker.on, edition)):
                     return "made"
     return Snooze(TURN * (1 + random.random()), "another index is made")
 
 
-async def _memory(shop: KnowledgeRuntime, on: Connection, edition: int) -> int:
+async def _memory(runtime: KnowledgeRuntime, on: Connection, edition: int) -> int:
     """So many bytes hold all of it while it is built."""
-    most = shop.settings.index_bytes
-    dimensions = await shop.indexes.dimensions(on, edition)
-    chunks = await shop.indexes.weigh(on, edition, most // LINKS)
+    most = runtime.settings.index_bytes
+    dimensions = await runtime.indexes.dimensions(on, edition)
+    chunks = await runtime.indexes.weigh(on, edition, most // LINKS)
     return max(LEAST_MEMORY, min(SHARED + chunks * (2 * dimensions + LINKS), most))
 
 
-async def is_due(shop: KnowledgeRuntime, edition: int) -> bool:
+async def is_due(runtime: KnowledgeRuntime, edition: int) -> bool:
     """Whether an edition is large and has no index."""
-    least = shop.settings.index_from + 1
-    async with shop.shelves.of_all() as on:
-        found = await shop.indexes.all(on)
+    least = runtime.settings.index_from + 1
+    async with runtime.tables.of_all() as on:
+        found = await runtime.indexes.all(on)
         if any(each.edition == edition and each.whole for each in found):
             return False
-        if await shop.indexes.weigh(on, edition, least) < least:
+        if await runtime.indexes.weigh(on, edition, least) < least:
             return False
     if sum(each.whole for each in found) < MOST:
         return True
@@ -80,34 +80,36 @@ async def is_due(shop: KnowledgeRuntime, edition: int) -> bool:
     return False
 
 
-async def ask_for_index(shop: KnowledgeRuntime, tenant: str, edition: int) -> Enqueued[Any] | None:
+async def ask_for_index(
+    runtime: KnowledgeRuntime, tenant: str, edition: int
+) -> Enqueued[Any] | None:
     """Have an index made if an edition needs one; the job, which may be there already."""
-    if not await is_due(shop, edition):
+    if not await is_due(runtime, edition):
         return None
     request = index.options(tenant=tenant).prepare(edition)
-    [job] = await shop.app.for_tenant(tenant).enqueue_many([request])
+    [job] = await runtime.app.for_tenant(tenant).enqueue_many([request])
     return job
 
 
-async def tend(shop: KnowledgeRuntime, most: int, much: int) -> int:
+async def tend(runtime: KnowledgeRuntime, most: int, much: int) -> int:
     """Drop indexes that nobody needs, have those made that broke off or are missing; how many.
 
     Into what is loaded for hours they come when there is `much`, not only at its end.
     """
-    async with shop.shelves.of_all() as on:
-        found = await shop.indexes.all(on)
-        growing = await shop.indexes.some(on, most, growing=True)
-        due = await shop.indexes.some(on, most, growing=False)
+    async with runtime.tables.of_all() as on:
+        found = await runtime.indexes.all(on)
+        growing = await runtime.indexes.some(on, most, growing=True)
+        due = await runtime.indexes.some(on, most, growing=False)
         for tenant, edition in growing:
-            if await shop.indexes.weigh(on, edition, much) == much:
+            if await runtime.indexes.weigh(on, edition, much) == much:
                 due.append((tenant, edition))
     number = 0
     for each in found:
         if not each.wanted:
-            number += await shop.indexes.drop(each.edition)
+            number += await runtime.indexes.drop(each.edition)
         elif each.tenant is not None and not each.whole:
-            asked = await ask_for_index(shop, each.tenant, each.edition)
-            number += 1 if asked else await shop.indexes.drop(each.edition)
+            asked = await ask_for_index(runtime, each.tenant, each.edition)
+            number += 1 if asked else await runtime.indexes.drop(each.edition)
     for tenant, edition in due:
-        number += await ask_for_index(shop, tenant, edition) is not None
+        number += await ask_for_index(runtime, tenant, edition) is not None
     return number

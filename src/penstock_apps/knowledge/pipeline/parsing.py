@@ -37,9 +37,9 @@ class Slice(Struct, frozen=True):
 class Parsing:
     """What it was answered is paid for, so it is kept with the job: no attempt asks again."""
 
-    def __init__(self, ctx: Context, shop: KnowledgeRuntime, work: Work, kind: str) -> None:
+    def __init__(self, ctx: Context, runtime: KnowledgeRuntime, work: Work, kind: str) -> None:
         self._ctx = ctx
-        self._shop = shop
+        self._runtime = runtime
         self._work = work
         self._kind = kind
         self._answer: list[str] | None = None
@@ -63,9 +63,9 @@ class Parsing:
         name = self._work.object
         if name is None or not belongs_to(name, self._ctx.job.tenant):
             raise Unreadable("broken", GONE)
-        path = self._shop.folder / f"parse-{self._ctx.job.id}"
+        path = self._runtime.folder / f"parse-{self._ctx.job.id}"
         try:
-            await self._shop.storage.to_file(name, path)
+            await self._runtime.storage.to_file(name, path)
             async with self._service() as service:
                 return await service.start(path, self._work.path)
         finally:
@@ -85,13 +85,13 @@ class Parsing:
         return Slice(len(self._answer), self._answer[number])
 
     def _service(self) -> LlamaParse:
-        return LlamaParse.of(os.environ, self._shop.settings.parser_url)
+        return LlamaParse.of(os.environ, self._runtime.settings.parser_url)
 
 
-def parsed_kind(shop: KnowledgeRuntime, work: Work) -> str | None:
+def parsed_kind(runtime: KnowledgeRuntime, work: Work) -> str | None:
     """The kind of a document that LlamaParse is to read; None for those that are read here."""
     # A file that is empty or too large costs no call to the service.
-    if shop.settings.parser != "llamaparse" or not 0 < work.size <= shop.settings.file_bytes:
+    if runtime.settings.parser != "llamaparse" or not 0 < work.size <= runtime.settings.file_bytes:
         return None
     suffix = Path(work.path).suffix.lower().removeprefix(".")
     kind = SUFFIXES.get(suffix) or MEDIA_TYPES.get((work.media_type or "").partition(";")[0])

@@ -19,24 +19,26 @@ LOOKED_AT_ONCE = 500
 logger = logging.getLogger("penstock.knowledge")
 
 
-async def reconcile(shop: KnowledgeRuntime, tenant: str, batch: str) -> None:
+async def reconcile(runtime: KnowledgeRuntime, tenant: str, batch: str) -> None:
     """Say of the documents of a batch what came of their jobs."""
     while True:
-        async with shop.shelves.of(tenant) as on:
-            left = await shop.documents.unsettled(on, tenant, batch, LOOKED_AT_ONCE)
-        if not await settle(shop, tenant, left):
+        async with runtime.tables.of(tenant) as on:
+            left = await runtime.documents.unsettled(on, tenant, batch, LOOKED_AT_ONCE)
+        if not await settle(runtime, tenant, left):
             return
 
 
-async def settle(shop: KnowledgeRuntime, tenant: str, jobs: Mapping[str, tuple[int, int]]) -> int:
+async def settle(
+    runtime: KnowledgeRuntime, tenant: str, jobs: Mapping[str, tuple[int, int]]
+) -> int:
     """Say of documents what came of their jobs, if these have ended; of how many."""
     number = 0
     for job_id, (document, version) in jobs.items():
-        job = await shop.app.find(job_id)
+        job = await runtime.app.find(job_id)
         if job is None or job.is_final:
-            state, reason, error = outcome_of(job, shop.settings)
-            async with shop.shelves.of(tenant) as on:
-                await shop.documents.end(on, tenant, document, version, state, reason, error)
+            state, reason, error = outcome_of(job, runtime.settings)
+            async with runtime.tables.of(tenant) as on:
+                await runtime.documents.end(on, tenant, document, version, state, reason, error)
             number += 1
     return number
 

@@ -45,11 +45,11 @@ class Removing:
     Statements look for the mark themselves: what does not have it stays, whoever asks.
     """
 
-    def __init__(self, shop: KnowledgeRuntime, tenant: str) -> None:
-        self._shop = shop
-        self._removals = shop.removals
+    def __init__(self, runtime: KnowledgeRuntime, tenant: str) -> None:
+        self._runtime = runtime
+        self._removals = runtime.removals
         self._tenant = tenant
-        self._jobs = shop.app.for_tenant(tenant)
+        self._jobs = runtime.app.for_tenant(tenant)
 
     async def documents(
         self, *, base: int | None = None, source: int | None = None, document: int | None = None
@@ -57,21 +57,21 @@ class Removing:
         """Cancel their jobs, remove them, then the files that nothing else needs; how many."""
         number = 0
         while True:
-            async with self._shop.shelves.of(self._tenant) as on:
+            async with self._runtime.tables.of(self._tenant) as on:
                 some = await self._removals.doomed(
                     on, self._tenant, DOCUMENTS, base=base, source=source, document=document
                 )
             if not some:
                 return number
             await self._jobs.cancel_many([each for each in some.values() if each], "deleted")
-            async with self._shop.shelves.of(self._tenant) as on:
+            async with self._runtime.tables.of(self._tenant) as on:
                 digests = await self._removals.documents(on, self._tenant, list(some))
-            await remove_files(self._shop, self._tenant, digests)
+            await remove_files(self._runtime, self._tenant, digests)
             number += len(some)
 
     async def source(self, source: int) -> int:
         number = await self.documents(source=source)
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             await self._removals.sources(on, self._tenant, [source])
         return number
 
@@ -79,86 +79,86 @@ class Removing:
         """Its sources take no more documents from here on, so that they end."""
         while await self._marked_sources(base):
             continue
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             editions = await self._removals.editions(on, self._tenant, base)
         for edition in editions:
-            await self._shop.indexes.drop(edition)
+            await self._runtime.indexes.drop(edition)
         number = await self.documents(base=base)
         while some := await self._some_sources(base):
-            async with self._shop.shelves.of(self._tenant) as on:
+            async with self._runtime.tables.of(self._tenant) as on:
                 await self._removals.sources(on, self._tenant, some)
         for edition in editions:
-            await remove_edition(self._shop, self._tenant, edition)
-        async with self._shop.shelves.of(self._tenant) as on:
+            await remove_edition(self._runtime, self._tenant, edition)
+        async with self._runtime.tables.of(self._tenant) as on:
             await self._removals.base(on, self._tenant, base)
         return number
 
     async def tenant(self) -> int:
         number = 0
         while True:
-            async with self._shop.shelves.of(self._tenant) as on:
+            async with self._runtime.tables.of(self._tenant) as on:
                 bases = await self._removals.bases(on, self._tenant)
             for base in bases:
                 number += await self.base(base)
             if not await self._is_deleted():
                 return number
             await self._rest()
-            async with self._shop.shelves.of(self._tenant) as on:
-                await self._shop.tenants.lock(on, self._tenant, alone=True)
-                if not await self._shop.tenants.is_deleted(on, self._tenant):
+            async with self._runtime.tables.of(self._tenant) as on:
+                await self._runtime.tenants.lock(on, self._tenant, alone=True)
+                if not await self._runtime.tenants.is_deleted(on, self._tenant):
                     return number
                 if await self._removals.tenant(on, self._tenant):
                     return number
 
     async def _is_deleted(self) -> bool:
-        async with self._shop.shelves.of(self._tenant) as on:
-            return await self._shop.tenants.is_deleted(on, self._tenant)
+        async with self._runtime.tables.of(self._tenant) as on:
+            return await self._runtime.tenants.is_deleted(on, self._tenant)
 
     async def _rest(self) -> None:
         """What is in no base: vectors that were not published, files of uploads that broke off."""
         while await self._removed_vectors():
             continue
-        async with self._shop.shelves.of(self._tenant) as on:
-            digests = await self._shop.objects.some(on, self._tenant, FILES)
-        while digests and await remove_files(self._shop, self._tenant, digests):
-            async with self._shop.shelves.of(self._tenant) as on:
-                digests = await self._shop.objects.some(on, self._tenant, FILES)
+        async with self._runtime.tables.of(self._tenant) as on:
+            digests = await self._runtime.objects.some(on, self._tenant, FILES)
+        while digests and await remove_files(self._runtime, self._tenant, digests):
+            async with self._runtime.tables.of(self._tenant) as on:
+                digests = await self._runtime.objects.some(on, self._tenant, FILES)
 
     async def _marked_sources(self, base: int) -> int:
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             return await self._removals.mark_sources(on, self._tenant, base, SOURCES)
 
     async def _some_sources(self, base: int) -> list[int]:
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             return await self._removals.some_sources(on, self._tenant, base, SOURCES)
 
     async def _removed_vectors(self) -> int:
-        async with self._shop.shelves.of(self._tenant) as on:
+        async with self._runtime.tables.of(self._tenant) as on:
             return await self._removals.vectors(on, self._tenant, ROWS)
 
 
-async def remove_files(shop: KnowledgeRuntime, tenant: str, digests: Sequence[bytes]) -> int:
+async def remove_files(runtime: KnowledgeRuntime, tenant: str, digests: Sequence[bytes]) -> int:
     """Remove stored files that nothing needs: first the file, then its row, which is locked.
 
     Who is about to store the same content waits for the lock, and stores it again.
     """
     removed = 0
     for start in range(0, len(digests), FILES):
-        async with shop.shelves.of(tenant) as on:
+        async with runtime.tables.of(tenant) as on:
             some = digests[start : start + FILES]
-            names = await shop.objects.lock_needless(on, tenant, some)
-            await shop.storage.delete(list(names.values()))
-            await shop.objects.remove(on, tenant, list(names))
+            names = await runtime.objects.lock_needless(on, tenant, some)
+            await runtime.storage.delete(list(names.values()))
+            await runtime.objects.remove(on, tenant, list(names))
             removed += len(names)
     return removed
 
 
-async def remove_edition(shop: KnowledgeRuntime, tenant: str, edition: int) -> None:
+async def remove_edition(runtime: KnowledgeRuntime, tenant: str, edition: int) -> None:
     """Remove an edition that nobody searches, in pieces."""
-    await shop.indexes.drop(edition)
+    await runtime.indexes.drop(edition)
     removed = ROWS
     while removed == ROWS:
-        async with shop.shelves.of(tenant) as on:
-            removed = await shop.removals.chunks(on, tenant, edition, ROWS)
-    async with shop.shelves.of(tenant) as on:
-        await shop.removals.edition(on, tenant, edition)
+        async with runtime.tables.of(tenant) as on:
+            removed = await runtime.removals.chunks(on, tenant, edition, ROWS)
+    async with runtime.tables.of(tenant) as on:
+        await runtime.removals.edition(on, tenant, edition)

@@ -89,16 +89,16 @@ async def sweep_storage(ctx: Context) -> Walked:
 class Sweeping:
     """Every step is bounded, and safe to repeat: what is left is for the next sweep."""
 
-    def __init__(self, shop: KnowledgeRuntime) -> None:
-        self._shop = shop
-        self._sweeps = shop.sweeps
+    def __init__(self, runtime: KnowledgeRuntime) -> None:
+        self._runtime = runtime
+        self._sweeps = runtime.sweeps
 
     async def fold(self) -> int:
         """Fold changes into the tallies."""
         folded = 0
         for _ in range(ROUNDS):
-            async with self._shop.shelves.of_all() as on:
-                some = await self._shop.tallies.fold(on)
+            async with self._runtime.tables.of_all() as on:
+                some = await self._runtime.tallies.fold(on)
             folded += some
             if not some:
                 break
@@ -106,41 +106,41 @@ class Sweeping:
 
     async def settle(self) -> int:
         """Documents whose jobs ended without telling."""
-        async with self._shop.shelves.of_all() as on:
+        async with self._runtime.tables.of_all() as on:
             found = await self._sweeps.stranded(on, STRANDED)
-        states = await self._shop.app.states([job for _, job, _, _ in found])
+        states = await self._runtime.app.states([job for _, job, _, _ in found])
         ended = defaultdict[str, dict[str, tuple[int, int]]](dict)
         for tenant, job, document, version in found:
             if job not in states or states[job].is_final:
                 ended[tenant][job] = (document, version)
-        return sum([await settle(self._shop, tenant, jobs) for tenant, jobs in ended.items()])
+        return sum([await settle(self._runtime, tenant, jobs) for tenant, jobs in ended.items()])
 
     async def close_batches(self) -> int:
         """Batches of uploads that broke off: what was added is all that comes."""
-        async with self._shop.shelves.of_all() as on:
+        async with self._runtime.tables.of_all() as on:
             found = await self._sweeps.idle_batches(on, UPLOAD, BATCHES)
         closed = 0
         for batch in found:
             try:
-                status = await self._shop.app.get_batch(batch)
+                status = await self._runtime.app.get_batch(batch)
             except BatchNotFound:
                 continue
             if status.state == "open" and status.created_at < datetime.now(UTC) - UPLOAD:
-                await self._shop.app.close_batch(batch)
+                await self._runtime.app.close_batch(batch)
                 closed += 1
         return closed
 
     async def resume(self) -> int:
         """What was deleted, and whose removal has come to an end before it was done."""
-        async with self._shop.shelves.of_all() as on:
-            found = await self._shop.removals.unfinished(on, DELETED)
+        async with self._runtime.tables.of_all() as on:
+            found = await self._runtime.removals.unfinished(on, DELETED)
         jobs = [remove.options(tenant=tenant).prepare(what, which) for tenant, what, which in found]
-        await self._shop.app.enqueue_many(jobs)
+        await self._runtime.app.enqueue_many(jobs)
         return len(jobs)
 
     async def rows(self) -> int:
         """Drafts and vectors that nobody waits for, chunks that stand nowhere."""
-        async with self._shop.shelves.of_all() as on:
+        async with self._runtime.tables.of_all() as on:
             return (
                 await self._sweeps.drafts(on, ROWS)
                 + await self._sweeps.vectors(on, ROWS)
@@ -149,18 +149,18 @@ class Sweeping:
 
     async def editions(self) -> int:
         """Editions that nobody searches any more."""
-        return await remove_retired(self._shop, EDITIONS)
+        return await remove_retired(self._runtime, EDITIONS)
 
     async def indexes(self) -> int:
         """Indexes that nobody needs any more, or that broke off, or are overdue."""
-        return await tend(self._shop, GROWING, MUCH)
+        return await tend(self._runtime, GROWING, MUCH)
 
     async def orphans(self) -> int:
         """Files that no document needs."""
-        async with self._shop.shelves.of_all() as on:
-            found = await self._shop.objects.orphans(on, ROWS)
+        async with self._runtime.tables.of_all() as on:
+            found = await self._runtime.objects.orphans(on, ROWS)
         by_tenant = _by_tenant(found).items()
-        return sum([await remove_files(self._shop, tenant, some) for tenant, some in by_tenant])
+        return sum([await remove_files(self._runtime, tenant, some) for tenant, some in by_tenant])
 
     async def storage(self) -> Walked:
         """Files that no row tells of, and those that were still being written.
@@ -172,29 +172,29 @@ class Sweeping:
         files = parts = 0
         before = datetime.now(UTC) - STRAY
         is_shared = await self._is_shared()
-        async for batch in self._shop.storage.walk():
+        async for batch in self._runtime.storage.walk():
             left = [each.name for each in batch if is_part(each.name)]
-            await self._shop.storage.delete(left)
+            await self._runtime.storage.delete(left)
             parts += len(left)
             if is_shared:
                 continue
             old = [each for each in batch if each.modified < before]
             for tenant, some in _by_folder(old).items():
-                async with self._shop.shelves.of(tenant) as on:
-                    strays = await self._shop.objects.adopt(on, tenant, some)
-                files += await remove_files(self._shop, tenant, strays)
+                async with self._runtime.tables.of(tenant) as on:
+                    strays = await self._runtime.objects.adopt(on, tenant, some)
+                files += await remove_files(self._runtime, tenant, strays)
         return Walked(files, parts)
 
     async def _is_shared(self) -> bool:
         """Whether another database has left its mark where the files are. Leaves ours."""
-        async with self._shop.shelves.of_all() as on:
+        async with self._runtime.tables.of_all() as on:
             database = await self._sweeps.database(on)
-        if others := await self._shop.storage.mark(database):
+        if others := await self._runtime.storage.mark(database):
             logger.warning(
                 "Another database stores its files in %s, too, so files that this one, the %s, "
                 "does not know stay there. Give each a place of its own. Of a database that is "
                 "gone, remove the mark: %s.",
-                self._shop.storage.place,
+                self._runtime.storage.place,
                 database,
                 ", ".join(others),
             )
@@ -204,8 +204,8 @@ class Sweeping:
         """Files that are kept longer than their tenant wants; the texts in them stay."""
         removed = 0
         for _ in range(ROUNDS):
-            async with self._shop.shelves.of_all() as on:
-                found = await self._shop.objects.aged(on, self._shop.settings.raw_days, FILES)
+            async with self._runtime.tables.of_all() as on:
+                found = await self._runtime.objects.aged(on, self._runtime.settings.raw_days, FILES)
             some = sum([await self._age(*each) for each in _by_tenant(found).items()])
             removed += some
             if not some:
@@ -213,10 +213,10 @@ class Sweeping:
         return removed
 
     async def _age(self, tenant: str, digests: list[bytes]) -> int:
-        async with self._shop.shelves.of(tenant) as on:
-            names = await self._shop.objects.lock_aged(on, tenant, digests)
-            await self._shop.storage.delete(list(names.values()))
-            await self._shop.objects.remove(on, tenant, list(names))
+        async with self._runtime.tables.of(tenant) as on:
+            names = await self._runtime.objects.lock_aged(on, tenant, digests)
+            await self._runtime.storage.delete(list(names.values()))
+            await self._runtime.objects.remove(on, tenant, list(names))
         return len(names)
 
 

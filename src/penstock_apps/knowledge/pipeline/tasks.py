@@ -78,33 +78,33 @@ def bring(
 
 
 async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -> Any:
-    shop, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
-    async with shop.shelves.for_one() as on:
-        work = await shop.documents.begin(on, tenant, document, version)
+    runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
+    async with runtime.tables.for_one() as on:
+        work = await runtime.documents.begin(on, tenant, document, version)
     if work is None:
-        return await _unwanted(shop, tenant)
+        return await _unwanted(runtime, tenant)
     try:
         if work.url is not None and work.object is None:
-            fetched = await Fetching(ctx, shop, document, version).run(work)
+            fetched = await Fetching(ctx, runtime, document, version).run(work)
             if isinstance(fetched, Brought):
                 return fetched
             work = fetched
-            if is_small and work.size > shop.settings.large_bytes:
+            if is_small and work.size > runtime.settings.large_bytes:
                 return await _hand_on(ctx, document, version, work)
-        parsed = parsed_kind(shop, work)
-        extracted = await Parsing(ctx, shop, work, parsed).run() if parsed else None
-        kind = DraftJob if _shares_calls(shop, work) else DocumentJob
+        parsed = parsed_kind(runtime, work)
+        extracted = await Parsing(ctx, runtime, work, parsed).run() if parsed else None
+        kind = DraftJob if _shares_calls(runtime, work) else DocumentJob
         request = partial(
             bring,
-            shop.settings,
+            runtime.settings,
             tenant=tenant,
             priority=ctx.job.priority,
             requested_by=ctx.job.requested_by,
         )
-        attach = Attaching(ctx, shop, document, version, work, request).run
-        return await kind(ctx, shop, document, version, work, extracted, attach=attach).run()
+        attach = Attaching(ctx, runtime, document, version, work, request).run
+        return await kind(ctx, runtime, document, version, work, extracted, attach=attach).run()
     except Stale:
-        return await _unwanted(shop, tenant)
+        return await _unwanted(runtime, tenant)
     except Retired:
         return Snooze(0, "retired edition")
     except Skipped as error:
@@ -120,14 +120,14 @@ async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -
 
 async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Brought:
     """Let a job of the other queue read a page that has turned out to be large."""
-    shop, tenant, job = ctx.resource(KnowledgeRuntime), ctx.job.tenant, ctx.job
+    runtime, tenant, job = ctx.resource(KnowledgeRuntime), ctx.job.tenant, ctx.job
     wanted = Wanted(document, work.path, version, work.size, job.priority)
-    async with shop.shelves.of(tenant) as on:
+    async with runtime.tables.of(tenant) as on:
         await ctx.fence(on)
-        batch = await shop.app.for_tenant(tenant).inside(on).batch_handle(job)
+        batch = await runtime.app.for_tenant(tenant).inside(on).batch_handle(job)
         # The version is the same, so this job must not cancel the one that hands it on.
         request = bring(
-            shop.settings,
+            runtime.settings,
             wanted,
             tenant=tenant,
             priority=job.priority,
@@ -135,7 +135,7 @@ async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Bro
             unique=None,
         )
         [added] = await batch.enqueue_many([request])
-        await shop.documents.note_jobs(
+        await runtime.documents.note_jobs(
             on, tenant, [document], [added.id], job.requested_by, [job.priority]
         )
         brought = Brought(0, 0)
@@ -143,45 +143,45 @@ async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Bro
     return brought
 
 
-async def _unwanted(shop: KnowledgeRuntime, tenant: str) -> Cancel:
+async def _unwanted(runtime: KnowledgeRuntime, tenant: str) -> Cancel:
     """Why a version is not brought in."""
-    async with shop.shelves.of(tenant) as on:
-        is_active = await shop.tenants.is_active(on, tenant)
+    async with runtime.tables.of(tenant) as on:
+        is_active = await runtime.tenants.is_active(on, tenant)
     return Cancel("superseded" if is_active else "tenant inactive")
 
 
-def _shares_calls(shop: KnowledgeRuntime, work: Work) -> bool:
-    return any(shop.embedder(each.recipe.embedding).shares_calls for each in work.editions)
+def _shares_calls(runtime: KnowledgeRuntime, work: Work) -> bool:
+    return any(runtime.embedder(each.recipe.embedding).shares_calls for each in work.editions)
 
 
 async def _end(
     ctx: Context, document: int, version: int, state: State, reason: str, error: str
 ) -> None:
     """Note why a version has not gone in, unless the job is somebody else's by now."""
-    shop, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
-    async with shop.shelves.of(tenant) as on:
+    runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
+    async with runtime.tables.of(tenant) as on:
         await ctx.fence(on)
         if state == "skipped":
             # What is found of it is of a content that it does not have any more.
-            await shop.drafts.lock(on, tenant, [document])
-            await shop.documents.withdraw(on, tenant, document, version)
+            await runtime.drafts.lock(on, tenant, [document])
+            await runtime.documents.withdraw(on, tenant, document, version)
             await forget(ctx, on, document)
-        await shop.documents.end(on, tenant, document, version, state, reason, error)
+        await runtime.documents.end(on, tenant, document, version, state, reason, error)
 
 
 @task(name="knowledge.ended", queue=CARE, resources=[KnowledgeRuntime])
 async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     """All documents of a batch have ended: who wants to know is told here, once a batch."""
-    shop, tenant, batch = ctx.resource(KnowledgeRuntime), tenant_of(ctx), batch_of(ctx)
+    runtime, tenant, batch = ctx.resource(KnowledgeRuntime), tenant_of(ctx), batch_of(ctx)
     sources = [expect_id(ctx, "source", each) for each in sources]
-    await reconcile(shop, tenant, batch)
-    async with shop.shelves.of(tenant) as on:
+    await reconcile(runtime, tenant, batch)
+    async with runtime.tables.of(tenant) as on:
         for source in sources:
-            await shop.sources.end(on, tenant, source, batch)
-        counts = {each: await shop.tallies.count(on, tenant, source=each) for each in sources}
-        editions = await shop.indexes.searched(on, tenant, sources)
+            await runtime.sources.end(on, tenant, source, batch)
+        counts = {each: await runtime.tallies.count(on, tenant, source=each) for each in sources}
+        editions = await runtime.indexes.searched(on, tenant, sources)
     for edition in editions:
-        await ask_for_index(shop, tenant, edition)
+        await ask_for_index(runtime, tenant, edition)
     return counts
 
 

@@ -15,8 +15,8 @@ from penstock_apps.knowledge.store.tables import Connection, TablePool
 class Searching:
     """Finds what is published."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._call = shelves.call
+    def __init__(self, tables: TablePool) -> None:
+        self._call = tables.call
 
     async def search(
         self, on: Connection, tenant: str, groups: Sequence[Group], query: Query

@@ -56,8 +56,8 @@ class Base(Struct, frozen=True):
 class Bases:
     """The bases of tenants."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
 
     async def find(
         self, on: Connection, tenant: str, name: str | None = None, base: int | None = None

@@ -139,9 +139,9 @@ class Document(Struct, frozen=True):
 class Documents:
     """The documents of tenants."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
-        self._call = shelves.call
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
+        self._call = tables.call
 
     async def put(
         self,

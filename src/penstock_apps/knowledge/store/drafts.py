@@ -48,8 +48,8 @@ class Text(Struct, frozen=True):
 class Drafts:
     """The drafts of tenants."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
 
     async def lock(self, on: Connection, tenant: str, documents: Collection[int]) -> dict[int, int]:
         """Hold documents until the end of the transaction; their versions, if they are there."""

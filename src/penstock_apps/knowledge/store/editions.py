@@ -13,8 +13,8 @@ from penstock_apps.knowledge.text import Extracted, Section
 class Editions:
     """The editions of tenants' bases."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
 
     async def lock(self, on: Connection, base: int) -> None:
         """Nobody publishes into a base or switches its editions until the transaction's end."""

@@ -28,10 +28,10 @@ class Maker(Protocol):
 class Apart:
     """In a session of our own, as the owner of the chunks: others go on to write."""
 
-    def __init__(self, on: Any, shelves: TablePool) -> None:
+    def __init__(self, on: Any, tables: TablePool) -> None:
         self.on = on
-        self._sql = shelves.statement
-        self._call = shelves.call
+        self._sql = tables.statement
+        self._call = tables.call
 
     async def make(self, edition: int, memory: int) -> bool:
         described = await self.on.fetchval(self._call("describe_index"), edition, "CONCURRENTLY")
@@ -68,10 +68,10 @@ class Apart:
 class Amid:
     """In a transaction, by functions that are the owner's: whoever writes chunks waits."""
 
-    def __init__(self, on: Any, shelves: TablePool) -> None:
+    def __init__(self, on: Any, tables: TablePool) -> None:
         self.on = on
-        self._sql = shelves.statement
-        self._call = shelves.call
+        self._sql = tables.statement
+        self._call = tables.call
 
     async def make(self, edition: int, memory: int) -> bool:
         await self.on.fetch(self._sql("lift_timeouts"), True)

@@ -25,9 +25,9 @@ class Index(Struct, frozen=True):
 class Indexes:
     """Looks at indexes, and lets one at a time make or drop them."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._shelves = shelves
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._tables = tables
+        self._sql = tables.statement
 
     async def all(self, on: Connection) -> list[Index]:
         return [Index(*row) for row in await on.fetch(self._sql("list_indexes"))]
@@ -63,17 +63,17 @@ class Indexes:
         Whoever writes chunks goes on meanwhile, unless we do not own them or share our session.
         It takes no connection of the pool: who waits for a turn keeps others from nothing.
         """
-        async with self._shelves.apart() as session:
+        async with self._tables.apart() as session:
             mine = await self._locked(session)
             if mine is not None:
-                yield Apart(session, self._shelves) if mine else None
+                yield Apart(session, self._tables) if mine else None
                 return
             async with session.transaction():
-                yield Amid(session, self._shelves)
+                yield Amid(session, self._tables)
 
     async def drop(self, edition: int) -> bool:
         """Drop an edition's index, if it has one; False if that cannot be now: the sweep will."""
-        async with self._shelves.of_all() as on:
+        async with self._tables.of_all() as on:
             if await self.find(on, edition) is None:
                 return True
         try:

@@ -13,8 +13,8 @@ from penstock_apps.knowledge.store.tables import Connection, TablePool
 class Objects:
     """Rows that are written before a file is stored, and removed after it."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
 
     async def hold(
         self, on: Connection, tenant: str, files: Sequence[tuple[bytes, str, int]]

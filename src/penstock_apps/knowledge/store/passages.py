@@ -21,8 +21,8 @@ class Passage(Struct, frozen=True):
 class Passages:
     """The pieces of documents that are searched."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
 
     async def list(
         self, on: Connection, tenant: str, document: int, after: int, limit: int

@@ -24,9 +24,9 @@ class Published(Struct, frozen=True):
 class Publishing:
     """Chunks, passages and vectors."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
-        self._call = shelves.call
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
+        self._call = tables.call
 
     async def missing(
         self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]

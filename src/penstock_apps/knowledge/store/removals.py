@@ -14,9 +14,9 @@ Deleted: TypeAlias = Literal["document", "source", "base", "tenant"]
 class Removals:
     """Marks and removes documents, sources, bases, tenants."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
-        self._call = shelves.call
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
+        self._call = tables.call
 
     # Marked: from here on nobody sees it.
 

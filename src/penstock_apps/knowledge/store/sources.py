@@ -40,8 +40,8 @@ class Source(Struct, frozen=True):
 class Sources:
     """The sources of tenants."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
 
     async def make(self, on: Connection, tenant: str, base: int, source: NewSource) -> int:
         """Make a source, or find the one with its key."""

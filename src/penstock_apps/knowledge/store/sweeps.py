@@ -10,9 +10,9 @@ from penstock_apps.knowledge.store.tables import Connection, TablePool
 class Sweeps:
     """Looks for it, and removes what nobody needs."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
-        self._call = shelves.call
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
+        self._call = tables.call
 
     async def stranded(self, on: Connection, most: int) -> list[tuple[str, str, int, int]]:
         """Some documents that have not ended: tenant, job, id and version."""

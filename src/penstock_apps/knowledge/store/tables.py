@@ -26,8 +26,8 @@ Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 class TablePool:
     """A pool whose transactions are set to a tenant; under row level security they see no other.
 
-    async with shelves.of("acme") as connection:
-        await connection.fetch(shelves.statement("list_bases"), "acme", None, 100)
+    async with tables.of("acme") as connection:
+        await connection.fetch(tables.statement("list_bases"), "acme", None, 100)
     """
 
     def __init__(

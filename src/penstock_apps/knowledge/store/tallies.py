@@ -52,9 +52,9 @@ class Stock(Struct, frozen=True):
 class Tallies:
     """Counts that cost the same for ten documents and for ten million."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
-        self._call = shelves.call
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
+        self._call = tables.call
 
     async def count(
         self, on: Connection, tenant: str, *, source: int | None = None, base: int | None = None

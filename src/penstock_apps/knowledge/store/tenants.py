@@ -81,8 +81,8 @@ class Tenant(Struct, frozen=True):
 class Tenants:
     """The tenants of an installation."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
 
     async def lock(self, on: Connection, tenant: str, *, alone: bool = False) -> None:
         """Until the end of the transaction nobody counts or removes all of it; `alone`: we do."""

@@ -27,8 +27,8 @@ class SourceNow(Struct, frozen=True):
 class Watches:
     """What is watched, as a tenant or as none, who sees all."""
 
-    def __init__(self, shelves: TablePool) -> None:
-        self._sql = shelves.statement
+    def __init__(self, tables: TablePool) -> None:
+        self._sql = tables.statement
 
     async def sources(
         self, on: Connection, tenant: str | None, ids: Sequence[int]
