@@ -3,12 +3,13 @@
 from penstock.isolation.death import shortened
 
 BELOW = """\
-  File "/site/penstock/worker/executor.py", line 390 in _call
+  File "/site/penstock/worker/run/executor.py", line 390 in _call
   File "/python/concurrent/futures/thread.py", line 58 in run
   File "/python/threading.py", line 1002 in _bootstrap
 """
 IDLE = """\
   File "/python/asyncio/runners.py", line 118 in run
+  File "/site/penstock/worker/children/main.py", line 40 in live
   File "/site/penstock/isolation/supervisor.py", line 174 in _become
 """
 HANDLER = """\

@@ -12,7 +12,9 @@ from msgspec import Struct
 THREAD: Final = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*$", re.MULTILINE)
 FRAME: Final = re.compile(r'^  File "(.*)", line \d+ in ')
 # From here on a stack is that of every job.
-BELOW: Final = re.compile(r"/(penstock/(worker|isolation)|asyncio|concurrent/futures)/[^/]*\.py$")
+BELOW: Final = re.compile(
+    r"/(penstock/(worker|isolation)/(\w+/)?|(asyncio|concurrent/futures)/)[^/]*\.py$"
+)
 WAITS: Final = re.compile(r"/threading\.py$")
 CURRENT: Final = "Current thread"
 FATAL: Final = "Fatal Python error"
