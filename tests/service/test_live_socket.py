@@ -16,7 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
 from penstock import Penstock, task
-from penstock.service.live import Hub, Listener, Subject, Told, sockets, streams
+from penstock.service import frames
+from penstock.service.live import Hub, Listener, Subject, Told, streams
 from penstock.service.live import hub as live_hub
 from penstock.service.live import sockets as talking
 from tests.fixtures.live import Address, Heard, hear, listened_to
@@ -146,16 +147,16 @@ async def test_a_client_that_floods_its_socket_with_frames_is_read_slowly(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pongs = 0
-    answer = sockets.BoundedWebSocket.handle_ping
+    answer = frames.BoundedWebSocket.handle_ping
 
-    def count(self: sockets.BoundedWebSocket) -> None:
+    def count(self: frames.BoundedWebSocket) -> None:
         nonlocal pongs
         pongs += 1
         answer(self)
 
-    monkeypatch.setattr(sockets.BoundedWebSocket, "handle_ping", count)
-    monkeypatch.setattr(sockets, "BURST", 3000)
-    monkeypatch.setattr(sockets, "BYTES_PER_S", 10)
+    monkeypatch.setattr(frames.BoundedWebSocket, "handle_ping", count)
+    monkeypatch.setattr(frames, "BURST", 3000)
+    monkeypatch.setattr(frames, "BYTES_PER_S", 10)
     async with (
         listened_to(app) as server,
         talker(server) as client,

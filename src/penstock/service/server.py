@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from penstock.service.app import Service
-from penstock.service.live.sockets import BoundedWebSocket
+from penstock.service.frames import BoundedWebSocket
 from penstock.service.middleware import NO_ROOM, RequestCount
 from penstock.service.problems import Problem, answer
 
@@ -165,16 +165,16 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
             return
         if self.url.partition(b"?")[0] not in PROBES:
-            # The turnstile knows what an EventSource has to be told, and pages of other origins.
+            # The limiter of requests knows what an EventSource and pages of other origins are told.
             cast(dict[str, Any], self.scope)[NO_ROOM] = no_room
         super().on_headers_complete()
         self.cycle.keep_alive = False
 
     def _is_one_too_many(self) -> bool:
-        """The turnstile would find out too, but a crowd is turned away cheaply only at the door."""
+        """The limiter of requests would find out too; here, turning many away costs less."""
         if not self._crowd.is_full:
             return False
-        # A page of another origin can read an answer only with the headers that the turnstile adds.
+        # A page of another origin can read an answer only with the headers that the limiter adds.
         if any(name == b"origin" for name, _ in self.headers):
             return False
         method, path = self.parser.get_method().decode("latin-1"), self.url.partition(b"?")[0]
