@@ -74,12 +74,12 @@ class LimitsPage:
 
 
 def new_board() -> tuple[int, LimitsPage]:
-    """An empty board and the file behind it, which others can map."""
+    """An empty page and the file behind it, which others can map."""
     with scratch() as file:
         file.truncate(SIZE)
         return os.dup(file.fileno()), board_of(file.fileno())
 
 
 def board_of(file: int) -> LimitsPage:
-    """The board in a file."""
+    """The page in a file."""
     return LimitsPage(mmap.mmap(file, SIZE))

@@ -38,7 +38,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 def is_afresh(connection: HTTPConnection) -> bool:
-    """Whether who asks is to be looked up now, whatever a door remembers."""
+    """Whether who asks is to be looked up now, whatever an authenticator remembers."""
     return bool(connection.scope.get(AFRESH))
 
 
@@ -62,13 +62,14 @@ class Authenticator(Protocol):
         """Who asks; raises a Problem with 401 for one whom nobody knows.
 
         A request that changes keys or people asks twice, the second time with `AFRESH` in its
-        scope: a door that remembers callers then looks again.
+        scope: an authenticator that remembers callers then looks again.
         """
         ...
 
 
 LASTS: Final = 12 * 3600
 IDLE: Final = 2 * 3600
+# A key or a login that was revoked is let in for as long, at most.
 FRESH: Final = 5.0
 KNOWN_AT_ONCE: Final = 10_000
 # The name's beginning has browsers refuse one that came without TLS or from a name beside ours.
@@ -143,7 +144,6 @@ class Logins:
 
 logger = logging.getLogger("penstock.service")
 
-# A key that was revoked is let in for as long, at most.
 CHALLENGE: Final = 'Bearer realm="penstock"'
 CSRF: Final = "x-csrf-token"
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "WEBSOCKET"})

@@ -484,7 +484,7 @@ class RequestLimiter:
             await self._counted(scope, receive, send)
 
     def _sealed(self, scope: Scope, send: Send) -> Sealed:
-        """Add the headers that let pages of other origins read the turnstile's own answers."""
+        """Add the headers that let pages of other origins read the limiter's own answers."""
         return Sealed(HTTPConnection(scope), self._entry, send)
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:

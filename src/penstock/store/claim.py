@@ -51,9 +51,9 @@ class Attempt:
     __slots__ = (
         "_extra",
         "_job",
-        "allowances",
         "args",
         "batch",
+        "grants",
         "id",
         "queue",
         "row",
@@ -73,7 +73,7 @@ class Attempt:
         self.timeout: float | None = row["timeout"]
         self.batch: int | None = row["batch"]
         self.worker: str | None = None  # known once one starts it
-        self.allowances: tuple[Any, ...] = ()  # what a worker counts it against
+        self.grants: tuple[Any, ...] = ()  # what a worker counts it against
         self._extra: _Extra | None = None
         self._job: Job | None = None
 

@@ -317,7 +317,7 @@ class Parts:
         return self.completer.is_refused and self.completer.is_stuck
 
     def note_unwritten(self) -> None:
-        """The outcomes that are left after the completer's close are not written any more."""
+        """The outcomes that are left after the settler's close are not written any more."""
         self._tally.unwritten += len(self.completer.given_up())
 
     def _make_room(self) -> None:

@@ -276,7 +276,7 @@ class IdleGrant(Struct, frozen=True):
     waiters: list[str]
 
 
-async def read(patient: Patient) -> list[IdleGrant]:
+async def read_idle_grants(patient: Patient) -> list[IdleGrant]:
     """Looks twice: between two jobs, and just after a grant, it is as it should be."""
     first = await _look(patient)
     if not first or await _is_dry(patient):
@@ -317,6 +317,6 @@ IDLE_GRANTS = Check(
     "idle-grants",
     Group.WORKERS,
     "Are slots of a limit waited for although nobody uses them?",
-    read,
+    read_idle_grants,
     judge_idle_grants,
 )

@@ -1,4 +1,4 @@
-"""Who listens: a caller whom the door lets in, or the bearer of a ticket."""
+"""Who listens: a caller whom the authenticator lets in, or the bearer of a ticket."""
 
 from __future__ import annotations
 

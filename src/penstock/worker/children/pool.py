@@ -174,7 +174,7 @@ class ChildPool:
         await errand.future
 
     def _kill(self, child: Child) -> None:
-        # Numbers are the nursery's: another one may have given the same to another child.
+        # Numbers are one supervisor's: another one may have given the same to another child.
         is_ours = child in (self._children.get(child.number), self._leaving.get(child.number))
         if self._nursery is not None and is_ours:
             child.is_doomed = True

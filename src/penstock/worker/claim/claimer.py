@@ -137,8 +137,8 @@ class Claimer(Service):
         if self._limiter.holdings.is_on:
             for attempt in attempts:
                 self._limiter.expect(attempt)
-            for allowance in {one for visit in chosen for one in visit.allowances}:
-                allowance.slots.measure()
+            for grant in {one for visit in chosen for one in visit.grants}:
+                grant.slots.measure()
 
     async def _claim(self, lease: int, chosen: list[Visit], wanted: int) -> list[Attempt]:
         self._state.marks.begin_claim()

@@ -27,7 +27,7 @@ class Visit(NamedTuple):
 
     line: Line
     take: int
-    allowances: tuple[Any, ...] = ()
+    grants: tuple[Any, ...] = ()
 
 
 class Cursors:

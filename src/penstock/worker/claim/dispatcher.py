@@ -189,7 +189,7 @@ class Dispatcher:
 
     def _begin(self, state: QueueState, attempt: Attempt) -> None:
         # Those that it was counted against at hand may be the last of their limits.
-        if state.hand.is_limited or attempt.allowances:
+        if state.hand.is_limited or attempt.grants:
             self._limiter.begin(attempt)
 
     def _run(self, state: QueueState, attempt: Attempt) -> Run | None:
@@ -197,7 +197,7 @@ class Dispatcher:
         run = self._executor.start(attempt, state)
         if run is None or run.future is None or run.future.done():
             state.slots.give_back()
-            if attempt.allowances:
+            if attempt.grants:
                 (self._limiter.end if run else self._limiter.undo)(attempt)
             return None
         self.running[attempt.id] = run
@@ -213,7 +213,7 @@ class Dispatcher:
             self._executor.never_ran(run)
         if self.running.get(run.attempt.id) is run:
             del self.running[run.attempt.id]
-        if run.attempt.allowances:
+        if run.attempt.grants:
             (self._limiter.end if run.has_begun else self._limiter.undo)(run.attempt)
         if not self.running:
             self._empty.set()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from penstock.store import Line
 from penstock.worker.claim.cursors import Visit, turn_of
 from penstock.worker.claim.queue import QueueState
-from penstock.worker.limits.book import Allowances
+from penstock.worker.limits.book import Grants
 from penstock.worker.limits.grants import Grant
 from penstock.worker.limits.keeper import LimitKeeper
 
@@ -51,10 +51,10 @@ def choose(state: QueueState, limiter: LimitKeeper, wanted: int) -> Choice:
 
 def end(visits: list[Visit], limiter: LimitKeeper) -> None:
     """All that the claim brought is at hand: what it might have taken is no longer kept for it."""
-    for _, take, allowances in visits:
-        for allowance in allowances:
-            allowance.claiming -= take
-            limiter.spare(allowance)
+    for _, take, grants in visits:
+        for grant in grants:
+            grant.claiming -= take
+            limiter.spare(grant)
 
 
 class _Round:
@@ -148,9 +148,9 @@ class _Round:
             return
         for place, (visit, weight) in enumerate(zip(self._visits, weights, strict=True)):
             more = rounds * weight
-            if visit.allowances:
-                more = self._limiter.room(visit.allowances, more, more)
-                _reserve(visit.allowances, more)
+            if visit.grants:
+                more = self._limiter.room(visit.grants, more, more)
+                _reserve(visit.grants, more)
             self._visits[place] = visit._replace(take=visit.take + more)
 
     def _visit_one(self, turn: str, most: int) -> Visit | None:
@@ -167,18 +167,18 @@ class _Round:
         """A visit of this line; for nothing if its limits are only being asked about."""
         if not self._holdings.is_on:
             return Visit(line, most)
-        allowances = self._holdings.of_line(self._state.name, line.lane)
-        if not allowances:
+        grants = self._holdings.of_line(self._state.name, line.lane)
+        if not grants:
             return Visit(line, most)
-        if not self._full.isdisjoint(allowances):
+        if not self._full.isdisjoint(grants):
             return None
-        take = self._limiter.room(allowances, most, self._wanted)
+        take = self._limiter.room(grants, most, self._wanted)
         if take:
-            _reserve(allowances, take)
-            return Visit(line, take, allowances)
-        if self._limiter.is_asking(allowances):
+            _reserve(grants, take)
+            return Visit(line, take, grants)
+        if self._limiter.is_asking(grants):
             return Visit(line, 0)
-        self._full.update(allowance for allowance in allowances if not allowance.room)
+        self._full.update(grant for grant in grants if not grant.room)
         return None
 
     def _in_order(self, turn: str) -> list[Line]:
@@ -191,6 +191,6 @@ class _Round:
         return sorted(lines, key=lambda line: line.ready_at.timestamp() / ageing - line.priority)
 
 
-def _reserve(allowances: Allowances, take: int) -> None:
-    for allowance in allowances:
-        allowance.claiming += take
+def _reserve(grants: Grants, take: int) -> None:
+    for grant in grants:
+        grant.claiming += take

@@ -12,52 +12,52 @@ from penstock.worker.limits.grants import Grant
 # So many lines are remembered with their limits.
 LINES = 50_000
 
-Allowances = tuple[Grant, ...]
+Grants = tuple[Grant, ...]
 
 
 class LimitBook:
-    """The allowances of a worker, one for each limited key that its jobs have."""
+    """The grants of a worker, one for each limited key that its jobs have."""
 
     def __init__(self, ahead_most: int) -> None:
         self._ahead_most = ahead_most
         self._rules = Rules()
-        self._allowances: dict[str, Grant] = {}
-        self._by_line: dict[tuple[str, str], Allowances] = {}
-        self._by_job: dict[tuple[str, str, str], Allowances] = {}
+        self._grants: dict[str, Grant] = {}
+        self._by_line: dict[tuple[str, str], Grants] = {}
+        self._by_job: dict[tuple[str, str, str], Grants] = {}
         # Whether there is any limit.
         self.is_on = False
 
     def __len__(self) -> int:
-        return len(self._allowances)
+        return len(self._grants)
 
     def __iter__(self) -> Iterator[Grant]:
-        return iter(tuple(self._allowances.values()))
+        return iter(tuple(self._grants.values()))
 
     def get(self, key: str) -> Grant | None:
-        return self._allowances.get(key)
+        return self._grants.get(key)
 
     def apply(self, rules: Rules) -> list[Grant]:
-        """Put new limits in force: those whose allowance they change."""
+        """Put new limits in force: those whose grant they change."""
         self._rules = rules
         self.is_on = bool(rules.limits)
         self._forget_lines()
         changed = []
-        for key, allowance in self._allowances.items():
+        for key, grant in self._grants.items():
             # One that nothing limits any more is kept for what runs with it, and given back.
             limit = rules.limit_of(key) or Limit(key)
-            if limit != allowance.limit:
-                allowance.change(limit)
-                changed.append(allowance)
+            if limit != grant.limit:
+                grant.change(limit)
+                changed.append(grant)
         return changed
 
     def forget(self) -> None:
         """The lease is gone, and with it all that was granted."""
-        for allowance in self._allowances.values():
-            allowance.forget()
+        for grant in self._grants.values():
+            grant.forget()
 
-    def drop(self, allowance: Grant) -> None:
+    def drop(self, grant: Grant) -> None:
         """Nothing has to do with it any more."""
-        del self._allowances[allowance.key]
+        del self._grants[grant.key]
         self._forget_lines()
 
     def trim(self) -> None:
@@ -74,16 +74,16 @@ class LimitBook:
         limit = self._rules.limit_of(key)
         return limit is not None and limit.rate is not None
 
-    def of_queue(self, queue: str) -> Allowances:
-        """The allowances that all lines of a queue share."""
+    def of_queue(self, queue: str) -> Grants:
+        """The grants that all lines of a queue share."""
         return self._find([f"queue:{queue}"])
 
     def barred(self, queue: str, lane: str) -> bool:
         """Whether nothing of a line may run until somebody raises its limit."""
         return any(one.limit.slots == 0 for one in self.of_line(queue, lane))
 
-    def of_line(self, queue: str, lane: str) -> Allowances:
-        """The allowances that a claim from this line must keep to."""
+    def of_line(self, queue: str, lane: str) -> Grants:
+        """The grants that a claim from this line must keep to."""
         found = self._by_line.get((queue, lane))
         if found is None:
             turn, keys = split_lane(lane)
@@ -91,26 +91,26 @@ class LimitBook:
             self._by_line[queue, lane] = found
         return found
 
-    def _find(self, keys: Iterable[str]) -> Allowances:
-        return tuple(found for key in keys if (found := self._allowance(key)) is not None)
+    def _find(self, keys: Iterable[str]) -> Grants:
+        return tuple(found for key in keys if (found := self._grant(key)) is not None)
 
-    def _allowance(self, key: str) -> Grant | None:
-        allowance = self._allowances.get(key)
-        if allowance is None:
+    def _grant(self, key: str) -> Grant | None:
+        grant = self._grants.get(key)
+        if grant is None:
             limit = self._rules.limit_of(key)
             if limit is None:
                 return None
-            allowance = self._allowances[key] = Grant(key, limit, self._ahead_most)
-        return allowance
+            grant = self._grants[key] = Grant(key, limit, self._ahead_most)
+        return grant
 
-    def of_job(self, attempt: Attempt) -> Allowances:
-        """The allowances that one job needs, also those that came up after it was enqueued."""
+    def of_job(self, attempt: Attempt) -> Grants:
+        """The grants that one job needs, also those that came up after it was enqueued."""
         lane = attempt.row["lane"]
         key = (attempt.queue, lane, attempt.task)
         found = self._by_job.get(key)
         if found is None:
             found = self.of_line(attempt.queue, lane)
-            task = self._allowance(f"task:{attempt.task}")
+            task = self._grant(f"task:{attempt.task}")
             if task is not None and task not in found:
                 found = (*found, task)
             self._by_job[key] = found

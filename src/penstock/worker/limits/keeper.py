@@ -20,7 +20,7 @@ from penstock.store import Attempt, Pool, Store, errors
 from penstock.store.grants import Ask, Granted, Limits
 from penstock.store.rules import Rules
 from penstock.worker.lease import Session
-from penstock.worker.limits.book import Allowances, LimitBook
+from penstock.worker.limits.book import Grants, LimitBook
 from penstock.worker.limits.grants import UNLIMITED, Grant
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
@@ -77,35 +77,35 @@ class LimitKeeper(Service):
 
     # Before a claim
 
-    def room(self, allowances: Allowances, most: int, wanted: int) -> int:
+    def room(self, grants: Grants, most: int, wanted: int) -> int:
         """How many jobs of a line may be claimed, by a claim that wants so many of all lines.
 
         What is missing is asked for.
         """
         room = most
-        for allowance in allowances:
-            there = allowance.room
+        for grant in grants:
+            there = grant.room
             # Tokens are asked for while there still are some, or every claim would wait for them.
-            if there < (2 * wanted if allowance.limit.rate is not None else most):
-                self._need(allowance, wanted)
+            if there < (2 * wanted if grant.limit.rate is not None else most):
+                self._need(grant, wanted)
             room = min(room, there)
         return room
 
-    def is_asking(self, allowances: Allowances) -> bool:
+    def is_asking(self, grants: Grants) -> bool:
         """Whether an answer is due that may make room."""
-        return not (self._asking.isdisjoint(allowances) and self._asked.isdisjoint(allowances))
+        return not (self._asking.isdisjoint(grants) and self._asked.isdisjoint(grants))
 
-    def _need(self, allowance: Grant, wanted: int) -> None:
-        allowance.touched = now = time.monotonic()
-        demand, allowance.demand = allowance.demand, max(allowance.demand, wanted)
-        if allowance.ask_at > now:
-            if allowance not in self._refused:
-                self._refused.add(allowance)
+    def _need(self, grant: Grant, wanted: int) -> None:
+        grant.touched = now = time.monotonic()
+        demand, grant.demand = grant.demand, max(grant.demand, wanted)
+        if grant.ask_at > now:
+            if grant not in self._refused:
+                self._refused.add(grant)
                 self.wake()
-        elif self._may_grow(allowance):
-            self._ask(allowance)
-        elif allowance not in self._asking and allowance not in self._asked:
-            allowance.demand = demand
+        elif self._may_grow(grant):
+            self._ask(grant)
+        elif grant not in self._asking and grant not in self._asked:
+            grant.demand = demand
 
     def let_go_unused(self) -> None:
         """All that is known waits for a limit: others may use what is held of the rest meanwhile.
@@ -113,69 +113,69 @@ class LimitKeeper(Service):
         Two who each hold what the other waits for would both wait.
         """
         unused, self._unused = self._unused, set()
-        for allowance in unused:
-            if allowance.slots.limit and not allowance.is_busy:
-                allowance.is_spare = True
-                self._ask(allowance)
+        for grant in unused:
+            if grant.slots.limit and not grant.is_busy:
+                grant.is_spare = True
+                self._ask(grant)
 
-    def _may_grow(self, allowance: Grant) -> bool:
-        limit = allowance.limit
-        if limit.slots is not None and allowance.slots.limit < min(limit.slots, self._most):
-            return allowance.share is None
-        return limit.rate is not None and allowance.tokens_wanted > 0
+    def _may_grow(self, grant: Grant) -> bool:
+        limit = grant.limit
+        if limit.slots is not None and grant.slots.limit < min(limit.slots, self._most):
+            return grant.share is None
+        return limit.rate is not None and grant.tokens_wanted > 0
 
-    def _ask(self, allowance: Grant) -> None:
-        self._asking.add(allowance)
+    def _ask(self, grant: Grant) -> None:
+        self._asking.add(grant)
         self.wake()
 
     # Around an attempt
 
     def expect(self, attempt: Attempt) -> None:
         """A job was claimed and is at hand."""
-        attempt.allowances = self.holdings.of_line(attempt.queue, attempt.row["lane"])
-        for allowance in attempt.allowances:
-            allowance.at_hand += 1
+        attempt.grants = self.holdings.of_line(attempt.queue, attempt.row["lane"])
+        for grant in attempt.grants:
+            grant.at_hand += 1
 
     def dismiss(self, attempt: Attempt) -> None:
         """It is no longer at hand."""
-        for allowance in attempt.allowances:
-            allowance.at_hand -= 1
-        attempt.allowances = ()
+        for grant in attempt.grants:
+            grant.at_hand -= 1
+        attempt.grants = ()
 
     def may_start(self, attempt: Attempt) -> bool:
-        for allowance in self.holdings.of_job(attempt):
-            if not allowance.may_start:
-                self._need(allowance, 1)
+        for grant in self.holdings.of_job(attempt):
+            if not grant.may_start:
+                self._need(grant, 1)
                 return False
         return True
 
     def may_any_start(self, queue: str) -> bool:
         """Whether the limit of a whole queue lets anything start; if not, more is asked for."""
-        for allowance in self.holdings.of_queue(queue):
-            if not allowance.may_start:
-                self._need(allowance, 1)
+        for grant in self.holdings.of_queue(queue):
+            if not grant.may_start:
+                self._need(grant, 1)
                 return False
         return True
 
     def begin(self, attempt: Attempt) -> None:
         self.dismiss(attempt)
-        attempt.allowances = self.holdings.of_job(attempt)
-        for allowance in attempt.allowances:
-            allowance.start()
+        attempt.grants = self.holdings.of_job(attempt)
+        for grant in attempt.grants:
+            grant.start()
 
     def end(self, attempt: Attempt) -> None:
-        for allowance in attempt.allowances:
-            allowance.end()
-            if not allowance.slots.used:
-                self._unused.add(allowance)
-                self.spare(allowance)
-            if allowance.shrink():
-                self._ask(allowance)
-        attempt.allowances = ()
+        for grant in attempt.grants:
+            grant.end()
+            if not grant.slots.used:
+                self._unused.add(grant)
+                self.spare(grant)
+            if grant.shrink():
+                self._ask(grant)
+        attempt.grants = ()
 
     def undo(self, attempt: Attempt) -> None:
         """It was counted as begun and has not: the tokens that it used go back, too."""
-        rated = [one for one in attempt.allowances if one.limit.rate is not None]
+        rated = [one for one in attempt.grants if one.limit.rate is not None]
         self.end(attempt)
         if rated:
             self._in_vain.update(rated)
@@ -183,13 +183,13 @@ class LimitKeeper(Service):
 
     def recount(self, attempt: Attempt, *, runs: bool) -> None:
         """Limits are new: count a job also against those that it was not counted against."""
-        new = tuple(one for one in self.holdings.of_job(attempt) if one not in attempt.allowances)
-        for allowance in new:
+        new = tuple(one for one in self.holdings.of_job(attempt) if one not in attempt.grants)
+        for grant in new:
             if runs:
-                allowance.slots.take()
+                grant.slots.take()
             else:
-                allowance.at_hand += 1
-        attempt.allowances += new
+                grant.at_hand += 1
+        attempt.grants += new
 
     @property
     def has_shut(self) -> bool:
@@ -201,46 +201,46 @@ class LimitKeeper(Service):
         """Whether a job at hand has long to wait: its bucket is closed, or empty and slow."""
         until = time.monotonic() + HELD_MOST
         return any(
-            allowance.limit.rate is not None and allowance.tokens < 1 and allowance.ask_at > until
-            for allowance in attempt.allowances
+            grant.limit.rate is not None and grant.tokens < 1 and grant.ask_at > until
+            for grant in attempt.grants
         )
 
     # News
 
     def told(self, key: str) -> None:
         """Somebody waits for slots of this key, or has given some back."""
-        allowance = self.holdings.get(key)
-        if allowance is not None and allowance not in self._spared:
-            allowance.ask_at = 0.0
-            if not allowance.slots.limit:
+        grant = self.holdings.get(key)
+        if grant is not None and grant not in self._spared:
+            grant.ask_at = 0.0
+            if not grant.slots.limit:
                 self.wake()
                 return
-            allowance.is_wanted = True
-            if allowance.slots.limit > 1:
-                self._ask(allowance)
-            elif time.monotonic() - allowance.asked_at >= FRESH:
-                self.spare(allowance)
+            grant.is_wanted = True
+            if grant.slots.limit > 1:
+                self._ask(grant)
+            elif time.monotonic() - grant.asked_at >= FRESH:
+                self.spare(grant)
 
     def asked_for(self, key: str) -> None:
         """Somebody goes on waiting for slots of this key, perhaps since before we had them."""
-        allowance = self.holdings.get(key)
-        if allowance is not None and allowance.slots.limit:
+        grant = self.holdings.get(key)
+        if grant is not None and grant.slots.limit:
             self.told(key)
 
-    def spare(self, allowance: Grant) -> None:
+    def spare(self, grant: Grant) -> None:
         """Give it back at once if another worker wants it and nothing here has to do with it."""
-        if allowance.is_wanted and allowance.slots.limit and not allowance.is_busy:
-            allowance.is_spare = True
-            self._ask(allowance)
+        if grant.is_wanted and grant.slots.limit and not grant.is_busy:
+            grant.is_spare = True
+            self._ask(grant)
 
     def closed(self, key: str, seconds: float) -> None:
         """A bucket was closed for everyone, or opened again."""
-        if (allowance := self.holdings.get(key)) is not None:
-            allowance.ask_at = 0.0
+        if (grant := self.holdings.get(key)) is not None:
+            grant.ask_at = 0.0
             if seconds > 0:
-                allowance.taken.keep(0)
-                allowance.ask_at = time.monotonic() + seconds
-            self._ask(allowance)
+                grant.taken.keep(0)
+                grant.ask_at = time.monotonic() + seconds
+            self._ask(grant)
 
     # Asking
 
@@ -281,84 +281,84 @@ class LimitKeeper(Service):
             return False
         self._looked = now
         self.holdings.trim()
-        for allowance in self.holdings:
-            if allowance.demand and now - allowance.touched >= self._timing.limit_patience:
-                allowance.demand = 0
-                self._refused.discard(allowance)
-            if not allowance.is_idle:
-                allowance.touched = max(allowance.touched, now if not allowance.demand else 0.0)
-                if allowance.is_known and now - allowance.asked_at >= self._timing.limit_idle:
-                    self._asking.add(allowance)
-            elif now - allowance.touched >= self._timing.limit_idle:
-                if allowance.is_known:
-                    self._asking.add(allowance)
-                elif allowance not in self._asking and not allowance.tokens:
-                    self._drop(allowance)
+        for grant in self.holdings:
+            if grant.demand and now - grant.touched >= self._timing.limit_patience:
+                grant.demand = 0
+                self._refused.discard(grant)
+            if not grant.is_idle:
+                grant.touched = max(grant.touched, now if not grant.demand else 0.0)
+                if grant.is_known and now - grant.asked_at >= self._timing.limit_idle:
+                    self._asking.add(grant)
+            elif now - grant.touched >= self._timing.limit_idle:
+                if grant.is_known:
+                    self._asking.add(grant)
+                elif grant not in self._asking and not grant.tokens:
+                    self._drop(grant)
         return True
 
-    def _drop(self, allowance: Grant) -> None:
-        self.holdings.drop(allowance)
+    def _drop(self, grant: Grant) -> None:
+        self.holdings.drop(grant)
         for some in (self._refused, self._unused, self._spared):
-            some.discard(allowance)
+            some.discard(grant)
 
-    def _wants(self, allowance: Grant) -> int:
-        limit = allowance.limit.slots
-        if allowance.is_spare and not allowance.is_busy:
+    def _wants(self, grant: Grant) -> int:
+        limit = grant.limit.slots
+        if grant.is_spare and not grant.is_busy:
             return 0
         if limit is None or (
-            allowance.is_idle and time.monotonic() - allowance.touched >= self._timing.limit_idle
+            grant.is_idle and time.monotonic() - grant.touched >= self._timing.limit_idle
         ):
             return 0
         return min(limit, self._most)
 
-    def _keeps(self, allowance: Grant) -> int:
+    def _keeps(self, grant: Grant) -> int:
         """What may be in use until the answer comes, and so is not given away by it."""
-        if allowance.limit.slots is None:
-            return allowance.slots.used
-        return max(min(allowance.slots.limit, self._wants(allowance)), allowance.slots.used)
+        if grant.limit.slots is None:
+            return grant.slots.used
+        return max(min(grant.slots.limit, self._wants(grant)), grant.slots.used)
 
     async def _ask_slots(self, asking: Sequence[Grant]) -> bool:
         lease = await self._session.held()
         asks: dict[str, Ask] = {}
-        spare = {allowance for allowance in asking if allowance.is_spare}
-        limits = {allowance: allowance.limit for allowance in asking}
+        spare = {grant for grant in asking if grant.is_spare}
+        limits = {grant: grant.limit for grant in asking}
         asked_at = time.monotonic()
-        for allowance in asking:
+        for grant in asking:
             # Lowered first, then told: what others get for it may not be in use here.
-            kept = self._keeps(allowance)
-            allowance.slots.limit = min(allowance.slots.limit, kept)
-            asks[allowance.key] = Ask(self._wants(allowance), kept)
+            kept = self._keeps(grant)
+            grant.slots.limit = min(grant.slots.limit, kept)
+            asks[grant.key] = Ask(self._wants(grant), kept)
             # What is told from here on is newer than the answer.
-            allowance.is_wanted = False
-            allowance.ask_at = max(allowance.ask_at, asked_at)
+            grant.is_wanted = False
+            grant.ask_at = max(grant.ask_at, asked_at)
         granted = await self._grant(lease, asks)
         if lease != self._session.lease:
             return False
         has_room = False
         now = time.monotonic()
-        for allowance in asking:
-            slots, share = granted[allowance.key]
-            wants = asks[allowance.key].wants
-            has_room |= (slots or 0) > allowance.slots.limit
-            allowance.slots.limit = slots or 0
-            if allowance.limit != limits[allowance]:
+        for grant in asking:
+            slots, share = granted[grant.key]
+            wants = asks[grant.key].wants
+            has_room |= (slots or 0) > grant.slots.limit
+            grant.slots.limit = slots or 0
+            if grant.limit != limits[grant]:
                 # It is another meanwhile, and asked about again; until then it is kept to.
-                allowance.slots.limit = min(allowance.slots.limit, _most_slots(allowance))
-            allowance.is_known = bool(slots or wants) and slots is not None
-            allowance.asked_at = now
-            allowance.share = share if slots and share is not None and slots > share else None
-            if slots and not allowance.is_busy:
-                self._unused.add(allowance)
+                grant.slots.limit = min(grant.slots.limit, _most_slots(grant))
+            grant.is_known = bool(slots or wants) and slots is not None
+            grant.asked_at = now
+            grant.share = share if slots and share is not None and slots > share else None
+            if slots and not grant.is_busy:
+                self._unused.add(grant)
             if slots is not None and slots < wants:
-                if allowance.ask_at >= asked_at:
-                    allowance.ask_at = now + self._timing.limit_retry
-            elif allowance in spare and not wants:
-                allowance.ask_at = now + self._timing.limit_retry * (0.5 + random.random() / 2)
-                self._spared.add(allowance)
-            if allowance in spare:
-                allowance.is_spare = False
-            if allowance.shrink():
-                self._ask(allowance)
+                if grant.ask_at >= asked_at:
+                    grant.ask_at = now + self._timing.limit_retry
+            elif grant in spare and not wants:
+                grant.ask_at = now + self._timing.limit_retry * (0.5 + random.random() / 2)
+                self._spared.add(grant)
+            if grant in spare:
+                grant.is_spare = False
+            if grant.shrink():
+                self._ask(grant)
         if has_room:
             self._need_spared()
         return has_room
@@ -366,8 +366,8 @@ class LimitKeeper(Service):
     def _need_spared(self) -> None:
         """There is room in another limit: what was of no use may be of use again."""
         spared, self._spared = self._spared, set()
-        for allowance in spared:
-            allowance.ask_at = 0.0
+        for grant in spared:
+            grant.ask_at = 0.0
 
     async def _grant(self, lease: int, asks: dict[str, Ask]) -> dict[str, Granted]:
         try:
@@ -388,21 +388,21 @@ class LimitKeeper(Service):
         has_room = False
         for some in _parts([one for one, want in wants.items() if want]):
             asked_at = time.monotonic()
-            for allowance in some:
-                allowance.ask_at = asked_at
+            for grant in some:
+                grant.ask_at = asked_at
             taken = await self._limits.take(self._pool, {one.key: wants[one] for one in some})
-            for allowance in some:
-                got, wait = taken[allowance.key]
-                if got and allowance.ask_at > asked_at:
+            for grant in some:
+                got, wait = taken[grant.key]
+                if got and grant.ask_at > asked_at:
                     # It was closed meanwhile, and with it what was taken before.
                     continue
                 if got:
                     has_room = True
-                    allowance.taken.put(got, asked_at)
-                    self._with_tokens.add(allowance)
-                elif wait and allowance.ask_at == asked_at:
+                    grant.taken.put(got, asked_at)
+                    self._with_tokens.add(grant)
+                elif wait and grant.ask_at == asked_at:
                     # Otherwise the limit is another meanwhile, or open again: this was before.
-                    allowance.ask_at = time.monotonic() + wait
+                    grant.ask_at = time.monotonic() + wait
         return has_room
 
     async def _give_back_tokens(self) -> bool:
@@ -417,20 +417,20 @@ class LimitKeeper(Service):
 
     async def flush(self) -> None:
         """The worker leaves: what it has not used, or in vain, goes back now."""
-        for allowance in self._with_tokens:
-            self._in_vain[allowance] += max(allowance.tokens, 0)
-            allowance.taken.keep(0)
+        for grant in self._with_tokens:
+            self._in_vain[grant] += max(grant.tokens, 0)
+            grant.taken.keep(0)
         await self._give_back_tokens()
 
     def _note_refusals(self, asked: set[Grant]) -> None:
         now = time.monotonic()
-        for allowance in asked:
-            if allowance.ask_at > now and allowance.demand:
-                self._refused.add(allowance)
+        for grant in asked:
+            if grant.ask_at > now and grant.demand:
+                self._refused.add(grant)
                 continue
-            self._refused.discard(allowance)
-            if allowance not in self._asking:
-                allowance.demand = 0
+            self._refused.discard(grant)
+            if grant not in self._asking:
+                grant.demand = 0
 
     def _pause(self) -> float:
         """Until the next token, the next try for slots, or the next look at what is idle."""
@@ -440,15 +440,15 @@ class LimitKeeper(Service):
         return min(self._timing.limit_idle / 2, max(pause, GATHER / 5))
 
 
-def _most_slots(allowance: Grant) -> int:
-    slots = allowance.limit.slots
+def _most_slots(grant: Grant) -> int:
+    slots = grant.limit.slots
     return UNLIMITED if slots is None else slots
 
 
-def _has_slots(allowance: Grant) -> bool:
-    return allowance.limit.slots is not None or allowance.is_known
+def _has_slots(grant: Grant) -> bool:
+    return grant.limit.slots is not None or grant.is_known
 
 
-def _parts(allowances: Sequence[Grant]) -> Iterator[Sequence[Grant]]:
-    for start in range(0, len(allowances), KEYS):
-        yield allowances[start : start + KEYS]
+def _parts(grants: Sequence[Grant]) -> Iterator[Sequence[Grant]]:
+    for start in range(0, len(grants), KEYS):
+        yield grants[start : start + KEYS]

@@ -48,7 +48,7 @@ Body = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Executor:
-    """Starts attempts and hands their outcomes to the completer."""
+    """Starts attempts and hands their outcomes to the settler."""
 
     def __init__(
         self,

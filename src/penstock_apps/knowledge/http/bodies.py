@@ -219,7 +219,7 @@ def files_wish(given: dict[str, Any]) -> FilesWish:
         return FilesWish.model_validate(given)
     except ValidationError as error:
         fields = [(".".join(map(str, each["loc"])), said(each)) for each in error.errors()]
-        detail = "; ".join(f"{field}: {said}" for field, said in fields[:5])
+        detail = "; ".join(f"{field}: {what}" for field, what in fields[:5])
         raise Problem(422, "does-not-fit", detail, fields=fields) from error
 
 
