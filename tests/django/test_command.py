@@ -21,13 +21,6 @@ from tests.fixtures.database import Database
 WORK = ("penstock", "work", "--drain")
 
 
-@pytest.fixture
-def restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command sets for its own process is taken back."""
-    for name in ("PENSTOCK_DATABASE_URL", "PENSTOCK_SCHEMA", "PYTHONPATH"):
-        monkeypatch.setenv(name, "is restored after the test")
-
-
 def test_a_worker_runs_the_projects_jobs(app: DjangoPenstock, database: Database) -> None:
     enqueue(bake, "rye")
     enqueue(add.options(queue="elsewhere"), 1, 2)
@@ -58,7 +51,6 @@ def test_the_other_commands_have_the_projects_database(
     assert [job["task"] for job in json.loads(ended.stdout)["jobs"]] == [bake.name]
 
 
-@pytest.mark.usefixtures("restored")
 def test_it_has_the_help_of_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
     for line, told in (
         ("penstock", "Run the jobs of an app"),
@@ -70,7 +62,6 @@ def test_it_has_the_help_of_the_command_line(capfd: pytest.CaptureFixture[str]) 
         assert told in capfd.readouterr().out, line
 
 
-@pytest.mark.usefixtures("restored")
 def test_what_is_wrong_is_the_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         execute_from_command_line(["manage.py", "penstock", "bake"])
@@ -86,7 +77,6 @@ def test_a_wrong_setting_stops_the_project(tmp_path: Path, database: Database) -
     assert 'The setting PENSTOCK["QUEUES"] is' in ended.stderr
 
 
-@pytest.mark.usefixtures("restored")
 def test_code_can_call_it_too(app: DjangoPenstock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", said := io.StringIO())
     call_command("penstock", "migrate", "--status")
@@ -94,6 +84,21 @@ def test_code_can_call_it_too(app: DjangoPenstock, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdout", said := io.StringIO())
     call_command("penstock", "migrate", "--status", "--json")
     assert json.loads(said.getvalue())["due"] == []
+
+
+@pytest.mark.parametrize("before", [None, "postgresql://mine/jobs"])
+def test_it_leaves_the_environment_as_it_was(
+    app: DjangoPenstock,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    before: str | None,
+) -> None:
+    monkeypatch.delenv("PENSTOCK_DATABASE_URL", raising=False)
+    if before is not None:
+        monkeypatch.setenv("PENSTOCK_DATABASE_URL", before)
+    environment = dict(os.environ)
+    call_command("penstock", "migrate", "--status")
+    assert dict(os.environ) == environment
 
 
 async def test_further_processes_find_the_project(database: Database) -> None:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,9 +41,10 @@ class Command(BaseCommand):
     def handle(self, *_: Any, command: Sequence[str], traceback: bool = False, **__: Any) -> None:
         from penstock.cli import app as penstock
 
-        given = _placed(_without_djangos(command), project_app()) or ["--help"]
+        given, environment = _placed(_without_djangos(command), project_app())
+        given = given or ["--help"]
         given = ["--traceback", *given] if traceback else given
-        with _as_if_typed(given):
+        with _as_if_typed(given, environment):
             try:
                 penstock(args=given, prog_name="manage.py penstock")
             except SystemExit as end:
@@ -51,17 +52,15 @@ class Command(BaseCommand):
                     raise
 
 
-def _placed(command: list[str], app: DjangoPenstock) -> list[str]:
-    """The command with what this project knows: its app, its database, the queues to serve."""
+def _placed(command: list[str], app: DjangoPenstock) -> tuple[list[str], dict[str, str]]:
+    """The command with what this project knows, and the environment that tells it the rest."""
     match command:
         case ["work", *options]:
-            os.environ["PYTHONPATH"] = os.pathsep.join(_project_folders())
-            return ["work", APP, *options]
+            return ["work", APP, *options], {"PYTHONPATH": os.pathsep.join(_project_folders())}
         case ["enqueue", *options]:
-            return ["enqueue", f"--app={APP}", *options]
+            return ["enqueue", f"--app={APP}", *options], {}
         case _:
-            os.environ |= {DATABASE_URL: app.url, SCHEMA: app.database.schema}
-            return command
+            return command, {DATABASE_URL: app.url, SCHEMA: app.database.schema}
 
 
 def _project_folders() -> Iterator[str]:
@@ -71,13 +70,23 @@ def _project_folders() -> Iterator[str]:
 
 
 @contextmanager
-def _as_if_typed(given: Sequence[str]) -> Iterator[None]:
-    """The command line as `penstock` would have it: it starts further processes by it."""
-    before, sys.argv = sys.argv, ["penstock", *given]
+def _as_if_typed(given: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
+    """The command line and environment that `penstock` would have: further processes start by them.
+
+    They are taken back afterwards, for programs that go on after `call_command`.
+    """
+    before = {name: os.environ.get(name) for name in environment}
+    typed, sys.argv = sys.argv, ["penstock", *given]
+    os.environ.update(environment)
     try:
         yield
     finally:
-        sys.argv = before
+        sys.argv = typed
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _without_djangos(command: Sequence[str]) -> list[str]:
