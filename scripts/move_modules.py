@@ -1,16 +1,24 @@
 """Move and merge modules, and rewrite whatever names them.
 
-    python scripts/move_modules.py scripts/moves/doctor.toml
+    python scripts/move_modules.py [--check] TABLE.toml …
 
-A table names a target and the modules that become it, in the order in which they stand there:
+A table names each target and the modules that become it, in the order in which they stand there:
 
-    ["penstock.doctor.checks.jobs"]
-    doc = "Checks of jobs that wait, are late or have failed."
-    from = ["penstock.doctor.checks.jobs", "penstock.doctor.checks.jobs"]
-    rename = {"penstock.doctor.checks.jobs:_LOOK" = "_LATE_LOOK"}
+    [packages]
+    "shop.orders" = "The docstring of a package that is new."
 
-Everything is one step: imports, uses of a module by its name, dotted names in strings and docs.
-Where two sources mean different things by one name, nothing is written and each is named.
+    ["shop.orders.checks"]
+    doc = "The docstring of the target; without it the first source's stays."
+    from = ["shop.stuck", "shop.late"]
+    rename = {"shop.late:_LOOK" = "_LATE_LOOK"}
+    alias = {"shop.late:Events" = "EventStatements"}
+    sections = true
+
+`alias` renames what a source imports, and `sections` makes a heading of each source's docstring.
+One run rewrites imports, uses of a module by its name, and dotted names in strings and docs. Where
+two sources mean different things by one name, nothing is written and the script names each of them.
+
+It needs libcst, which nothing else here does: `pip install libcst`.
 """
 
 from __future__ import annotations
