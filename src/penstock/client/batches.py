@@ -249,6 +249,13 @@ class BatchCalls(DeadCalls, Enqueuing, ReasonCalls):
             raise BatchTimeout(status.id, status.state, status.pending, seconds or 0.0, why)
         return status
 
+    async def why_batch(self, batch: BatchId) -> str:
+        """Why a batch is not finished: some of its jobs, each with what it waits for."""
+        key = batch_key(batch_id_of(batch))
+        if await self._ask(lambda on: Batches(self.store).is_finished(on, key)) is None:
+            raise BatchNotFound(str(key))
+        return await self._why_jobs(batch=key)
+
     async def close_batch(self, batch: BatchId, *, by: str | None = None) -> None:
         """Let nobody but its own jobs add to a batch; it is finished when nothing pends."""
         await self._close(batch, noted=True, by=by)

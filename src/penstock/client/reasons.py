@@ -7,17 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from penstock.client.batch import BatchId, batch_id_of, batch_key
 from penstock.client.enqueue import JobId, id_of
 from penstock.client.scope import Asking, Questions
 from penstock.client.wait import LOOK_GRACE
-from penstock.client.workflow import WorkflowId, workflow_key
-from penstock.errors import BatchNotFound, WorkflowNotFound
 from penstock.insights import Insights, TenantInsights
 from penstock.job import Job
 from penstock.store import errors, standing
-from penstock.store.batches import Batches
-from penstock.store.workflows import Workflows
 
 logger = logging.getLogger("penstock")
 
@@ -38,20 +33,6 @@ class ReasonCalls(Asking):
         is_owner = self._tenant is None and found is not None and not found.is_confined
         look = Insights if is_owner else TenantInsights
         return (await look(self.store, Questions(self)).job(id_of(job))).why
-
-    async def why_batch(self, batch: BatchId) -> str:
-        """Why a batch is not finished: some of its jobs, each with what it waits for."""
-        key = batch_key(batch_id_of(batch))
-        if await self._ask(lambda on: Batches(self.store).is_finished(on, key)) is None:
-            raise BatchNotFound(str(key))
-        return await self._why_jobs(batch=key)
-
-    async def why_workflow(self, workflow: WorkflowId) -> str:
-        """Why a workflow has not ended: some of its jobs, each with what it waits for."""
-        key = workflow_key(workflow)
-        if await self._ask(lambda on: Workflows(self.store).is_over(on, key)) is None:
-            raise WorkflowNotFound(str(key))
-        return await self._why_jobs(workflow=key)
 
     async def _why_jobs(self, **within: int) -> str:
         return " ".join([await self._told_of(job) for job in _different(await self._left(within))])

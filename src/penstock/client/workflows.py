@@ -156,6 +156,13 @@ class WorkflowCalls(Enqueuing, ReasonCalls):
             raise WorkflowTimeout(status.id, status.state, seconds or 0.0, why)
         return status
 
+    async def why_workflow(self, workflow: WorkflowId) -> str:
+        """Why a workflow has not ended: some of its jobs, each with what it waits for."""
+        key = workflow_key(workflow)
+        if await self._ask(lambda on: Workflows(self.store).is_over(on, key)) is None:
+            raise WorkflowNotFound(str(key))
+        return await self._why_jobs(workflow=key)
+
     # Change
 
     async def cancel_workflow(
