@@ -8,8 +8,8 @@ from typing import Any
 from starlette.requests import HTTPConnection
 
 from penstock import Penstock
-from penstock.client import Enqueued
-from penstock.client.keys import SCOPES
+from penstock.connect.enqueue import Enqueued
+from penstock.groups.keys import SCOPES
 from penstock.service import Service
 from penstock.service.auth import Caller
 from penstock.service.server import Server, listening_at

@@ -8,7 +8,7 @@ import sys
 
 from starlette.requests import HTTPConnection
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.service import Service
 from penstock.service.auth import Caller
 from penstock.service.server import Server, listening_at

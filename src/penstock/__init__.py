@@ -9,69 +9,15 @@ async def greet(name: str) -> str:
     return f"Hello, {name}"
 """
 
-from penstock.app import (
-    Application,
-    Penstock,
-    SyncPenstock,
-)
+from penstock.app.app import Application, Penstock, SyncPenstock
+from penstock.app.client import Client
+from penstock.app.sync import SyncBatchHandle, SyncClient
 from penstock.backoff import (
     Exponential,
     Fixed,
     Function,
     Listed,
     Policy,
-)
-from penstock.client import (
-    Admitted,
-    AuditEntry,
-    AuditPage,
-    BatchHandle,
-    BatchId,
-    BatchOptions,
-    BatchPage,
-    BatchState,
-    BatchStatus,
-    Callback,
-    Client,
-    Credentials,
-    DeadFilter,
-    DeadGroup,
-    DeadSummary,
-    Enqueued,
-    Fire,
-    JobId,
-    JobNow,
-    JobStatus,
-    KeptEvent,
-    Key,
-    LaneSettings,
-    Limit,
-    LoggedIn,
-    NewKey,
-    NewLogin,
-    OwnerNow,
-    Page,
-    Person,
-    Plan,
-    Present,
-    Purged,
-    QueueSettings,
-    Redriven,
-    Retention,
-    Role,
-    Schedule,
-    Scope,
-    SentEvent,
-    Started,
-    SubjectKind,
-    SyncBatchHandle,
-    SyncClient,
-    Tenant,
-    WorkflowId,
-    WorkflowPage,
-    WorkflowState,
-    WorkflowStatus,
-    WorkflowStep,
 )
 from penstock.config import (
     Database,
@@ -81,6 +27,7 @@ from penstock.config import (
     Stopping,
     Upkeep,
 )
+from penstock.connect.enqueue import Enqueued, JobId, JobStatus, Page
 from penstock.errors import (
     ArgumentsDoNotFit,
     BadArgument,
@@ -145,6 +92,31 @@ from penstock.errors import (
     WorkflowNotFound,
     WorkflowRefused,
     WorkflowTimeout,
+)
+from penstock.groups.audit import AuditEntry, AuditPage
+from penstock.groups.batches import (
+    BatchHandle,
+    BatchId,
+    BatchOptions,
+    BatchPage,
+    BatchState,
+    BatchStatus,
+    Callback,
+)
+from penstock.groups.events import KeptEvent, SentEvent
+from penstock.groups.failed import DeadFilter, DeadGroup, DeadSummary, Purged, Redriven
+from penstock.groups.keys import Admitted, Key, NewKey, Role, Scope
+from penstock.groups.schedules import Fire, Schedule
+from penstock.groups.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
+from penstock.groups.snapshots import JobNow, OwnerNow, Present, SubjectKind
+from penstock.groups.users import Credentials, LoggedIn, NewLogin, Person
+from penstock.groups.workflows import (
+    Started,
+    WorkflowId,
+    WorkflowPage,
+    WorkflowState,
+    WorkflowStatus,
+    WorkflowStep,
 )
 from penstock.insights import (
     Insights,

@@ -8,7 +8,7 @@ from rich.console import Console
 from penstock import Started, Workflow
 from penstock.cli.screens.fans import fans_of, shared
 from penstock.cli.screens.workflows import graph
-from penstock.client import WorkflowStep
+from penstock.groups.workflows import WorkflowStep
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
 from tests.cli.terminal import Terminal

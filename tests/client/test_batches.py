@@ -18,9 +18,9 @@ from penstock import (
     Penstock,
     Task,
 )
-from penstock.client import SyncBatchHandle
-from penstock.client import batch as batch_module
+from penstock.app.sync import SyncBatchHandle
 from penstock.errors import ConfigError, TenantMismatch
+from penstock.groups import batches
 from penstock.tasks.unique import Unique
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
@@ -220,7 +220,7 @@ async def test_an_error_of_the_database_inside_a_transaction_is_what_the_caller_
 async def test_bulk_goes_in_pieces(
     app: Penstock, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_module, "AT_ONCE", 3)
+    monkeypatch.setattr(batches, "MAX_JOBS_PER_STATEMENT", 3)
     batch = await app.open_batch()
     enqueued = await batch.enqueue_many(index.prepare(number) for number in range(7))
     assert len({each.id for each in enqueued}) == 7

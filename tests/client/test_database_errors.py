@@ -21,7 +21,7 @@ from penstock import (
     PenstockError,
     SchemaMissing,
 )
-from penstock.client import scope
+from penstock.connect import scope
 from tests.fixtures.address import Address, with_address, with_database, with_role
 from tests.fixtures.database import Database, connected
 from tests.fixtures.worker import timed

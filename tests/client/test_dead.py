@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from penstock import Fixed, Penstock
-from penstock.client.failed import AT_ONCE
 from penstock.errors import ConfigError, JobNotFound
+from penstock.groups.failed import AT_ONCE
 from tests.db.engine import Engine
 from tests.fixtures.dead import dead
 from tests.fixtures.until import until

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import Penstock
-from penstock.client.wake import INTERVAL, ON_THE_WAY
+from penstock.connect.wake import INTERVAL, ON_THE_WAY
 from penstock.store.enqueue import Stored
 from tests.fixtures.app import word_of
 from tests.fixtures.database import Database

@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from penstock import Penstock, task
-from penstock.client import Retention
 from penstock.errors import ConfigError, DatabaseBusy
+from penstock.groups.settings import Retention
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from penstock import DatabaseError, Penstock, zone
-from penstock.client import LaneSettings, Limit, Plan, QueueSettings, Tenant
 from penstock.errors import ConfigError
+from penstock.groups.settings import LaneSettings, Limit, Plan, QueueSettings, Tenant
 from penstock.windows import Windows
 
 NIGHTS = Windows("mon-fri 22:00-06:00", "sat,sun 00:00-24:00", timezone="Europe/Berlin")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from penstock import Context, Fixed, NotRetryable, Penstock, Workflow
-from penstock.client import Client, Enqueued, reasons
+from penstock.app.client import Client
+from penstock.connect.enqueue import Enqueued
 from penstock.errors import (
     BadArgument,
     BatchTimeout,
@@ -17,6 +18,7 @@ from penstock.errors import (
     WaitTimeout,
     WorkflowTimeout,
 )
+from penstock.groups import reasons
 from tests.fixtures.app import open_slowly
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until

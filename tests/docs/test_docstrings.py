@@ -54,14 +54,14 @@ flow.add(index_all.prepare(), after="fetch", name="index")
 """
 # What happens before an example.
 BEFORE = {
-    "app.py use_database": "await app.close()",
-    "client/client.py acting": JOB,
-    "client/failed.py redrive": DEAD,
-    "client/schedules.py set_schedule": (
+    "app/app.py use_database": "await app.close()",
+    "app/client.py acting": JOB,
+    "groups/failed.py redrive": DEAD,
+    "groups/schedules.py set_schedule": (
         'app.schedule("nightly", refresh, every=60); await app.sync_schedules()'
     ),
-    "client/workflows.py start_workflow": FLOW,
-    "client/workflows.py extend_workflow": f"{FLOW}started = await app.start_workflow(flow)",
+    "groups/workflows.py start_workflow": FLOW,
+    "groups/workflows.py extend_workflow": f"{FLOW}started = await app.start_workflow(flow)",
     "tasks/workflow.py chain": "fetch = index = refresh; flow = Workflow()",
     "tasks/task.py configured": (
         "extract = task(name='extract')(parse.fn); settings = SimpleNamespace(memory='1GB')"
@@ -73,10 +73,10 @@ BEFORE = {
     "testing/jobs.py assert_enqueued": "await app.enqueue(send_invoice.options(delay=3600), 42)",
 }
 # A handler's, which runs them with its context.
-WITHIN = ("tasks/handler/cache.py", "tasks/handler/context.py", "client/batches.py batch_handle")
+WITHIN = ("tasks/handler/cache.py", "tasks/handler/context.py", "groups/batches.py batch_handle")
 # They wait for what a worker does.
-WAITING = ("client/sync.py SyncClient", "client/workflows.py start_workflow")
-BLOCKING = ("app.py SyncPenstock", "client/sync", "testing/sync.py")
+WAITING = ("app/sync.py SyncClient", "groups/workflows.py start_workflow")
+BLOCKING = ("app/app.py SyncPenstock", "app/sync.py", "testing/sync.py")
 TASKS = """
 class Mailer: ...
 class FakeMailer: ...
@@ -169,7 +169,7 @@ async def names(
 
 def test_examples_are_found_and_exceptions_are_some_of_them() -> None:
     places = {each.place for each in examples(HERE)}
-    assert {"app.py Penstock", "tasks/handler/context.py step", "windows.py Windows"} <= places
+    assert {"app/app.py Penstock", "tasks/handler/context.py step", "windows.py Windows"} <= places
     assert not [left for left in NOT_RUN if not any(each.startswith(left) for each in places)]
     assert BEFORE.keys() <= places
 

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock import Penstock, Windows
-from penstock.client import Limit, QueueSettings
 from penstock.errors import ConfigError
+from penstock.groups.settings import Limit, QueueSettings
 from tests.drivers.callers import Caller, few
 
 

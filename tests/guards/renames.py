@@ -34,6 +34,8 @@ REMOVED = frozenset(
 # They are compared with a text of their own, in `kept/engine_merged.sql`.
 MERGED = frozenset({"close_lease_v2", "ensure_partitions_v2", "put_back_v2"})
 KNOWLEDGE_RENAMED = {"search_place": "search_place_v1"}
+# Types in signatures that users do not name themselves.
+TYPES = {"Link": "Connector", "Portal": "BlockingPortal"}
 # Lines of what routes ask: all lists of jobs name the table of jobs by the same letter.
 ASKED = {
     "SELECT h.id, h.task, h.state, h.queue, h.lane, h.reason, h.priority, h.tenant, h.subject, ": (
@@ -61,6 +63,13 @@ def merged() -> dict[str, str]:
 def renamed(kept: str) -> str:
     """A kept text with the functions by their names of today."""
     return _NAME.sub(lambda found: RENAMED.get(found[0], found[0]), kept)
+
+
+def names_of_today(kept: str) -> str:
+    """The kept names and signatures with the types of today."""
+    for before, now in TYPES.items():
+        kept = re.sub(rf"\b{before}\b", now, kept)
+    return kept
 
 
 def knowledge_of_today(kept: str) -> str:

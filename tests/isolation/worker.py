@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import Penstock, Worker
-from penstock.client import Enqueued
+from penstock.connect.enqueue import Enqueued
 from tests.fixtures import worker
 from tests.fixtures.until import until
 from tests.fixtures.worker import GROUPS, TIMES, UPKEEP, children_state, timed

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from penstock import Penstock
-from penstock.client.keys import SCOPES
+from penstock.groups.keys import SCOPES
 from penstock.service.acting import act
 from penstock.service.auth import Caller
 from penstock.service.models.jobs import Action

@@ -27,7 +27,7 @@ from penstock import (
 from penstock.api import Api, AsyncApi, New
 from penstock.api import transport as api_transport
 from penstock.api.transport import Asking
-from penstock.client import JobNow
+from penstock.groups.snapshots import JobNow
 from penstock.job import Job, Progress
 from penstock.service import Service
 from tests.fixtures.dead import dead

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock import DatabaseLost, Penstock
-from penstock.client.tracing import Requests
+from penstock.connect.tracing import Requests
 from penstock.service.group_commit import GroupCommit
 from penstock.tasks import Request
 from tests.fixtures.worker import counted

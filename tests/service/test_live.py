@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from penstock import ConfigError, Penstock, task
-from penstock.client import scope
+from penstock.connect import scope
 from penstock.service import Service
 from penstock.service.auth import Caller
 from penstock.service.live import Subject, streams

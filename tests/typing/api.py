@@ -8,7 +8,7 @@ from typing import Any, assert_type
 
 from penstock import BatchStatus, Enqueued, Job, JobStatus, Page
 from penstock.api import Acted, Api, AsyncApi, Live, New
-from penstock.client import Purged, Redriven
+from penstock.groups.failed import Purged, Redriven
 
 api = Api("http://localhost:8420", key="pk_x")
 job = api.enqueue("shop.send", {"to": "ada"}, delay=60)

@@ -6,7 +6,7 @@ Checked by mypy and pyright, never run: an ignore that is not needed any more is
 from typing import assert_type
 
 from penstock import BatchHandle, BatchPage, BatchStatus, Context, Enqueued, Penstock
-from penstock.client import Redriven
+from penstock.groups.failed import Redriven
 
 app = Penstock()
 

@@ -21,17 +21,10 @@ from penstock import (
     Schedule,
     Windows,
 )
-from penstock.client import (
-    Limit,
-    NewKey,
-    Purged,
-    QueueSettings,
-    Redriven,
-    Retention,
-    SyncBatchHandle,
-    SyncClient,
-    Tenant,
-)
+from penstock.app.sync import SyncBatchHandle, SyncClient
+from penstock.groups.failed import Purged, Redriven
+from penstock.groups.keys import NewKey
+from penstock.groups.settings import Limit, QueueSettings, Retention, Tenant
 
 app = Penstock()
 

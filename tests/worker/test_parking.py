@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock, task
-from penstock.client import Enqueued
+from penstock.connect.enqueue import Enqueued
 from tests.fixtures.elapsed import Elapsed
 from tests.fixtures.worker import reaches, worker_of
 

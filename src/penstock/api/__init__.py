@@ -18,6 +18,6 @@ except ModuleNotFoundError as error:
         f"The client of the API needs httpx: {how_to_install('client')}.", name="httpx"
     ) from error
 from penstock.api.live import Live, New
-from penstock.client.answers import Acted
+from penstock.groups.answers import Acted
 
 __all__ = ["Acted", "Api", "AsyncApi", "Live", "New"]

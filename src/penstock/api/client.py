@@ -21,29 +21,15 @@ import httpx
 
 from penstock.api.live import STATES, Live, New, Watching
 from penstock.api.transport import Asking, Awaiting, Blocking, Wire
-from penstock.client import (
-    BatchId,
-    BatchPage,
-    BatchState,
-    BatchStatus,
-    DeadFilter,
-    DeadSummary,
-    Enqueued,
-    JobId,
-    JobStatus,
-    Page,
-    Purged,
-    Redriven,
-    SentEvent,
-    SubjectKind,
-    WorkflowPage,
-    WorkflowStatus,
-)
-from penstock.client.answers import Acted, Changed, ManyEnqueued, Number, States, Why
-from penstock.client.batch import batch_id_of
-from penstock.client.enqueue import id_of
-from penstock.client.wait import seconds_of, verdict
+from penstock.connect.enqueue import Enqueued, JobId, JobStatus, Page, id_of
+from penstock.connect.wait import seconds_of, verdict
 from penstock.errors import BatchTimeout, PenstockError, WaitTimeout
+from penstock.groups.answers import Acted, Changed, ManyEnqueued, Number, States, Why
+from penstock.groups.batches import BatchId, BatchPage, BatchState, BatchStatus, batch_id_of
+from penstock.groups.events import SentEvent
+from penstock.groups.failed import DeadFilter, DeadSummary, Purged, Redriven
+from penstock.groups.snapshots import SubjectKind
+from penstock.groups.workflows import WorkflowPage, WorkflowStatus
 from penstock.job import FINAL, Job, State
 from penstock.store import drive
 

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from penstock.api.errors import error_of
 from penstock.api.transport import AGAIN, PREFIX, Answer, Request, Wire, why
-from penstock.client import BatchStatus, JobNow, OwnerNow, SubjectKind
 from penstock.errors import ServiceUnreachable
+from penstock.groups.batches import BatchStatus
+from penstock.groups.snapshots import JobNow, OwnerNow, SubjectKind
 from penstock.insights import QueueInsight
 
 Now: TypeAlias = JobNow | BatchStatus | QueueInsight | OwnerNow

@@ -13,12 +13,12 @@ from typing import Any
 import asyncpg
 
 from penstock import hosts
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.bench import snapshot, tasks
 from penstock.bench.child import module
 from penstock.bench.errors import BenchFailed
-from penstock.client.connector import hold_embedded
 from penstock.config import Database
+from penstock.connect.connector import hold_embedded
 from penstock.errors import DatabaseError
 from penstock.sql import quote
 from penstock.store.connection import Connection

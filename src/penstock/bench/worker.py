@@ -10,7 +10,7 @@ import logging
 import os
 
 from penstock import hosts
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.bench import tasks, usage
 from penstock.bench.measured import Meter, Parent
 from penstock.bench.messages import Ready, say

@@ -11,8 +11,7 @@ from penstock.cli.opening import reached
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens import access as told
 from penstock.cli.where import Where
-from penstock.client import NewKey
-from penstock.client.keys import Role, Scope
+from penstock.groups.keys import NewKey, Role, Scope
 
 
 async def show_keys(all: bool, where: Where, output: Output) -> None:

@@ -12,7 +12,7 @@ import typer
 from penstock.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from penstock.app import Penstock
+    from penstock.app.app import Penstock
     from penstock.config import Database
 
 
@@ -34,7 +34,7 @@ def install(app: Penstock) -> list[str]:
 
 async def migrate(database: Database, wanted: Collection[str]) -> list[str]:
     """Bring the tables of those up to date that are wanted or there already; what was applied."""
-    from penstock.app import Penstock
+    from penstock.app.app import Penstock
 
     names: list[str] = []
     app = Penstock(database.url, schema=database.schema)
@@ -51,7 +51,7 @@ async def migrate(database: Database, wanted: Collection[str]) -> list[str]:
 
 async def renamed(database: Database) -> dict[str, str]:
     """Schemas of applications whose functions still look for a former name, and that name."""
-    from penstock.app import Penstock
+    from penstock.app.app import Penstock
 
     app = Penstock(database.url, schema=database.schema)
     install(app)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.hosts import place
 from penstock.service.app import PREFIX
 

@@ -16,8 +16,9 @@ from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.batches import batch_page, batches_table
 from penstock.cli.where import Where
-from penstock.client import BatchStatus, Redriven
 from penstock.errors import BatchNotFound, BatchTimeout
+from penstock.groups.batches import BatchStatus
+from penstock.groups.failed import Redriven
 from penstock.wording import counted
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import typer
 
+from penstock.app.client import Client
 from penstock.cli.exits import Exit
 from penstock.cli.output import Output
 from penstock.cli.words import at
-from penstock.client import Client
 from penstock.wording import counted
 
 MISSING = "missing"

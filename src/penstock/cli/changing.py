@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import typer
 
+from penstock.app.client import Client
 from penstock.cli.changed import MISSING, Changed
 from penstock.cli.confirm import confirm
 from penstock.cli.filters import PAGE, Filter, StateName
@@ -17,7 +18,6 @@ from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, draw, print_json, terminal
 from penstock.cli.screens.jobs import jobs_table
 from penstock.cli.where import Where
-from penstock.client import Client
 from penstock.errors import JobNotFound
 from penstock.job import COMPLETED, Job
 from penstock.store import key_of

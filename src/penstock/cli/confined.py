@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.client.scope import AsTenant
+from penstock.connect.scope import TenantScope
 from penstock.store import Executor, Pool, Store
 from penstock.store.drivers.adapter import Adapter, Row
 
@@ -18,7 +18,7 @@ class TenantPool(Adapter):
     def __init__(self, pool: Pool, store: Store, tenant: str) -> None:
         self._pool = pool
         self._store = store
-        self._tenant = AsTenant(tenant)
+        self._tenant = TenantScope(tenant)
 
     async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
         async def ask(on: Executor) -> Sequence[Row]:

@@ -155,7 +155,7 @@ def _code(target: str, where: Where) -> tuple[Code, Database]:
 def _address(database: Database) -> Iterator[str]:
     """Where the database is; an embedded one runs meanwhile, but none is made."""
     from penstock.cli.opening import expect_server
-    from penstock.client.connector import hold_embedded
+    from penstock.connect.connector import hold_embedded
 
     if database.url is not None:
         yield database.url

@@ -27,7 +27,7 @@ from penstock.cli.showing import exit_of_job, show, until_ended
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
 from penstock.cli.words import length
-from penstock.client import Enqueued
+from penstock.connect.enqueue import Enqueued
 from penstock.errors import PenstockError
 from penstock.tasks import Request
 from penstock.wording import counted

@@ -15,8 +15,7 @@ from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens import style
 from penstock.cli.where import Where
 from penstock.cli.words import at
-from penstock.client import KeptEvent, SentEvent
-from penstock.client.events import WEEK
+from penstock.groups.events import WEEK, KeptEvent, SentEvent
 
 SHOWN = 60
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.cli.errors import CannotListen, ExtraMissing, PortTaken
 from penstock.cli.ports import holder_of
 

@@ -70,7 +70,7 @@ class Filter:
     ) -> AsyncIterator[tuple[list[str], bool]]:
         """Ids of all the jobs, for whoever changes them: a page at a time, and whether there may be
         a next one. `states` hold where the filter names none."""
-        from penstock.client.bulk import matching
+        from penstock.groups.bulk import matching
 
         insights = reached.insights
         chosen: Any = [str(state) for state in self.state or states]

@@ -16,8 +16,8 @@ from penstock.cli.opening import Reached, reached_for
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.workflows import workflow_page, workflows_table
 from penstock.cli.where import Where
-from penstock.client import WorkflowStatus
 from penstock.errors import WorkflowNotFound, WorkflowTimeout
+from penstock.groups.workflows import WorkflowStatus
 from penstock.job import FINAL
 from penstock.wording import counted
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.opening import Reached, plain_errors
 from penstock.cli.output import terminal
-from penstock.client.wait import Patience
+from penstock.connect.wait import PollTimer
 from penstock.errors import DatabaseLost, PenstockError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def follow(queue: Reached, course: Course[Seen], timeout: float | None) ->
     """Wait for its end, and meanwhile draw it on stderr if that is a terminal."""
     from rich.live import Live
 
-    patience = Patience(timeout)
+    patience = PollTimer(timeout)
     console = terminal(stderr=True)
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while not course.is_over(seen := await _look(queue, course, patience)):
@@ -49,9 +49,9 @@ async def follow(queue: Reached, course: Course[Seen], timeout: float | None) ->
     return seen
 
 
-async def _look(queue: Reached, course: Course[Seen], patience: Patience) -> Seen:
+async def _look(queue: Reached, course: Course[Seen], patience: PollTimer) -> Seen:
     """Look at it. A database that is away is waited for: most come back, as after a restart."""
-    away = Patience(AWAY)
+    away = PollTimer(AWAY)
     while True:
         try:
             with plain_errors(queue.app.database):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.cli import supervisor
 from penstock.cli.banner import Banner
 from penstock.cli.listening import Listening

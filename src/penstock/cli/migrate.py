@@ -194,7 +194,7 @@ def _reached(database: Database) -> Iterator[str]:
     import asyncpg
 
     from penstock.cli.opening import plain_errors
-    from penstock.client.connector import hold_embedded
+    from penstock.connect.connector import hold_embedded
 
     with plain_errors(database):
         try:

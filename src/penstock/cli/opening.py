@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import asyncpg
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
+from penstock.app.client import Client
 from penstock.cli.confined import TenantPool
 from penstock.cli.errors import (
     AccessDenied,
@@ -20,9 +21,8 @@ from penstock.cli.errors import (
 )
 from penstock.cli.given import user
 from penstock.cli.where import Where
-from penstock.client import Client, Link
-from penstock.client.connector import expect_asked
 from penstock.config import Database
+from penstock.connect.connector import Connector, expect_asked
 from penstock.embedded import Server
 from penstock.errors import (
     DatabaseDenied,
@@ -95,8 +95,8 @@ class Reached:
 class _Visitor(Penstock):
     """An app without code: it takes the schema as it is, and makes none."""
 
-    def _link_to(self, database: Database) -> Link:
-        return Link(database, migrates=False)
+    def _link_to(self, database: Database) -> Connector:
+        return Connector(database, migrates=False)
 
 
 @asynccontextmanager

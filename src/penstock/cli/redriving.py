@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from penstock.app.client import Client
 from penstock.cli.changed import MISSING, Changed, told_of_rate
 from penstock.cli.changing import jobs_of
 from penstock.cli.confirm import confirm
@@ -16,7 +17,7 @@ from penstock.cli.output import Output, draw, print_json, say, terminal
 from penstock.cli.screens.dead import dead_table, groups_table
 from penstock.cli.wanted import Wanted
 from penstock.cli.where import Where
-from penstock.client import Client, DeadSummary, Purged, Redriven
+from penstock.groups.failed import DeadSummary, Purged, Redriven
 from penstock.job import FAILED, Job
 from penstock.wording import counted
 

@@ -10,7 +10,7 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.cli.duration import seconds
 from penstock.cli.errors import CommandError
 from penstock.cli.moment import moment

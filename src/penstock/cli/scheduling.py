@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import typer
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.cli.enqueueing import reached_making
 from penstock.cli.given import user
 from penstock.cli.opening import reached
@@ -17,8 +17,8 @@ from penstock.cli.requests import MakeRequest, by_name, object_from
 from penstock.cli.schedules import What
 from penstock.cli.screens import schedules as screen
 from penstock.cli.where import Where
-from penstock.client import Schedule
 from penstock.errors import ScheduleNotFound
+from penstock.groups.schedules import Schedule
 from penstock.insights import WorkerInsight
 from penstock.store.enqueue import untouched
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.cli import supervisor
 from penstock.cli.exposing import exposed
 from penstock.cli.opening import opened
@@ -19,8 +19,8 @@ from penstock.cli.serving import queues_of
 from penstock.cli.stopping import Stop
 from penstock.cli.target import find_app
 from penstock.cli.where import Where
-from penstock.client.connector import announced_elsewhere
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
+from penstock.connect.connector import announced_elsewhere
 from penstock.events import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
 from penstock.worker.processes import STARTED, WAITING, ProcessGroup, ProcessReady, log_event

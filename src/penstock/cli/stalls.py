@@ -10,7 +10,7 @@ from math import ceil
 
 import asyncpg
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.cli.opening import looking
 from penstock.insights import Insights, WorkerInsight
 from penstock.job import RUNNING, Job

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.cli.errors import CommandError
 
 

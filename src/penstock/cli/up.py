@@ -15,7 +15,7 @@ from penstock.cli.where import Where
 from penstock.cli.work import Queue, StopWait
 
 if TYPE_CHECKING:
-    from penstock.app import Penstock
+    from penstock.app.app import Penstock
     from penstock.worker import Worker
 
 
@@ -48,7 +48,7 @@ def up(
     expect_service()
     logs.to_stderr()
 
-    from penstock.app import Penstock
+    from penstock.app.app import Penstock
     from penstock.cli import applications, hosting
     from penstock.cli.stopping import leave
     from penstock.cli.target import find_app

@@ -13,7 +13,7 @@ from penstock.cli.changing import jobs_of
 from penstock.cli.letters import Letters
 from penstock.cli.opening import Reached
 from penstock.cli.words import length
-from penstock.client import DeadSummary
+from penstock.groups.failed import DeadSummary
 from penstock.rate import per_second
 from penstock.wording import counted
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from penstock.app import Penstock
+    from penstock.app.app import Penstock
     from penstock.config import Database
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.demo.picture import draw
 from penstock.demo.screen import Screen
 from penstock.demo.stage import Folder, Plan, Planned, crew, opened

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import migrate
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.demo import tasks
 from penstock.embedded import Server
 from penstock.events import Event

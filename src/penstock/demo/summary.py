@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client import JobStatus
+from penstock.connect.enqueue import JobStatus
 from penstock.demo.stage import WORKERS, Folder
 from penstock.events import Event
 from penstock.job import FINAL, Job, State

@@ -9,7 +9,7 @@ import random
 import signal
 import time
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.backoff import Listed
 from penstock.errors import Retryable
 from penstock.outcome import Snooze

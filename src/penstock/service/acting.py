@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
-from penstock.client import Client
-from penstock.client.answers import Acted
-from penstock.client.bulk import matching, newest
+from penstock.app.client import Client
 from penstock.errors import ConfigError
+from penstock.groups.answers import Acted
+from penstock.groups.bulk import matching, newest
 from penstock.job import FINAL, LIVE, State
 from penstock.service.auth import Caller
 from penstock.service.models.jobs import Action

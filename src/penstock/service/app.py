@@ -13,7 +13,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.insights import Thresholds
 from penstock.service import problems, routing
 from penstock.service.auth import Authenticator, Guard, Logins

@@ -12,10 +12,10 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from penstock.client import Client
-from penstock.client.keys import ROLES, Scope
-from penstock.client.users import LoggedIn, NewLogin
+from penstock.app.client import Client
 from penstock.errors import NotAllowed
+from penstock.groups.keys import ROLES, Scope
+from penstock.groups.users import LoggedIn, NewLogin
 from penstock.service.cache import Remembered
 from penstock.service.hosts import Entry, address_of, is_https, peer_of
 from penstock.service.passwords import Passwords

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
-from penstock.app import Penstock
-from penstock.client import Client
-from penstock.client.keys import Scope
+from penstock.app.app import Penstock
+from penstock.app.client import Client
+from penstock.groups.keys import Scope
 from penstock.insights import Insights
 from penstock.service.auth import AFRESH, CALLER, Authenticator, Caller, Logins
 from penstock.service.group_commit import GroupCommit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.errors import (
     ArgumentsDoNotFit,
     ConfigError,

@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from penstock.client import Client, Enqueued
+from penstock.app.client import Client
+from penstock.connect.enqueue import Enqueued
 from penstock.errors import (
     DatabaseBusy,
     DatabaseDenied,

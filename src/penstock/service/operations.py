@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.requests import HTTPConnection
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.insights import Health, Thresholds
 from penstock.service.cache import Fresh
 from penstock.service.hosts import Entry, address_of

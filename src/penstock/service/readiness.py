@@ -10,7 +10,7 @@ from typing import Any, Final
 import asyncpg
 
 from penstock import migrate
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.errors import SchemaError
 from penstock.service.cache import Fresh
 from penstock.store import Executor, errors

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.errors import BadArgument
 from penstock.testing.databases import expect_ground, left_as_it_was
 from penstock.testing.faults import Levers

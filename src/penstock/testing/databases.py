@@ -20,8 +20,8 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from penstock import hosts
-from penstock.app import Penstock
-from penstock.client import Client
+from penstock.app.app import Penstock
+from penstock.app.client import Client
 from penstock.config import Database
 from penstock.embedded import Server
 from penstock.embedded.folder import LockedFile

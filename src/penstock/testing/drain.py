@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import UnknownTask
 from penstock.job import BLOCKED, READY, SCHEDULED, Job

@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.errors import BadArgument
 from penstock.store import Executor, Store, key_of
 from penstock.tasks import Task

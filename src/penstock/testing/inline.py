@@ -14,7 +14,7 @@ from uuid import uuid4
 import asyncpg
 import msgspec
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.config import Database
 from penstock.errors import BadArgument
 from penstock.events import Events

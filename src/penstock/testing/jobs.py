@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
-from penstock.client import Client
+from penstock.app.client import Client
 from penstock.errors import ArgumentsDoNotFit
 from penstock.job import BLOCKED, READY, SCHEDULED, Job, State
 from penstock.tasks import Task

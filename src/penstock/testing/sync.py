@@ -16,8 +16,9 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from penstock.app import Penstock
-from penstock.client import Client, SyncClient
+from penstock.app.app import Penstock
+from penstock.app.client import Client
+from penstock.app.sync import SyncClient
 from penstock.tasks import Task
 from penstock.testing import clock, faults, inline, jobs
 from penstock.testing.databases import expect_ground, for_tests, led_to, run_aside

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from penstock.client.tracing import Trace
+from penstock.connect.tracing import Trace
 from penstock.store import Attempt
 from penstock.tasks import Task
 

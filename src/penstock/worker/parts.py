@@ -14,10 +14,9 @@ from importlib.metadata import version
 from typing import Any
 from uuid import UUID
 
-from penstock.client import Link
-from penstock.client.connector import TRY_AGAIN
-from penstock.client.tracing import Tracing
 from penstock.config import JobLog, Liveness, Pace, Upkeep
+from penstock.connect.connector import TRY_AGAIN, Connector
+from penstock.connect.tracing import Tracing
 from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
 from penstock.lifecycle import Health, Service
 from penstock.maintenance import Maintenance
@@ -62,7 +61,7 @@ class Parts:
 
     def __init__(
         self,
-        link: Link,
+        link: Connector,
         pool: Pool,
         tasks: Registry,
         events: Events,

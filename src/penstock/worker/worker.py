@@ -15,9 +15,8 @@ from functools import partial
 from types import TracebackType
 from typing import ClassVar, Self
 
-from penstock.client import Link
-from penstock.client.connector import TRY_AGAIN
 from penstock.config import JobLog, Liveness, Pace, Stopping, Upkeep
+from penstock.connect.connector import TRY_AGAIN, Connector
 from penstock.errors import PenstockError, StartTimeout
 from penstock.events import Events
 from penstock.local_pool import LocalPools
@@ -64,7 +63,7 @@ class Worker:
 
     def __init__(
         self,
-        link: Link,
+        link: Connector,
         tasks: Registry,
         events: Events,
         resources: Resources,

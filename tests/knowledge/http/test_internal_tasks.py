@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.client.keys import SCOPES
 from penstock.errors import UnknownTask
+from penstock.groups.keys import SCOPES
 from penstock_apps.knowledge.pipeline import tasks
 
 NAMES = [task.name for task in (*tasks.READING, tasks.embed, *tasks.OTHERS)]

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.client.keys import SCOPES, Scope
+from penstock.groups.keys import SCOPES, Scope
 from penstock.service import Service
 from tests.fixtures.database import Database
 

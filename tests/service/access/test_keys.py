@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.client.keys import ROLES, Role, Secret
 from penstock.errors import ConfigError, KeyNotFound, NameTaken
+from penstock.groups.keys import ROLES, Role, Secret
 from penstock.service import Service, auth
 from penstock.service.auth import Caller, requester
 from penstock.service.problems import Problem

@@ -13,7 +13,7 @@ from benchmarks.before_after.runner.answer import answer
 from benchmarks.peers.peer import Settings
 from benchmarks.peers.runs import Runs
 from penstock import Penstock
-from penstock.client.keys import SCOPES
+from penstock.groups.keys import SCOPES
 from penstock.service import Service
 from penstock.service.auth import Caller
 from penstock.service.server import Server, listening_at

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.words import at, length
-from penstock.client import AuditEntry, Key, Person
+from penstock.groups.audit import AuditEntry
+from penstock.groups.keys import Key
+from penstock.groups.users import Person
 
 
 def key(found: Key) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.words import ago, at, length, rate
-from penstock.client import BatchStatus
+from penstock.groups.batches import BatchStatus
 
 STATES = {"open": "magenta", "running": "yellow", "finished": "green"}
 BAR = 40

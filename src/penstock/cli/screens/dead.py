@@ -10,7 +10,7 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.words import ago
-from penstock.client import DeadSummary
+from penstock.groups.failed import DeadSummary
 from penstock.job import Job
 
 NONE = "There are no such dead letters."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from re import sub
 
-from penstock.client import WorkflowStep
+from penstock.groups.workflows import WorkflowStep
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.words import at, length
-from penstock.client import Fire, Schedule
+from penstock.groups.schedules import Fire, Schedule
 from penstock.insights import WorkerInsight
 
 WHY = {

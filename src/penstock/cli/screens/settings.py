@@ -9,7 +9,7 @@ from rich.text import Text
 
 from penstock.cli.screens import style
 from penstock.cli.words import length
-from penstock.client import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
+from penstock.groups.settings import LaneSettings, Limit, Plan, QueueSettings, Retention, Tenant
 from penstock.job import State
 from penstock.rate import as_text
 from penstock.windows import Windows

@@ -13,7 +13,7 @@ from rich.text import Text
 from penstock.cli.screens import style
 from penstock.cli.screens.fans import Fan, fans_of
 from penstock.cli.words import ago, at
-from penstock.client import WorkflowStatus, WorkflowStep
+from penstock.groups.workflows import WorkflowStatus, WorkflowStep
 from penstock.job import STATES, State
 from penstock.wording import counted
 

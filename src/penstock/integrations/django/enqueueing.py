@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 
-from penstock.client import Enqueued
+from penstock.connect.enqueue import Enqueued
 from penstock.integrations.django.project import project_app
 from penstock.tasks import Request, Task
 

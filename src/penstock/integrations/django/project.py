@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
-from penstock.app import Penstock, SyncPenstock
-from penstock.client import Enqueued, Link, Portal
+from penstock.app.app import Penstock, SyncPenstock
 from penstock.config import Database
+from penstock.connect.connector import Connector
+from penstock.connect.enqueue import Enqueued
+from penstock.connect.loops import BlockingPortal
 from penstock.integrations.django.connections import address_of
 from penstock.integrations.django.queues import queues_of_backends
 from penstock.integrations.django.settings import ProjectSettings, task_backends
@@ -106,7 +108,7 @@ async def own_thread() -> AsyncIterator[None]:
 NOT_ASKED_YET = "postgresql://"
 
 
-class ProjectLink(Link):
+class ProjectLink(Connector):
     """Leads where Django's connection leads at the moment it is opened: tests have their own."""
 
     def __init__(self, database: Database, alias: str) -> None:
@@ -164,7 +166,7 @@ class DjangoPenstock(Penstock):
         self.task = TaskDecorator(register=self.tasks.add)
         self._pools.dress(surround)
 
-    def _link_to(self, database: Database) -> Link:
+    def _link_to(self, database: Database) -> Connector:
         return ProjectLink(database, self.settings.database)
 
     @property
@@ -212,7 +214,7 @@ class SyncProject(SyncPenstock):
         app.sync.enqueue(send_receipt, order.pk)
     """
 
-    def __init__(self, app: DjangoPenstock, portal: Portal) -> None:
+    def __init__(self, app: DjangoPenstock, portal: BlockingPortal) -> None:
         super().__init__(app, portal)
         self._connection = app.connection
         self._client, self._run = app.on(adapt(self._connection, "blocking")), drive

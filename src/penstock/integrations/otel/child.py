@@ -7,7 +7,7 @@ from typing import Any
 
 from opentelemetry import context as current
 
-from penstock.client.tracing import Requests
+from penstock.connect.tracing import Requests
 from penstock.events import Events
 from penstock.integrations.otel import tracing
 from penstock.integrations.otel.metrics import Meters

@@ -18,8 +18,8 @@ from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from penstock.app import Penstock
-from penstock.client.tracing import Requests
+from penstock.app.app import Penstock
+from penstock.connect.tracing import Requests
 from penstock.integrations.otel.metrics import Meters
 from penstock.outcome import Transition
 from penstock.store import Attempt

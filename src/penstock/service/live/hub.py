@@ -14,9 +14,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from penstock.app import Brought
-from penstock.client import BatchStatus, Client, JobNow, OwnerNow, Present, SubjectKind
-from penstock.client.snapshots import KINDS, PRESENT_AT_ONCE
+from penstock.app.app import Brought
+from penstock.app.client import Client
+from penstock.groups.batches import BatchStatus
+from penstock.groups.snapshots import KINDS, PRESENT_AT_ONCE, JobNow, OwnerNow, Present, SubjectKind
 from penstock.insights import QueueInsight
 from penstock.service.problems import Problem
 from penstock.service.routing import REF

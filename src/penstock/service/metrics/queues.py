@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from penstock.app import Penstock
+from penstock.app.app import Penstock
 from penstock.insights.counts import Depth
 from penstock.insights.insights import QUEUES
 from penstock.job import READY, State

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool
 
-from penstock.client.keys import Role, Scope
+from penstock.groups.keys import Role, Scope
 from penstock.service.models.jobs import Closed
 from penstock.service.problems import worded
 

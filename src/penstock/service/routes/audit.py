@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.client import AuditEntry
+from penstock.groups.audit import AuditEntry
 from penstock.service.dependencies import Admin, wiring_of
 from penstock.service.models.jobs import Id, Moment
 from penstock.service.problems import documented

@@ -7,8 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.client import BatchPage, BatchState, BatchStatus, Redriven
-from penstock.client.answers import Number, Why
+from penstock.groups.answers import Number, Why
+from penstock.groups.batches import BatchPage, BatchState, BatchStatus
+from penstock.groups.failed import Redriven
 from penstock.service.dependencies import Operator, Reader, wiring_of
 from penstock.service.models.jobs import Id
 from penstock.service.problems import documented

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from penstock.client.answers import Acted, ManyEnqueued, States
+from penstock.groups.answers import Acted, ManyEnqueued, States
 from penstock.service.acting import act
 from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
 from penstock.service.enqueuing import request_from

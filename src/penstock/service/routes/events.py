@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from penstock.client import SentEvent
+from penstock.groups.events import SentEvent
 from penstock.service.dependencies import Enqueuer, wiring_of
 from penstock.service.models.settings import EventBody
 from penstock.service.problems import documented

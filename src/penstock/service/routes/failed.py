@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from penstock.client import DeadSummary, Page, Purged, Redriven
+from penstock.connect.enqueue import Page
+from penstock.groups.failed import DeadSummary, Purged, Redriven
 from penstock.service.dependencies import Operator, Reader, wiring_of
 from penstock.service.models.jobs import Closed, Id, Moment, Name, QueueName, Subject, Tag, Tenant
 from penstock.service.problems import Problem, documented, worded

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.client import Enqueued, Page
-from penstock.client.answers import Changed, Why
+from penstock.connect.enqueue import Enqueued, Page
 from penstock.errors import JobNotFound
+from penstock.groups.answers import Changed, Why
 from penstock.job import Job, State
 from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
 from penstock.service.enqueuing import request_from

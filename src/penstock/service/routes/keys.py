@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.client import Key, NewKey
+from penstock.groups.keys import Key, NewKey
 from penstock.service.dependencies import Admin, wiring_of
 from penstock.service.models.access import KeyBody, KeyId, RotationBody
 from penstock.service.problems import documented

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.client import Limit
-from penstock.client.answers import Removed
+from penstock.groups.answers import Removed
+from penstock.groups.settings import Limit
 from penstock.insights import Limits
 from penstock.service.dependencies import Keeper, Overseer, wiring_of
 from penstock.service.models.settings import LimitBody, changes

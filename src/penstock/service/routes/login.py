@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.client.keys import Scope
+from penstock.groups.keys import Scope
 from penstock.service.dependencies import Anyone, wiring_of
 from penstock.service.models.access import LoginBody
 from penstock.service.problems import documented

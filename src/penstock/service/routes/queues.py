@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.client import LaneSettings, QueueSettings
-from penstock.client.answers import Removed
+from penstock.groups.answers import Removed
+from penstock.groups.settings import LaneSettings, QueueSettings
 from penstock.insights import Count, Lanes, QueueInsight
 from penstock.service.dependencies import Keeper, Overseer, wiring_of
 from penstock.service.models.jobs import QueueName

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.app import Penstock
-from penstock.client import Enqueued, Fire, Schedule
-from penstock.client.answers import Removed
+from penstock.app.app import Penstock
+from penstock.connect.enqueue import Enqueued
 from penstock.errors import ScheduleNotFound
+from penstock.groups.answers import Removed
+from penstock.groups.schedules import Fire, Schedule
 from penstock.service.auth import Caller
 from penstock.service.dependencies import Keeper, Overseer, wiring_of
 from penstock.service.enqueuing import request_from, request_with_args

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.client import Person
+from penstock.groups.users import Person
 from penstock.service.dependencies import Admin, wiring_of
 from penstock.service.models.access import PersonBody, PersonChange, PersonName
 from penstock.service.problems import documented

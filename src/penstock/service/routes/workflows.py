@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from penstock.client import WorkflowPage, WorkflowStatus
-from penstock.client.answers import Number, Why
+from penstock.groups.answers import Number, Why
+from penstock.groups.workflows import WorkflowPage, WorkflowStatus
 from penstock.service.dependencies import Operator, Reader, wiring_of
 from penstock.service.models.jobs import Id
 from penstock.service.problems import documented

@@ -16,8 +16,8 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-from penstock.client.tracing import Trace, Tracing
 from penstock.config import JobLog
+from penstock.connect.tracing import Trace, Tracing
 from penstock.errors import ArgumentsDoNotFit
 from penstock.job import AttemptError
 from penstock.outcome import Parked, ParkedReason, Released

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from penstock import BatchNotFound, BatchStatus, Present
-from penstock.app import Brought
+from penstock.app.app import Brought
 from penstock.service.dependencies import Operator, wiring_of
 from penstock.service.live.streams import stream
 from penstock.service.models.jobs import Id

@@ -8,13 +8,9 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar
 
-from penstock.client import scope
-from penstock.client.audit import AuditCalls
-from penstock.client.batch import BatchId, batch_id_of, batch_key
-from penstock.client.batches import BatchCalls
-from penstock.client.bulk import ManyCalls
-from penstock.client.connector import Link
-from penstock.client.enqueue import (
+from penstock.connect import scope
+from penstock.connect.connector import Connector
+from penstock.connect.enqueue import (
     Enqueued,
     JobId,
     JobStatus,
@@ -24,17 +20,8 @@ from penstock.client.enqueue import (
     prepared,
     tenant_of,
 )
-from penstock.client.events import EventCalls
-from penstock.client.failed import DeadCalls
-from penstock.client.keys import AccessCalls
-from penstock.client.schedules import ScheduleCalls
-from penstock.client.scope import AsTenant
-from penstock.client.settings import RetentionCalls, TuningCalls
-from penstock.client.snapshots import LiveCalls
-from penstock.client.users import PeopleCalls
-from penstock.client.wait import seconds_of, verdict
-from penstock.client.workflow import WorkflowId, workflow_key
-from penstock.client.workflows import WorkflowCalls
+from penstock.connect.scope import TenantScope
+from penstock.connect.wait import seconds_of, verdict
 from penstock.errors import (
     BadArgument,
     JobConflict,
@@ -43,6 +30,17 @@ from penstock.errors import (
     TenantMissing,
     WaitTimeout,
 )
+from penstock.groups.audit import AuditCalls
+from penstock.groups.batches import BatchCalls, BatchId, batch_id_of, batch_key
+from penstock.groups.bulk import BulkCalls
+from penstock.groups.events import EventCalls
+from penstock.groups.failed import FailedCalls
+from penstock.groups.keys import KeyCalls
+from penstock.groups.schedules import ScheduleCalls
+from penstock.groups.settings import RetentionCalls, SettingCalls
+from penstock.groups.snapshots import SnapshotCalls
+from penstock.groups.users import UserCalls
+from penstock.groups.workflows import WorkflowCalls, WorkflowId, workflow_key
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor, Statement, adapt, key_of
 from penstock.store.enqueue import Links, Stored
@@ -61,18 +59,18 @@ LOOK = 10_000
 
 
 class Client(
-    AccessCalls,
-    PeopleCalls,
+    KeyCalls,
+    UserCalls,
     AuditCalls,
     BatchCalls,
-    TuningCalls,
-    DeadCalls,
+    SettingCalls,
+    FailedCalls,
     RetentionCalls,
     ScheduleCalls,
     EventCalls,
     WorkflowCalls,
-    ManyCalls,
-    LiveCalls,
+    BulkCalls,
+    SnapshotCalls,
 ):
     """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
 
@@ -102,7 +100,7 @@ class Client(
         database shows no other tenant's jobs then; see docs/tenants.md. A client that is
         `confined` takes the role of apps for it, so that this holds for the owner's login too.
         """
-        return self._as(AsTenant(tenant, confined=confined), self._by)
+        return self._as(TenantScope(tenant, confined=confined), self._by)
 
     def acting(self, by: str) -> Client:
         """The same calls for somebody, whose changes are theirs in the audit.
@@ -113,7 +111,7 @@ class Client(
         """
         return self._as(self._tenant, limit_key("by", by))
 
-    def _as(self, tenant: AsTenant | None, by: str | None) -> Client:
+    def _as(self, tenant: TenantScope | None, by: str | None) -> Client:
         return Client(self._link, wake=self._wake, tenant=tenant, by=by)
 
     def statement(self, *requests: Request[Any], notify: bool = True) -> Statement:
@@ -284,17 +282,17 @@ class _Inside(Client):
 
     def __init__(
         self,
-        link: Link,
+        link: Connector,
         connection: Executor,
         notify: bool,
-        tenant: AsTenant | None = None,
+        tenant: TenantScope | None = None,
         by: str | None = None,
     ) -> None:
         super().__init__(link, connection, tenant=tenant, by=by)
         self._executor = connection
         self._notify = notify
 
-    def _as(self, tenant: AsTenant | None, by: str | None) -> Client:
+    def _as(self, tenant: TenantScope | None, by: str | None) -> Client:
         return _Inside(self._link, self._executor, self._notify, tenant, by)
 
     async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.client.enqueue import Enqueued, JobStatus
+from penstock.connect.enqueue import Enqueued, JobStatus
 
 
 class States(Struct, frozen=True):

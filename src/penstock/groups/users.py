@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from penstock.client import scope as client_scope
-from penstock.client.arguments import seconds
-from penstock.client.keys import ROLES, Role, hash_of
-from penstock.client.scope import Asking
+from penstock.connect import scope as client_scope
+from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, LastAdmin, NameTaken, PersonNotFound
+from penstock.groups.arguments import seconds
+from penstock.groups.keys import ROLES, Role, hash_of
 from penstock.store.access import Access
 
 NAME: Final = re.compile(r"[\w.@+-]{1,100}")
@@ -63,7 +63,7 @@ class NewLogin(Struct, frozen=True, kw_only=True):
         return "NewLogin(…)"
 
 
-class PeopleCalls(Asking):
+class UserCalls(Calls):
     """The calls about people and logins. `by` says in the audit who made a change.
 
     Passwords come as hashes: what makes them is not for every program that enqueues.

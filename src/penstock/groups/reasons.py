@@ -7,9 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from penstock.client.enqueue import JobId, id_of
-from penstock.client.scope import Asking, Questions
-from penstock.client.wait import LOOK_GRACE
+from penstock.connect.enqueue import JobId, id_of
+from penstock.connect.scope import CallExecutor, Calls
+from penstock.connect.wait import LOOK_GRACE
 from penstock.insights import Insights, TenantInsights
 from penstock.job import Job
 from penstock.store import errors, standing
@@ -23,7 +23,7 @@ JOBS_LOOKED_AT: Final = 100
 _ASKED: Final = (["ready", "scheduled", "running"], ["blocked"])
 
 
-class ReasonCalls(Asking):
+class ReasonCalls(Calls):
     """Calls that say in sentences why something has not ended; they return "" if it has."""
 
     async def why(self, job: JobId) -> str:
@@ -32,7 +32,7 @@ class ReasonCalls(Asking):
         # Row level security hides from a tenant what its jobs wait for.
         is_owner = self._tenant is None and found is not None and not found.is_confined
         look = Insights if is_owner else TenantInsights
-        return (await look(self.store, Questions(self)).job(id_of(job))).why
+        return (await look(self.store, CallExecutor(self)).job(id_of(job))).why
 
     async def _why_jobs(self, **within: int) -> str:
         return " ".join([await self._told_of(job) for job in _different(await self._left(within))])

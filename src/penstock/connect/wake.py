@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.client.connector import Link
+from penstock.connect.connector import Connector
 from penstock.forks import begins_anew
 from penstock.store import errors
 from penstock.store.enqueue import AnyRequest, Stored
@@ -35,7 +35,7 @@ LATER: Line = ("", "", 0)
 class Wake:
     """Tells workers of new jobs: at once when it is quiet, together when it is busy."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Connector) -> None:
         self._link = link
         self.begin_anew()
         begins_anew(self)

@@ -11,11 +11,14 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
-from penstock.client import Client, Link, Portal, Present, SyncClient
-from penstock.client.connector import CLOSE_WAIT
-from penstock.client.scope import Questions
-from penstock.client.tracing import Tracing
+from penstock.app.client import Client
+from penstock.app.sync import SyncClient
 from penstock.config import Database, JobLog, Liveness, Pace, Stopping, Upkeep
+from penstock.connect.connector import CLOSE_WAIT, Connector
+from penstock.connect.loops import BlockingPortal
+from penstock.connect.scope import CallExecutor
+from penstock.connect.tracing import Tracing
+from penstock.groups.snapshots import Present
 from penstock.insights import Insights
 from penstock.local_pool import LocalPool, LocalPools
 from penstock.local_pool.pool import SLOTS, WORKERS
@@ -121,7 +124,7 @@ class Penstock(Client):
             call_timeout=call_timeout,
         )
         super().__init__(self._link_to(database))
-        self._portal = Portal(self._link, self.close)
+        self._portal = BlockingPortal(self._link, self.close)
         self.tasks = Registry()
         self.events = self._link.events
         self._pools = LocalPools(self.events, lambda: AppLoop(self._link, self._portal))
@@ -132,8 +135,8 @@ class Penstock(Client):
         self.task = TaskDecorator(register=self.tasks.add)
         self.include(*include)
 
-    def _link_to(self, database: Database) -> Link:
-        return Link(database)
+    def _link_to(self, database: Database) -> Connector:
+        return Connector(database)
 
     @property
     def database(self) -> Database:
@@ -307,7 +310,7 @@ class Penstock(Client):
     async def insights(self) -> Insights:
         """Questions about what is going on, for those who show it."""
         await self._link.open()
-        return Insights(self.store, Questions(self))
+        return Insights(self.store, CallExecutor(self))
 
     def worker(
         self,
@@ -400,7 +403,7 @@ class Penstock(Client):
 class AppLoop:
     """Where the calls of local pools await: the loop of the app, else that of `app.sync`."""
 
-    def __init__(self, link: Link, portal: Portal) -> None:
+    def __init__(self, link: Connector, portal: BlockingPortal) -> None:
         self._link = link
         self._portal = portal
 
@@ -423,7 +426,7 @@ class SyncPenstock(SyncClient):
         jobs.enqueue(greet, "Ada")
     """
 
-    def __init__(self, app: Penstock, portal: Portal) -> None:
+    def __init__(self, app: Penstock, portal: BlockingPortal) -> None:
         super().__init__(app, portal.run)
         self._app = app
         self._portal = portal

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from penstock.client import allowed
-from penstock.client.arguments import checked_time, whole
-from penstock.client.enqueue import Enqueued
-from penstock.client.scope import Asking
+from penstock.connect.enqueue import Enqueued
+from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, ConfigError, Misuse, ScheduleNotFound
+from penstock.groups import setting_checks
+from penstock.groups.arguments import checked_time, whole
 from penstock.job import State
 from penstock.store.enqueue import REQUEST_PARTS, stored_form
 from penstock.store.schedules import Schedules
@@ -86,7 +86,7 @@ class Fire(Struct, frozen=True, kw_only=True):
     state: State | None
 
 
-class ScheduleCalls(Asking):
+class ScheduleCalls(Calls):
     """The calls about schedules. `by` says in the audit who made a change."""
 
     async def set_schedule(
@@ -119,12 +119,12 @@ class ScheduleCalls(Asking):
             raise ConfigError("timezone", timezone, checked.ZONELESS)
         changes = _changes(what, cron, every)
         interval = changes.get("every")
-        changes |= allowed.given(
+        changes |= setting_checks.given(
             timezone=(timezone, lambda _, value: known_zone(value)),
             jitter=(jitter, lambda name, value: checked.checked_jitter(name, value, interval)),
             overlap=(overlap, checked.checked_overlap),
             catch_up=(catch_up, checked.checked_catch_up),
-            on_start=(on_start, allowed.yes_or_no),
+            on_start=(on_start, setting_checks.yes_or_no),
         )
         if not changes:
             raise TypeError("Nothing is to change: give at least one setting.")

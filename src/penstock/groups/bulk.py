@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
-from penstock.client import scope
-from penstock.client.batch import batch_key
-from penstock.client.enqueue import JobId, id_of
-from penstock.client.scope import Asking
-from penstock.client.workflow import workflow_key
+from penstock.connect import scope
+from penstock.connect.enqueue import JobId, id_of
+from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
+from penstock.groups.batches import batch_key
+from penstock.groups.workflows import workflow_key
 from penstock.job import State
 from penstock.store import Executor, key_of
 from penstock.store.matching import Match, matches, newest_id
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def matching(
-    client: Asking,
+    client: Calls,
     *,
     states: Sequence[State] | None,
     queue: str | None,
@@ -62,7 +62,7 @@ async def matching(
             return
 
 
-async def newest(client: Asking) -> str:
+async def newest(client: Calls) -> str:
     """An id that no job has passed yet: all that come later are newer."""
     return str(max(1, await client._ask(partial(newest_id, client.store))))
 
@@ -99,7 +99,7 @@ def _moment(microseconds: int) -> datetime:
 MISSING = "missing"
 
 
-class ManyCalls(Asking):
+class BulkCalls(Calls):
     """The calls that change many jobs at once; none raises for one that cannot be changed.
 
     They answer for each job by its id: with the state that it has now, `deleted`, `missing` if

@@ -8,10 +8,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from penstock.client import scope
-from penstock.client.arguments import whole
-from penstock.client.scope import Asking
+from penstock.connect import scope
+from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
+from penstock.groups.arguments import whole
 from penstock.store import key_of
 from penstock.store.access import Access
 
@@ -38,7 +38,7 @@ class AuditPage(NamedTuple):
     after: str | None
 
 
-class AuditCalls(Asking):
+class AuditCalls(Calls):
     """The call that reads the audit."""
 
     async def audit(

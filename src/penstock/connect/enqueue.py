@@ -11,10 +11,10 @@ from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from penstock.client.connector import Link
-from penstock.client.scope import Asking, AsTenant
-from penstock.client.tracing import Requests
-from penstock.client.wake import Wake
+from penstock.connect.connector import Connector
+from penstock.connect.scope import Calls, TenantScope
+from penstock.connect.tracing import Requests
+from penstock.connect.wake import Wake
 from penstock.errors import TenantMissing
 from penstock.events import JobsEnqueued
 from penstock.job import FINAL, Job, State
@@ -85,16 +85,16 @@ _SAFE_TO_REPEAT: Final = (
 )
 
 
-class Enqueuing(Asking):
+class EnqueueCalls(Calls):
     """The calls that enqueue, and wake workers for what they have stored."""
 
     def __init__(
         self,
-        link: Link,
+        link: Connector,
         connection: Executor | None = None,
         *,
         wake: Wake | None = None,
-        tenant: AsTenant | None = None,
+        tenant: TenantScope | None = None,
         by: str | None = None,
     ) -> None:
         super().__init__(link, connection, tenant=tenant, by=by)

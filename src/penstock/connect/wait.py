@@ -18,7 +18,7 @@ LAST_LOOK = 0.5
 LOOK_GRACE = 0.5
 
 
-class NotSeen(Exception):
+class NoAnswer(Exception):
     """The time was up before the first look had an answer."""
 
     def __init__(self, seconds: float) -> None:
@@ -37,7 +37,7 @@ async def until(
 
     `grace` is how long a look under way may outlast the time; without it, as long as it takes.
     """
-    patience = Patience(timeout)
+    patience = PollTimer(timeout)
     seen: list[T] = []
     while True:
         limit = asyncio.timeout_at(patience.last_look(grace))
@@ -48,7 +48,7 @@ async def until(
             if not limit.expired():
                 raise
             if not seen:
-                raise NotSeen((timeout or 0.0) + (grace or 0.0)) from None
+                raise NoAnswer((timeout or 0.0) + (grace or 0.0)) from None
             return seen[0]
         if is_over(seen[0]) or patience.is_over:
             return seen[0]
@@ -65,7 +65,7 @@ def seconds_of(timeout: float | timedelta | None) -> float | None:
     return number
 
 
-class Patience:
+class PollTimer:
     """How long to sleep before the next look, until the time is up."""
 
     def __init__(self, timeout: float | None) -> None:

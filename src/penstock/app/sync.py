@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack
 
-from penstock.client.batch import BatchHandle, BatchId
-from penstock.client.batches import BatchOptions
-from penstock.client.client import Client
-from penstock.client.scope import Asking
+from penstock.app.client import Client
+from penstock.connect.scope import Calls
+from penstock.groups.batches import BatchHandle, BatchId, BatchOptions
 from penstock.store import adapt, drive
 
 P = ParamSpec("P")
@@ -66,7 +65,7 @@ class SyncBatchHandle:
         return repr(self._batch)
 
 
-C = TypeVar("C", bound=Asking)
+C = TypeVar("C", bound=Calls)
 
 
 def blocking(

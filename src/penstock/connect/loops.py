@@ -10,20 +10,20 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from penstock.client.connector import Link
+from penstock.connect.connector import Connector
 from penstock.forks import begins_anew
 
 T = TypeVar("T")
 
 
-class Portal:
+class BlockingPortal:
     """Runs coroutines on the loop that the app is open in, else on a thread of its own.
 
     Safe to use from many threads at once. A forked child begins anew: threads and connections
     are its parent's. Once its own thread is idle, it gives way to a loop that wants the app.
     """
 
-    def __init__(self, link: Link, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def __init__(self, link: Connector, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._link = link
         self._close = close
         # What may still want to make calls is waited for before the app is closed here.

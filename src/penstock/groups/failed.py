@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 import msgspec
 from msgspec import Struct
 
-from penstock.client import scope
-from penstock.client.arguments import whole
-from penstock.client.enqueue import JobId, Page, id_of
-from penstock.client.scope import Asking
+from penstock.connect import scope
+from penstock.connect.enqueue import JobId, Page, id_of
+from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
+from penstock.groups.arguments import whole
 from penstock.rate import per_second
 from penstock.store import key_of
 from penstock.store.failed import Dead, Place
@@ -25,7 +25,7 @@ from penstock.store.workflows import Workflows
 from penstock.tasks import Task
 
 if TYPE_CHECKING:
-    from penstock.client.scope import AsTenant
+    from penstock.connect.scope import TenantScope
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,7 +66,7 @@ class Which:
     until: datetime | None = None
 
     @classmethod
-    def of(cls, given: DeadFilter, tenant: AsTenant | None) -> Which:
+    def of(cls, given: DeadFilter, tenant: TenantScope | None) -> Which:
         if unknown := given.keys() - {each.name for each in fields(cls)}:
             raise TypeError(f"There is no filter {', '.join(sorted(unknown))} for dead letters.")
         which = cls(**given)
@@ -172,7 +172,7 @@ MOST: Final = 1_000_000_000
 TOLD: Final = 10_000
 
 
-class DeadCalls(Asking):
+class FailedCalls(Calls):
     """The calls for dead letters: jobs that have failed, and stay in the history.
 
     They are chosen by ids or by filters; see `DeadFilter`. `by` says in the audit who has changed

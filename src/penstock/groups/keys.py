@@ -12,9 +12,8 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from msgspec import Struct
 
-from penstock.client import scope as client_scope
-from penstock.client.arguments import matching, seconds
-from penstock.client.scope import Asking, AsTenant, in_transaction
+from penstock.connect import scope as client_scope
+from penstock.connect.scope import Calls, TenantScope, in_transaction
 from penstock.errors import (
     BadArgument,
     KeyNotFound,
@@ -24,6 +23,7 @@ from penstock.errors import (
     RolesUnfit,
     TenantUnguarded,
 )
+from penstock.groups.arguments import matching, seconds
 from penstock.sql import quote, roles
 from penstock.store import Executor, errors, standing
 from penstock.store.access import Access
@@ -123,7 +123,7 @@ class Admitted(Struct, frozen=True, kw_only=True):
     tenant: str | None
 
 
-class AccessCalls(Asking):
+class KeyCalls(Calls):
     """The calls about keys. `by` says in the audit who made a change."""
 
     async def create_key(
@@ -257,7 +257,7 @@ class AccessCalls(Asking):
         found = await self._ask(lambda on: standing(on, schema))
         if found is None or not found.is_secured:
             raise TenantUnguarded(tenant)
-        confined = AsTenant(tenant, confined=True)
+        confined = TenantScope(tenant, confined=True)
 
         async def take_role(on: Executor) -> None:
             await confined.ask(on, self.store, _nothing)

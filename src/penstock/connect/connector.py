@@ -12,8 +12,8 @@ from pathlib import Path
 
 from penstock import migrate
 from penstock.bounded_connection import CLOSE_TIMEOUT, close_pool
-from penstock.client.tracing import Tracing
 from penstock.config import DATA_DIR, DATABASE_URL, REQUIRE_URL, Database, requires_url
+from penstock.connect.tracing import Tracing
 from penstock.embedded import Hold, Server
 from penstock.errors import DatabaseLost, EmbeddedError, NotAllowed, PenstockError, SchemaMissing
 from penstock.events import Events
@@ -72,7 +72,7 @@ CLOSE_WAIT = 10.0
 TRY_AGAIN = "Try again."
 
 
-class Claim:
+class LoopOwnership:
     """The link is one event loop's: while it is open there, and while it is being opened."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -106,7 +106,7 @@ class Claim:
             return await open_once()
 
 
-class Link:
+class Connector:
     """A pool on the configured Postgres, or on an embedded one that it starts and holds.
 
     Nobody else looks after an embedded server, so an app brings its own schema there up to date.
@@ -130,7 +130,7 @@ class Link:
         """Be closed; also in a forked child, where what is open belongs to the parent."""
         self._pool: Pool | None = None
         self._hold: Hold | None = None
-        self._claim: Claim | None = None
+        self._claim: LoopOwnership | None = None
         self._claiming = threading.Lock()  # Loops run in threads, and may open it at the same time.
         self._lasting: AsyncGenerator[None, None] | None = None
 
@@ -221,7 +221,7 @@ class Link:
         """Close connections of other drivers, which end with the pool."""
 
     @staticmethod
-    def _is_held_here(claim: Claim) -> bool:
+    def _is_held_here(claim: LoopOwnership) -> bool:
         return claim.loop is asyncio.get_running_loop()
 
     @property
@@ -233,7 +233,7 @@ class Link:
         is_in_use = self._pool is not None or claim.openers > 0
         return is_in_use and claim.loop is not asyncio.get_running_loop()
 
-    def _take(self) -> Claim:
+    def _take(self) -> LoopOwnership:
         """Claim the link for the running loop, or raise if another has it.
 
         Connections belong to the loop that opened them; with a loop that has ended they end.
@@ -247,7 +247,7 @@ class Link:
                     "that call, or call app.sync.close()."
                 )
             if self._claim is None or not self._is_held_here(self._claim):
-                self._claim, self._pool = Claim(asyncio.get_running_loop()), None
+                self._claim, self._pool = LoopOwnership(asyncio.get_running_loop()), None
             self._claim.openers += 1
             return self._claim
 

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 import asyncpg
 from msgspec.structs import replace
 
-from penstock.client.connector import TRY_AGAIN, Link
-from penstock.client.wait import LOOK_GRACE, NotSeen, until
 from penstock.config import Upkeep
+from penstock.connect.connector import TRY_AGAIN, Connector
+from penstock.connect.wait import LOOK_GRACE, NoAnswer, until
 from penstock.errors import (
     BadArgument,
     NotAllowed,
@@ -57,7 +57,7 @@ NO_TRANSACTION = (
 )
 
 
-class AsTenant:
+class TenantScope:
     """One tenant, whom the database is told of in every transaction.
 
     One that is `confined` asks as the role of apps, so that row level security holds for it even
@@ -112,7 +112,7 @@ _NO_WAIT: Final = (
 )
 
 
-class Asking:
+class Calls:
     """Asks the app's pool or the caller's connection, as one tenant or as none.
 
     Each group of calls is one of these, and a client is all of them.
@@ -120,10 +120,10 @@ class Asking:
 
     def __init__(
         self,
-        link: Link,
+        link: Connector,
         connection: Executor | None = None,
         *,
-        tenant: AsTenant | None = None,
+        tenant: TenantScope | None = None,
         by: str | None = None,
     ) -> None:
         self._link = link
@@ -156,7 +156,7 @@ class Asking:
             return await self._ask_inside(self._connection, question, doubt)
         if self._link.database.url is None:
             await self._link.open()  # An embedded server that starts has a time limit of its own.
-        progress = Progress()
+        progress = CallProgress()
         seconds = self._link.database.call_timeout
         limit = asyncio.timeout(seconds)
         try:
@@ -177,7 +177,7 @@ class Asking:
     async def _ask_pool(
         self,
         question: Callable[[Executor], Awaitable[T]],
-        progress: Progress,
+        progress: CallProgress,
         limit: asyncio.Timeout,
         again: bool,
     ) -> T:
@@ -251,7 +251,7 @@ class Asking:
         await self._link.open()
         try:
             return await until(is_over, look, timeout, grace=LOOK_GRACE)
-        except NotSeen as error:
+        except NoAnswer as error:
             late = self._link.late(error.seconds, is_sent=True)
             raise self._link.lost(late, TRY_AGAIN, is_sent=True) from late
 
@@ -276,7 +276,7 @@ class Asking:
         return await self._link.refusal(error, on)
 
 
-class Questions(Adapter):
+class CallExecutor(Adapter):
     """A client as something to ask: each statement is a call of its own, with all that goes along.
 
     For those who bring statements of their own, such as insights.
@@ -284,7 +284,7 @@ class Questions(Adapter):
 
     manner = "async"
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: Calls) -> None:
         self._asking = asking
 
     async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
@@ -298,7 +298,7 @@ class Questions(Adapter):
         return False
 
 
-class Progress:
+class CallProgress:
     """How far a question has come: an error after it was sent leaves open what became of it."""
 
     __slots__ = ("is_sent",)

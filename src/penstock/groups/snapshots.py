@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.client.batch import BatchStatus, status_from
-from penstock.client.scope import Asking
+from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
+from penstock.groups.batches import BatchStatus, status_from
 from penstock.insights import COUNTED_OFTEN, Insights, QueueInsight
 from penstock.job import FINAL, State
 from penstock.store import Executor, key_of
@@ -141,7 +141,7 @@ LONGEST_RESULT: Final = 16 * 1024
 NEWEST: Final = 10_000
 
 
-class LiveCalls(Asking):
+class SnapshotCalls(Calls):
     """The call for those who watch."""
 
     async def present(self, kind: SubjectKind, ids: Sequence[str]) -> dict[str, Present]:

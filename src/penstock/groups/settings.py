@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from penstock.client import allowed
-from penstock.client.scope import Asking
+from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, ConfigError, DatabaseBusy
+from penstock.groups import setting_checks
 from penstock.job import FINAL, STATES, State
 from penstock.store import Executor, errors
 from penstock.store.grants import Limits
@@ -95,7 +95,7 @@ _UNKNOWN_ZONE: Final = "22023"
 _OF_LIMITS: Final = ("limit_setting_burst_with_rate", "limit_setting_limits_something")
 
 
-class TuningCalls(Asking):
+class SettingCalls(Calls):
     """The calls that change settings and read them back.
 
     `...` leaves a setting as it is, None takes it away. Workers hear of a change at once. `by` says
@@ -124,12 +124,12 @@ class TuningCalls(Asking):
         `requested_by`, `args.NAME` or `meta.NAME`. It holds for jobs that are enqueued from now on.
         """
         matching("queue", name, QUEUE_NAME)
-        changes = allowed.given(
-            fair=(fair, allowed.yes_or_no),
-            lane_key=(lane_key, allowed.lane_key),
-            ageing=(ageing, allowed.duration),
-            windows=(windows, allowed.windows),
-            late_after=(late_after, allowed.duration),
+        changes = setting_checks.given(
+            fair=(fair, setting_checks.yes_or_no),
+            lane_key=(lane_key, setting_checks.lane_key),
+            ageing=(ageing, setting_checks.duration),
+            windows=(windows, setting_checks.windows),
+            late_after=(late_after, setting_checks.duration),
         )
         row = await self._tune(
             lambda tuning, on: tuning.set_queue(on, name, changes, self._actor(by)), changes
@@ -157,12 +157,12 @@ class TuningCalls(Asking):
         await app.set_lane("imports", "acme", weight=3)      # three jobs in each turn
         """
         matching("queue", queue, QUEUE_NAME)
-        allowed.lane(lane)
-        changes = allowed.given(
-            weight=(weight, allowed.weight),
-            paused=(paused, allowed.yes_or_no),
-            windows=(windows, allowed.windows),
-            late_after=(late_after, allowed.duration),
+        setting_checks.lane(lane)
+        changes = setting_checks.given(
+            weight=(weight, setting_checks.weight),
+            paused=(paused, setting_checks.yes_or_no),
+            windows=(windows, setting_checks.windows),
+            late_after=(late_after, setting_checks.duration),
         )
         row = await self._tune(
             lambda tuning, on: tuning.set_lane(on, queue, lane, changes, self._actor(by)), changes
@@ -172,7 +172,7 @@ class TuningCalls(Asking):
     async def remove_lane(self, queue: str, lane: str, *, by: str | None = None) -> bool:
         """Forget what was set for a lane. False if nothing was."""
         matching("queue", queue, QUEUE_NAME)
-        allowed.lane(lane)
+        setting_checks.lane(lane)
         return await self._ask(
             lambda on: Tuning(self.store).remove_lane(on, queue, lane, self._actor(by))
         )
@@ -206,9 +206,11 @@ class TuningCalls(Asking):
 
         A rate without a burst has one of what comes in a second, at least 1.
         """
-        allowed.key(key)
-        changes = allowed.given(
-            slots=(slots, allowed.slots), rate=(rate, allowed.rate), burst=(burst, allowed.burst)
+        setting_checks.key(key)
+        changes = setting_checks.given(
+            slots=(slots, setting_checks.slots),
+            rate=(rate, setting_checks.rate),
+            burst=(burst, setting_checks.burst),
         )
         row = await self._tune(
             lambda tuning, on: tuning.set_limit(on, key, changes, self._actor(by)), changes
@@ -257,10 +259,10 @@ class TuningCalls(Asking):
         `priority` is added to that of jobs that are enqueued from now on; `weight` holds at once.
         """
         limit_key("plan", name)
-        changes = allowed.given(
-            priority=(priority, allowed.priority),
-            weight=(weight, allowed.weight),
-            late_after=(late_after, allowed.duration),
+        changes = setting_checks.given(
+            priority=(priority, setting_checks.priority),
+            weight=(weight, setting_checks.weight),
+            late_after=(late_after, setting_checks.duration),
         )
         row = await self._tune(
             lambda tuning, on: tuning.set_plan(on, name, changes, self._actor(by)), changes
@@ -292,8 +294,8 @@ class TuningCalls(Asking):
     ) -> Tenant:
         """Change what holds for a tenant: its plan, its soft deadline."""
         limit_key("tenant", name)
-        changes = allowed.given(
-            plan=(plan, allowed.plan), late_after=(late_after, allowed.duration)
+        changes = setting_checks.given(
+            plan=(plan, setting_checks.plan), late_after=(late_after, setting_checks.duration)
         )
         row = await self._tune(
             lambda tuning, on: tuning.set_tenant(on, name, changes, self._actor(by)), changes
@@ -361,7 +363,7 @@ LOCK_PAUSE_S: Final = 0.2
 _LOCKED: Final = ("55P03", "40P01")
 
 
-class RetentionCalls(Asking):
+class RetentionCalls(Calls):
     """The calls that say how long history is kept.
 
     A job's end decides for it: the rule of its queue and tenant, else its tenant's, else its

@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from penstock.client.arguments import seconds, whole
-from penstock.client.scope import Asking
+from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
+from penstock.groups.arguments import seconds, whole
 from penstock.store import key_of
 from penstock.store.steps import Events
 from penstock.tasks.handler.waits import event_name
@@ -42,7 +42,7 @@ class KeptEvent(Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class EventCalls(Asking):
+class EventCalls(Calls):
     """The calls about events that jobs wait for with `ctx.wait_for_event`."""
 
     _notify = True

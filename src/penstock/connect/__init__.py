@@ -1,0 +1,1 @@
+"""How a call reaches Postgres: its connection, its tenant, its waits, and how it wakes workers."""

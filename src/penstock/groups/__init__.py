@@ -1,0 +1,1 @@
+"""What callers do, a module for each group of calls: jobs, batches, schedules, settings …"""
