@@ -114,9 +114,7 @@ async def test_closing_again_or_folding_again_calls_nobody_back(engine: Engine) 
     assert await called(engine) == ["end", "success"]
 
 
-async def test_a_failure_that_was_retried_before_the_fold_has_still_happened(
-    engine: Engine,
-) -> None:
+async def test_failure_retried_before_the_fold_still_calls_back(engine: Engine) -> None:
     batch = await opened(engine)
     [job] = await add(engine, batch)
     await settled(engine, [job], states="failed", reasons="exhausted")
@@ -141,9 +139,7 @@ async def test_a_retry_that_ends_before_the_fold_still_brings_success(engine: En
     assert await is_finished(engine, batch)
 
 
-async def test_a_retried_job_reopens_its_batch_and_its_end_finishes_it_again(
-    engine: Engine,
-) -> None:
+async def test_retried_job_reopens_its_batch_until_it_ends(engine: Engine) -> None:
     batch = await opened(engine)
     [job] = await add(engine, batch)
     await settled(engine, [job])
@@ -159,9 +155,7 @@ async def test_a_retried_job_reopens_its_batch_and_its_end_finishes_it_again(
     assert await called(engine) == ["end", "success"]
 
 
-async def test_a_retry_that_its_unique_key_holds_back_leaves_the_batch_finished(
-    engine: Engine,
-) -> None:
+async def test_retry_held_by_a_unique_key_leaves_batch_finished(engine: Engine) -> None:
     batch = await opened(engine)
     rule = json.dumps({"key": "k"})
     [job] = await add(engine, batch, uniques=[rule])
@@ -433,9 +427,7 @@ async def test_the_rate_is_that_of_late(engine: Engine) -> None:
     assert row["rate"] == pytest.approx(10)
 
 
-async def test_the_time_in_which_nothing_was_pending_does_not_lower_the_rate(
-    engine: Engine,
-) -> None:
+async def test_idle_time_does_not_lower_the_rate_of_a_batch(engine: Engine) -> None:
     batch = await opened(engine)
     await settled(engine, await add(engine, batch, 100))
     await fold(engine)
@@ -466,9 +458,7 @@ async def test_a_batch_that_lay_still_for_long_is_folded(engine: Engine) -> None
         assert await fold(engine) == 1
 
 
-async def test_a_job_whose_batch_was_swept_runs_again_and_leaves_nothing_to_fold(
-    engine: Engine,
-) -> None:
+async def test_job_of_a_swept_batch_leaves_no_counts_when_retried(engine: Engine) -> None:
     batch = await opened(engine)
     [job] = await add(engine, batch)
     await settled(engine, [job])
@@ -532,7 +522,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_the_counts_add_up_at_every_moment_whatever_many_do_at_once(
+async def test_counts_add_up_while_many_change_the_batch(
     engine: Engine, database: Database, seed: int
 ) -> None:
     batch = await opened(engine)

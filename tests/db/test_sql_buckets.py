@@ -88,9 +88,7 @@ async def test_after_the_wait_it_told_there_is_a_token(engine: Engine, rate: flo
         assert await take(engine, 1) == (1, 0)
 
 
-async def test_tokens_that_were_not_used_come_back_and_it_holds_no_more_than_its_burst(
-    two_a_second: Engine,
-) -> None:
+async def test_returned_tokens_fill_the_bucket_up_to_its_burst(two_a_second: Engine) -> None:
     await take(two_a_second, 4)
     assert await take(two_a_second, -2) == (-2, 0)
     assert await take(two_a_second, 9) == (3, 0)
@@ -171,9 +169,7 @@ async def test_a_closed_key_gives_nothing_until_it_opens(two_a_second: Engine) -
     assert await take(two_a_second, 9) == (5, 0)
 
 
-async def test_a_key_opens_no_earlier_for_a_shorter_word_but_for_an_operator(
-    two_a_second: Engine,
-) -> None:
+async def test_shorter_close_keeps_the_bucket_closed_until_opened(two_a_second: Engine) -> None:
     await on_key(two_a_second, "close_bucket", seconds=30.0)
     assert await on_key(two_a_second, "close_bucket", seconds=10.0) == 30
     assert await on_key(two_a_second, "close_bucket", seconds=60.0) == 60
@@ -379,9 +375,7 @@ async def test_by_the_real_clock_no_more_runs_in_than_the_rate(
     assert 10 <= got <= 10 + 1000 * (monotonic() - begin)
 
 
-async def test_two_who_take_the_same_keys_in_any_order_do_not_lock_each_other_out(
-    engine: Engine, other: Engine
-) -> None:
+async def test_takes_of_the_same_keys_do_not_deadlock(engine: Engine, other: Engine) -> None:
     await limit(engine, "key *", 1000, 1000)
     keys = [f"key {number}" for number in range(20)]
 

@@ -46,9 +46,7 @@ async def test_each_job_of_a_cancel_has_its_answer_in_the_order_asked(engine: En
     assert await engine.answers("cancel_v1") == {}
 
 
-async def test_cancelling_a_running_job_signals_its_worker_and_a_waiting_one_nobody(
-    engine: Engine,
-) -> None:
+async def test_cancel_signals_the_worker_of_a_running_job_only(engine: Engine) -> None:
     attempt = await engine.attempt()
     [waiting] = await engine.enqueue()
     await engine.answers("cancel_v1", attempt["id"], waiting)
@@ -56,7 +54,7 @@ async def test_cancelling_a_running_job_signals_its_worker_and_a_waiting_one_nob
     assert [tuple(row) for row in rows] == [(attempt["id"], attempt["token"], "cancelled")]
 
 
-async def test_a_cancel_waits_for_the_settle_that_is_under_way_and_tells_its_end(
+async def test_cancel_waits_for_an_open_settle_and_returns_its_state(
     engine: Engine, other: Engine
 ) -> None:
     attempt = await engine.attempt()
@@ -68,7 +66,7 @@ async def test_a_cancel_waits_for_the_settle_that_is_under_way_and_tells_its_end
     assert await engine.connection.fetchval("SELECT count(*) FROM penstock.signal") == 0
 
 
-async def test_a_cancel_waits_for_the_retry_outcome_that_is_under_way_and_ends_the_job(
+async def test_cancel_waits_for_an_open_retry_outcome_then_cancels(
     engine: Engine, other: Engine
 ) -> None:
     attempt = await engine.attempt()
@@ -151,9 +149,7 @@ async def test_an_attempt_without_an_error_stays_known_after_a_retry(engine: Eng
     assert datetime.fromisoformat(end["at"]) == later
 
 
-async def test_a_settle_repeated_after_the_job_was_brought_back_is_still_a_success(
-    engine: Engine,
-) -> None:
+async def test_repeated_settle_succeeds_after_the_job_was_retried(engine: Engine) -> None:
     attempt = await engine.attempt()
     await engine.settle([attempt])
     await engine.answers("retry_v1", attempt["id"])
@@ -161,7 +157,7 @@ async def test_a_settle_repeated_after_the_job_was_brought_back_is_still_a_succe
     assert (await engine.job(attempt["id"]))["state"] == "ready"
 
 
-async def test_the_attempt_of_a_cancelled_job_stays_dead_after_its_retry(engine: Engine) -> None:
+async def test_retry_does_not_revive_the_attempt_of_a_cancelled_job(engine: Engine) -> None:
     attempt = await engine.attempt()
     await engine.answers("cancel_v1", attempt["id"])
     await engine.answers("retry_v1", attempt["id"])
@@ -196,7 +192,7 @@ async def test_a_deadline_that_has_passed_does_not_end_the_new_run(engine: Engin
     assert deadlines == [None, NOON + timedelta(seconds=100)]
 
 
-async def test_a_job_whose_unique_key_belongs_to_another_stays_where_it_is(engine: Engine) -> None:
+async def test_retry_is_held_while_another_job_has_the_unique_key(engine: Engine) -> None:
     attempt = await engine.attempt()
     await engine.connection.execute("UPDATE penstock.job SET unique_key = 'one'")
     await engine.settle([attempt], states="failed", reasons="some")
@@ -224,7 +220,7 @@ async def test_two_retries_at_the_same_time_bring_the_job_back_once(
 
 
 @pytest.mark.parametrize("outcome", [None, {"states": "scheduled", "delays": 9.0}, {}])
-async def test_a_job_that_does_not_run_is_deleted_with_what_was_kept_about_it(
+async def test_delete_removes_a_job_with_its_steps_and_progress(
     engine: Engine, outcome: dict[str, Any] | None
 ) -> None:
     lease = await engine.lease()

@@ -14,7 +14,7 @@ def ids(rows: list[asyncpg.Record]) -> list[int]:
     return [row["id"] for row in rows]
 
 
-async def test_a_claimed_job_runs_under_its_lease_with_one_more_attempt(engine: Engine) -> None:
+async def test_claimed_job_has_a_lease_and_one_more_attempt(engine: Engine) -> None:
     engine.now = NOON
     [id] = await engine.enqueue()
     lease = await engine.lease()
@@ -25,7 +25,7 @@ async def test_a_claimed_job_runs_under_its_lease_with_one_more_attempt(engine: 
     assert (row["token"], row["attempted_at"]) == (claimed["token"], NOON)
 
 
-async def test_lines_are_served_in_the_order_given_higher_priorities_first(engine: Engine) -> None:
+async def test_claim_serves_priorities_in_the_order_asked_for(engine: Engine) -> None:
     low, high, middle = [
         (await engine.enqueue(priorities=priority))[0] for priority in (-5, 100, 7)
     ]
@@ -45,9 +45,7 @@ async def test_within_a_line_the_one_ready_first_goes_first(engine: Engine) -> N
     assert [ids(claim) for claim in claims] == [[waiting], [retried]]
 
 
-async def test_among_those_ready_at_the_same_moment_the_lower_id_goes_first(
-    engine: Engine,
-) -> None:
+async def test_lower_id_goes_first_among_jobs_ready_at_once(engine: Engine) -> None:
     engine.now = NOON
     jobs = await engine.enqueue(5)
     lease = await engine.lease()
@@ -138,7 +136,7 @@ async def test_without_a_living_lease_nothing_can_be_claimed(engine: Engine, end
     assert (await engine.job(id))["state"] == "ready"
 
 
-async def test_what_another_transaction_is_claiming_is_passed_over_without_waiting(
+async def test_claim_skips_jobs_that_another_claim_has_locked(
     engine: Engine, other: Engine
 ) -> None:
     jobs = await engine.enqueue(6)
@@ -171,7 +169,7 @@ async def test_claimers_at_the_same_time_never_get_the_same_job(database: Databa
     assert sorted(id for each in got for id in each) == jobs
 
 
-async def test_a_claim_tells_the_rest_of_a_job_only_where_there_is_some(engine: Engine) -> None:
+async def test_claim_returns_extra_columns_only_when_set(engine: Engine) -> None:
     engine.now = NOON
     await engine.enqueue()
     await engine.enqueue(subjects="document:1", tags='["a", "b"]', metas='{"trace": 1}')

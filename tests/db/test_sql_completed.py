@@ -41,7 +41,7 @@ async def test_those_are_told_that_have_completed_and_no_others(
     assert await completed(engine, first) == {first["id"]}
 
 
-async def test_those_that_are_kept_for_another_time_are_found_beside_the_usual_ones(
+async def test_completed_jobs_are_found_whatever_their_retention(
     engine: Engine, jobs: list[asyncpg.Record]
 ) -> None:
     first, second, *_ = jobs

@@ -139,7 +139,7 @@ async def test_keys_of_different_tenants_do_not_meet(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("in_one_call", [True, False])
-async def test_a_key_with_other_arguments_is_an_error_and_enqueues_nothing(
+async def test_idempotency_key_with_other_arguments_enqueues_nothing(
     engine: Engine, in_one_call: bool
 ) -> None:
     before = {} if in_one_call else {id: "ready" for id, _ in await add(engine, "a")}
@@ -166,7 +166,7 @@ async def test_a_key_is_free_again_after_its_time(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("ending", ["commit", "rollback"])
-async def test_of_two_open_transactions_with_one_key_the_second_waits_for_the_first(
+async def test_second_transaction_with_one_key_waits_for_the_first(
     engine: Engine, other: Engine, ending: str
 ) -> None:
     transaction = other.connection.transaction()
@@ -239,7 +239,7 @@ async def test_each_line_is_told_once_and_only_at_commit(
     assert len([each for each in heard if each[0] == "due"]) == 1
 
 
-async def test_the_word_names_a_time_no_later_than_the_first_job_and_the_due_time(
+async def test_notifications_carry_the_first_ready_and_due_times(
     database: Database, engine: Engine
 ) -> None:
     async with listening(database, "ready", "due") as heard:
@@ -296,7 +296,7 @@ async def test_jobs_that_come_back_are_told_once_a_line(database: Database, engi
     assert lines(heard) == [("default", "acme", 0)]
 
 
-async def test_a_cancelled_jobs_worker_and_a_vacant_leadership_are_told(
+async def test_cancels_and_a_vacant_leadership_are_notified(
     database: Database, engine: Engine
 ) -> None:
     lease = await engine.lease()

@@ -95,9 +95,7 @@ async def test_events_are_for_one_name_and_one_tenant(engine: Engine) -> None:
     assert (await send(engine, tenant="acme"))["woken"] == 1
 
 
-async def test_an_event_between_the_wait_and_the_block_is_seen_by_the_settle(
-    engine: Engine,
-) -> None:
+async def test_settle_sees_an_event_sent_between_wait_and_block(engine: Engine) -> None:
     attempt = await engine.attempt()
     await wait(engine, attempt)
     await send(engine)
@@ -117,7 +115,7 @@ async def test_a_sender_that_is_still_open_makes_the_wait_ask_again(
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
-async def test_a_sender_that_is_still_open_keeps_the_job_from_being_blocked(
+async def test_open_sender_keeps_the_job_from_being_blocked(
     engine: Engine, other: Engine, ends: str
 ) -> None:
     """Wait, send, block: the settle finds the wait held, and lets the job ask again soon."""
@@ -137,7 +135,7 @@ async def test_a_sender_that_is_still_open_keeps_the_job_from_being_blocked(
     assert answer == ("got" if ends == "commit" else "wait")
 
 
-async def test_an_event_sent_while_the_settle_is_open_wakes_the_job_after_it(
+async def test_event_sent_during_an_open_settle_wakes_the_job(
     engine: Engine, other: Engine
 ) -> None:
     """Wait, block, send: the sender does not wait for the settle; the leader wakes the job."""
@@ -154,7 +152,7 @@ async def test_an_event_sent_while_the_settle_is_open_wakes_the_job_after_it(
     assert await engine.connection.fetchval(untold) == 0
 
 
-async def test_a_sender_with_an_old_snapshot_leaves_the_waking_to_the_leader(
+async def test_leader_wakes_jobs_that_a_senders_old_snapshot_missed(
     engine: Engine, other: Engine
 ) -> None:
     attempt = await engine.attempt()
@@ -378,9 +376,7 @@ async def test_jobs_that_somebody_holds_keep_no_others_waiting(
     assert await engine.value("wake_waits_v1") == 3
 
 
-async def test_events_whose_jobs_somebody_holds_keep_no_later_ones_untold(
-    engine: Engine, other: Engine
-) -> None:
+async def test_locked_jobs_do_not_delay_later_events(engine: Engine, other: Engine) -> None:
     held = await blocked(engine)
     async with other.connection.transaction():
         await other.connection.fetch("SELECT FROM penstock.job FOR UPDATE")

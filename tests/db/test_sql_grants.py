@@ -83,9 +83,7 @@ async def test_who_wants_less_gives_back_but_not_what_its_jobs_use(
     assert await rows(engine) == [(two, "model", 3, 3)]
 
 
-async def test_many_keys_are_asked_for_at_once_and_each_has_its_own_limit(
-    engine: Engine, leases: list[int]
-) -> None:
+async def test_one_call_grants_slots_of_many_keys(engine: Engine, leases: list[int]) -> None:
     await limit(engine, "queue:mail", 2)
     asks = {"model": (3, 0), "queue:mail": (3, 0), "free": (3, 1)}
     assert await ask_all(engine, leases[0], **asks) == {
@@ -96,7 +94,7 @@ async def test_many_keys_are_asked_for_at_once_and_each_has_its_own_limit(
     assert [key for _, key, _, _ in await rows(engine)] == ["model", "queue:mail"]
 
 
-async def test_a_pattern_limits_each_key_by_itself_and_a_closer_rule_comes_first(
+async def test_pattern_limits_each_key_and_a_closer_rule_wins(
     engine: Engine, leases: list[int]
 ) -> None:
     for key, most in (("lane:imports:*", 2), ("lane:imports:big*", 5), ("lane:imports:acme", 1)):
@@ -110,7 +108,7 @@ async def test_a_pattern_limits_each_key_by_itself_and_a_closer_rule_comes_first
     }
 
 
-async def test_while_others_wait_a_holder_goes_down_to_its_share_as_its_jobs_end(
+async def test_holder_shrinks_to_its_share_as_its_jobs_end(
     engine: Engine, leases: list[int]
 ) -> None:
     one, two, _ = leases
@@ -165,7 +163,7 @@ async def test_with_fewer_slots_than_workers_each_has_its_turn(
     assert turns == set(leases)
 
 
-async def test_a_dead_workers_slots_are_free_and_its_wishes_count_for_nothing(
+async def test_dead_leases_neither_hold_nor_wait_for_slots(
     engine: Engine, leases: list[int]
 ) -> None:
     dead, waiting, one = leases
@@ -177,7 +175,7 @@ async def test_a_dead_workers_slots_are_free_and_its_wishes_count_for_nothing(
     assert await rows(engine) == [(one, "model", 10, 10)]
 
 
-async def test_what_was_taken_from_the_dead_stays_taken_if_the_clock_goes_back(
+async def test_dead_lease_gets_no_slots_back_when_the_clock_goes_back(
     engine: Engine, leases: list[int]
 ) -> None:
     await ask(engine, leases[0], 10)
@@ -196,7 +194,7 @@ async def test_a_dead_worker_is_refused(engine: Engine, leases: list[int]) -> No
         assert caught.value.sqlstate == "PS001"
 
 
-async def test_a_lowered_limit_is_reached_as_jobs_end_and_a_raised_one_at_once(
+async def test_lowered_limit_waits_for_jobs_and_a_raised_one_does_not(
     engine: Engine, leases: list[int]
 ) -> None:
     one, two, _ = leases
@@ -243,7 +241,7 @@ async def told(heard: Heard) -> list[str]:
     return payloads
 
 
-async def test_those_are_told_who_can_take_or_should_give_and_nobody_twice(
+async def test_grants_notify_takers_and_givers_once(
     engine: Engine, leases: list[int], database: Database
 ) -> None:
     one, two, three = leases
@@ -270,7 +268,7 @@ async def test_those_are_told_who_can_take_or_should_give_and_nobody_twice(
         assert await told(heard) == []
 
 
-async def test_who_gets_nothing_says_again_that_it_waits_to_those_who_hold(
+async def test_unserved_lease_notifies_the_holders_again(
     engine: Engine, leases: list[int], database: Database
 ) -> None:
     one, two, three = leases
@@ -341,7 +339,7 @@ async def test_who_asks_while_a_session_ends_is_told_or_sees_its_slots(
     assert await slots(engine, two, 10) == 10
 
 
-async def test_of_two_who_ask_at_once_the_second_sees_what_the_first_got(
+async def test_second_of_two_grants_sees_the_first(
     engine: Engine, other: Engine, leases: list[int]
 ) -> None:
     one, two, _ = leases
@@ -353,7 +351,7 @@ async def test_of_two_who_ask_at_once_the_second_sees_what_the_first_got(
     assert await asking == 3
 
 
-async def test_two_who_ask_for_the_same_keys_in_any_order_do_not_lock_each_other_out(
+async def test_grants_of_the_same_keys_do_not_deadlock(
     engine: Engine, other: Engine, leases: list[int]
 ) -> None:
     other.now = NOON
@@ -375,7 +373,7 @@ SELECT count(*) = $1 FROM pg_locks
 """
 
 
-async def test_eight_connections_at_once_never_hold_more_than_the_limit(
+async def test_eight_concurrent_grants_share_exactly_the_limit(
     database: Database, engine: Engine
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -397,7 +395,7 @@ async def test_eight_connections_at_once_never_hold_more_than_the_limit(
         assert await rows(engine) == []
 
 
-async def test_whatever_eight_connections_ask_and_give_back_the_sum_keeps_to_the_limit(
+async def test_random_grants_of_eight_leases_never_exceed_the_limit(
     database: Database, engine: Engine
 ) -> None:
     await limit(engine, "model", 5)

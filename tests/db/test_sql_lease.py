@@ -14,7 +14,7 @@ async def beat(engine: Engine, lease: int, **arguments: object) -> asyncpg.Recor
     return row
 
 
-async def test_a_lease_lives_for_its_time_and_is_renewed_by_a_heartbeat(engine: Engine) -> None:
+async def test_heartbeat_renews_a_lease_for_its_whole_ttl(engine: Engine) -> None:
     engine.now = NOON
     lease = await engine.lease("worker 7", ttl=60)
     later = NOON + timedelta(seconds=59)
@@ -27,9 +27,7 @@ async def test_a_lease_lives_for_its_time_and_is_renewed_by_a_heartbeat(engine: 
     assert row["expires_at"] == later + timedelta(seconds=60)
 
 
-async def test_a_cancelled_job_is_told_with_the_next_heartbeat_and_only_once(
-    engine: Engine,
-) -> None:
+async def test_next_heartbeat_returns_a_cancel_once(engine: Engine) -> None:
     lease, neighbour = await engine.lease(), await engine.lease()
     attempt = await engine.attempt(lease)
     await engine.answers("cancel_v1", attempt["id"])
@@ -95,7 +93,7 @@ async def test_a_settle_under_way_when_its_session_closes_still_counts(
     assert await engine.states() == {attempt["id"]: "completed"}
 
 
-async def test_the_fence_holds_the_job_until_the_handlers_transaction_ends(
+async def test_fence_locks_the_job_until_its_transaction_ends(
     engine: Engine, other: Engine
 ) -> None:
     attempt = await engine.attempt()
@@ -111,7 +109,7 @@ async def test_the_fence_holds_the_job_until_the_handlers_transaction_ends(
     ("lost", "sqlstate"),
     [("released", "PS003"), ("expired", "PS001"), ("cancelled", "PS003"), ("settled", "PS004")],
 )
-async def test_the_fence_fails_for_an_attempt_that_no_longer_owns_its_job(
+async def test_fence_refuses_an_attempt_that_lost_its_job(
     engine: Engine, lost: str, sqlstate: str
 ) -> None:
     engine.now = NOON
@@ -133,7 +131,7 @@ async def test_the_fence_fails_for_an_attempt_that_no_longer_owns_its_job(
 
 
 @pytest.mark.parametrize(("own", "becomes"), [("0", "42s"), ("30s", "30s"), ("1h", "42s")])
-async def test_an_idle_fence_is_cut_off_with_the_lease_or_sooner_if_the_caller_says_so(
+async def test_fence_limits_idle_time_to_the_rest_of_the_lease(
     engine: Engine, own: str, becomes: str
 ) -> None:
     engine.now = NOON

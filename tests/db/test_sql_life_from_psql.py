@@ -65,8 +65,6 @@ def psql(url: str, script: str) -> str:
     return run.stdout
 
 
-async def test_a_job_is_enqueued_claimed_retried_and_completed_from_psql(
-    database: Database,
-) -> None:
+async def test_psql_alone_enqueues_claims_retries_and_completes_a_job(database: Database) -> None:
     shown = await asyncio.to_thread(psql, database.url, LIFE)
     assert shown.split() == WHAT_PSQL_SHOWS.split()

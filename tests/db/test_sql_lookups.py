@@ -125,7 +125,7 @@ async def test_a_look_at_a_workflow_locks_little_of_a_year_of_history(engine: En
         assert await locks_of(engine, call, flow.id) <= FEW_LOCKS, name
 
 
-async def test_each_job_of_a_workflow_is_found_once_in_whatever_partition(engine: Engine) -> None:
+async def test_workflow_lookups_find_each_job_once_in_any_partition(engine: Engine) -> None:
     await a_year_of_history(engine)
     await engine.connection.execute(
         "CREATE TABLE penstock.job_history_old PARTITION OF penstock.job_history"

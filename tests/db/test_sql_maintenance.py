@@ -63,9 +63,7 @@ async def test_two_promoters_do_not_wait_for_each_other(engine: Engine, other: E
         assert (await promote(engine, after(5)))["promoted"] == 1
 
 
-async def test_waiting_jobs_past_their_deadline_expire_and_running_ones_may_finish(
-    engine: Engine,
-) -> None:
+async def test_deadline_expires_waiting_jobs_but_not_running_ones(engine: Engine) -> None:
     attempt = await engine.attempt(deadlines=after(10))
     [ready] = await engine.enqueue(deadlines=after(10))
     [scheduled] = await engine.enqueue(deadlines=after(10), delays=60.0)
@@ -117,7 +115,7 @@ async def test_a_leader_whose_term_ran_out_is_followed(engine: Engine) -> None:
     assert not await elect(engine, one, after(31))
 
 
-async def test_a_leader_whose_lease_died_is_followed_before_its_term_ends(engine: Engine) -> None:
+async def test_dead_lease_ends_a_leaders_term_early(engine: Engine) -> None:
     one, two = await engine.lease(ttl=10), await engine.lease()
     await elect(engine, one, ttl=1000)
     assert not await elect(engine, two, after(9))
@@ -141,7 +139,7 @@ async def test_of_two_who_want_to_lead_at_the_same_moment_one_does(
     assert not second.result()
 
 
-async def test_dead_leases_are_swept_an_hour_later_with_what_hung_on_them(engine: Engine) -> None:
+async def test_sweep_removes_dead_leases_with_grants_after_an_hour(engine: Engine) -> None:
     dead, living = await engine.lease(ttl=10), await engine.lease(ttl=100_000)
     for lease in (dead, living):
         await engine.connection.execute(
@@ -214,17 +212,13 @@ SET statement_timeout = '30s';
 """
 
 
-async def test_a_sweep_walks_once_through_a_table_that_was_analysed_when_it_was_empty(
-    engine: Engine,
-) -> None:
+async def test_sweep_plans_well_on_a_table_analysed_while_empty(engine: Engine) -> None:
     await engine.connection.execute(EMPTIED)
     [swept] = await engine.call("sweep_v1", now=NOON)
     assert swept["progress"] == 20
 
 
-async def test_a_batch_that_nobody_ever_closed_is_swept_once_its_jobs_are_long_gone(
-    engine: Engine,
-) -> None:
+async def test_sweep_removes_an_unclosed_batch_long_after_its_jobs(engine: Engine) -> None:
     add = "INSERT INTO penstock.batch (created_at, closed_at) VALUES ($1, $2) RETURNING id"
     forgotten, used, busy = [await engine.connection.fetchval(add, NOON, None) for _ in range(3)]
     closed = await engine.connection.fetchval(add, NOON, NOON)

@@ -451,7 +451,7 @@ def stage(play: Play) -> Play:
     return play
 
 
-def test_no_order_of_events_confuses_keys_counts_or_who_waits_for_whom(stage: Play) -> None:
+def test_no_order_of_events_breaks_keys_batches_or_workflows(stage: Play) -> None:
     run_state_machine_as_test(lambda: Orchestra(stage), settings=GAMES)
 
 

@@ -93,9 +93,7 @@ async def expiries(engine: Engine, days: int) -> set[str]:
     return {f"job_history_{row['day']:%Y%m%d}" for row in rows}
 
 
-async def test_there_is_a_partition_for_each_day_on_which_a_job_can_expire_and_no_other(
-    engine: Engine,
-) -> None:
+async def test_partitions_exist_for_exactly_the_possible_expiry_days(engine: Engine) -> None:
     daily = {partition(day) for day in range(1 + 7 + 7 + 1)}
     found = await partitions(engine)
     assert set(found) == daily | await expiries(engine, 30)
@@ -133,7 +131,7 @@ async def test_a_partition_has_the_indexes_of_history(engine: Engine) -> None:
     }
 
 
-async def test_new_partitions_wait_for_no_reader_and_no_settle_waits_for_them(
+async def test_making_partitions_blocks_no_reader_and_no_settle(
     engine: Engine, other: Engine
 ) -> None:
     await settle_without_waiting(other)
@@ -152,7 +150,7 @@ async def test_no_settle_waits_while_partitions_are_being_made(
         await settle_without_waiting(engine, states="failed", reasons="some")
 
 
-async def test_of_two_who_make_partitions_one_does_and_the_other_goes_on(
+async def test_second_partition_maker_skips_while_the_first_works(
     engine: Engine, other: Engine
 ) -> None:
     later = NOON + timedelta(days=1)
@@ -176,7 +174,7 @@ async def test_expired_partitions_are_taken_away_and_others_stay(engine: Engine)
     assert await engine.states() == {kept: "completed"}
 
 
-async def test_rotation_under_a_held_reader_stops_no_settle_and_ends_after_the_reader(
+async def test_rotation_waits_for_a_reader_without_blocking_settles(
     engine: Engine, other: Engine
 ) -> None:
     await settle_without_waiting(engine)
@@ -205,9 +203,7 @@ async def test_no_settle_waits_while_a_detach_waits(engine: Engine, other: Engin
     assert await rotate(engine, NOON + timedelta(days=1)) == ["finalize", "drop"]
 
 
-async def test_a_partition_that_was_detached_but_not_dropped_is_found_again(
-    engine: Engine,
-) -> None:
+async def test_detached_partition_is_found_again_and_dropped(engine: Engine) -> None:
     tomorrow = NOON + timedelta(days=1)
     [row] = await expired(engine, tomorrow)
     await engine.connection.execute(row["detach"])
@@ -249,7 +245,7 @@ async def test_a_needed_partition_that_is_detached_is_attached_again(
     await settle_without_waiting(engine)
 
 
-async def test_a_needed_partition_whose_detaching_was_broken_off_is_attached_again(
+async def test_needed_partition_is_reattached_after_an_aborted_detach(
     engine: Engine, other: Engine
 ) -> None:
     async with held_reader(other):
@@ -261,9 +257,7 @@ async def test_a_needed_partition_whose_detaching_was_broken_off_is_attached_aga
     await settle_without_waiting(engine)
 
 
-async def test_a_detached_partition_that_cannot_be_attached_is_told_with_the_statement_to_run(
-    engine: Engine,
-) -> None:
+async def test_unattachable_partition_raises_with_the_statement_to_run(engine: Engine) -> None:
     """But only once the other partitions are there."""
     await engine.connection.execute(
         f"{detach(8)}; ALTER TABLE {table_of(8)} DROP COLUMN result; DROP TABLE {table_of(9)}"
@@ -280,7 +274,7 @@ async def test_a_detached_partition_that_cannot_be_attached_is_told_with_the_sta
     assert await engine.value("ensure_partitions_v1", now=NOON) == 0
 
 
-async def test_a_detached_partition_that_somebody_uses_is_told_with_who_does(
+async def test_partition_in_use_raises_with_the_process_that_uses_it(
     engine: Engine, other: Engine
 ) -> None:
     await engine.connection.execute(detach(8))
@@ -295,9 +289,7 @@ async def test_a_detached_partition_that_somebody_uses_is_told_with_who_does(
     await settle_without_waiting(engine)
 
 
-async def test_a_partition_of_another_table_is_told_with_the_statements_to_run(
-    engine: Engine,
-) -> None:
+async def test_partition_of_another_table_raises_with_the_remedy(engine: Engine) -> None:
     elsewhere = await attached_elsewhere(engine, 8)
     with pytest.raises(asyncpg.PostgresError, match=f"{partition(8)} .* is detached") as raised:
         await engine.value("ensure_partitions_v1", now=NOON)
@@ -308,9 +300,7 @@ async def test_a_partition_of_another_table_is_told_with_the_statements_to_run(
     await settle_without_waiting(engine)
 
 
-async def test_a_partition_of_another_table_is_not_removed_when_its_day_has_passed(
-    engine: Engine,
-) -> None:
+async def test_expired_partition_of_another_table_is_not_removed(engine: Engine) -> None:
     await attached_elsewhere(engine, 0)
     assert await expired(engine, NOON + timedelta(days=1)) == []
 
@@ -324,9 +314,7 @@ async def attached_elsewhere(engine: Engine, days_from_today: int) -> str:
     return "penstock.archive"
 
 
-async def test_a_partition_that_cannot_be_attached_keeps_nobody_from_a_longer_retention(
-    engine: Engine,
-) -> None:
+async def test_unattachable_partition_does_not_block_longer_retention(engine: Engine) -> None:
     await engine.connection.execute(f"{detach(8)}; ALTER TABLE {table_of(8)} DROP COLUMN result")
     await engine.connection.execute(
         "INSERT INTO penstock.retention (state, days) VALUES ('failed', 2)"

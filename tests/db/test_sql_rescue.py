@@ -29,9 +29,7 @@ async def overtime(engine: Engine, now: datetime, grace: float = 10.0) -> dict[i
     return {row["id"]: row["lost"] for row in rows}
 
 
-async def test_a_job_of_an_expired_lease_is_ready_again_and_a_suspect_at_no_cost(
-    engine: Engine,
-) -> None:
+async def test_rescued_job_is_a_ready_suspect_without_a_loss(engine: Engine) -> None:
     attempt = await engine.attempt(await engine.lease("the lost worker", ttl=60))
     assert not attempt["suspect"]
     assert await rescue(engine, after(59)) == {}
@@ -157,9 +155,7 @@ async def test_a_heartbeat_never_revives_a_lease(engine: Engine) -> None:
     assert not beat["alive"]
 
 
-async def test_losses_are_counted_up_to_the_limit_then_the_job_fails_as_worker_lost(
-    engine: Engine,
-) -> None:
+async def test_job_fails_as_worker_lost_once_losses_reach_the_limit(engine: Engine) -> None:
     """Only suspects are marked before they begin, so the first kill is never counted."""
     [id] = await engine.enqueue()
     rescued = []
@@ -193,9 +189,7 @@ CREATE TRIGGER refuse BEFORE UPDATE ON penstock.job
 """
 
 
-async def test_a_job_that_cannot_be_failed_does_not_keep_others_from_the_rescue(
-    engine: Engine,
-) -> None:
+async def test_rescue_goes_on_past_a_job_that_cannot_be_failed(engine: Engine) -> None:
     lease = await engine.lease(ttl=60)
     bad = await engine.begun(lease, subjects="bad")
     good = await engine.begun(lease, subjects="good")
@@ -207,9 +201,7 @@ async def test_a_job_that_cannot_be_failed_does_not_keep_others_from_the_rescue(
     assert await rescue(engine, after(60)) == {bad["id"]: True}
 
 
-async def test_a_job_that_cannot_be_made_ready_does_not_keep_others_from_the_rescue(
-    engine: Engine,
-) -> None:
+async def test_rescue_goes_on_past_a_job_that_cannot_be_made_ready(engine: Engine) -> None:
     lease = await engine.lease(ttl=60)
     bad = await engine.begun(lease, subjects="bad")
     fresh = await engine.attempt(lease)
@@ -276,7 +268,7 @@ async def test_after_a_rescue_that_was_rolled_back_the_settle_succeeds(
     assert await engine.settle([attempt]) == {}
 
 
-async def test_of_a_rescuer_and_a_settler_at_the_same_moment_exactly_one_gets_each_job(
+async def test_concurrent_rescue_and_settle_never_share_a_job(
     engine: Engine, other: Engine
 ) -> None:
     await engine.enqueue(200)
@@ -300,9 +292,7 @@ async def test_two_rescuers_at_the_same_time_count_one_loss(engine: Engine, othe
     assert (await engine.job(attempt["id"]))["losses"] == 1
 
 
-async def test_a_job_that_was_claimed_anew_after_the_rescuer_looked_is_left_alone(
-    engine: Engine,
-) -> None:
+async def test_rescue_skips_a_job_that_was_claimed_anew(engine: Engine) -> None:
     lease = await engine.lease(ttl=60)
     seen = await engine.attempt(lease)
     await engine.value("release_v1", lease=lease)
@@ -323,9 +313,7 @@ async def test_a_job_that_was_claimed_anew_after_the_rescuer_looked_is_left_alon
     assert (row["token"], row["losses"]) == (newer["token"], 0)
 
 
-async def test_a_job_past_its_timeout_and_grace_is_taken_back_although_its_lease_lives(
-    engine: Engine,
-) -> None:
+async def test_overtime_job_is_rescued_from_a_living_lease(engine: Engine) -> None:
     lease = await engine.lease(ttl=1000)
     slow = await engine.begun(lease, timeouts=30.0)
     await engine.attempt(lease, timeouts=300.0)
@@ -340,9 +328,7 @@ async def test_a_job_past_its_timeout_and_grace_is_taken_back_although_its_lease
     assert await rescue(engine, after(41)) == {}
 
 
-async def test_a_worker_that_keeps_unwritten_outcomes_is_not_past_any_timeout(
-    engine: Engine,
-) -> None:
+async def test_overtime_spares_a_worker_with_unwritten_outcomes(engine: Engine) -> None:
     lease = await engine.lease(ttl=1000)
     ended = await engine.begun(lease, timeouts=30.0)
     info = json.dumps({"unwritten": {"jobs": 1, "error": "E", "message": "m"}})
@@ -353,9 +339,7 @@ async def test_a_worker_that_keeps_unwritten_outcomes_is_not_past_any_timeout(
     assert await overtime(engine, after(41)) == {ended["id"]: False}
 
 
-async def test_a_worker_that_goes_on_keeps_only_the_jobs_whose_outcomes_are_unwritten(
-    engine: Engine,
-) -> None:
+async def test_overtime_takes_other_jobs_of_a_worker_that_still_claims(engine: Engine) -> None:
     lease = await engine.lease(ttl=1000)
     ended = await engine.begun(lease, timeouts=30.0)
     stuck = await engine.begun(lease, timeouts=30.0)
@@ -365,9 +349,7 @@ async def test_a_worker_that_goes_on_keeps_only_the_jobs_whose_outcomes_are_unwr
     assert await overtime(engine, after(41)) == {stuck["id"]: False}
 
 
-async def test_a_job_whose_lost_worker_could_not_write_its_outcome_counts_a_loss_for_that(
-    engine: Engine,
-) -> None:
+async def test_lost_workers_unwritten_outcome_counts_a_loss(engine: Engine) -> None:
     """It alone: what else the worker had may not have begun."""
     lease = await engine.lease(ttl=60)
     ended, other = [await engine.attempt(lease) for _ in range(2)]
@@ -400,9 +382,7 @@ async def test_odd_words_of_a_lost_worker_on_its_outcomes_keep_no_job(
     assert (await engine.job(attempt["id"]))["reason"] == "worker_lost"
 
 
-async def test_a_job_that_waits_in_its_worker_past_its_timeout_costs_nothing(
-    engine: Engine,
-) -> None:
+async def test_overtime_job_that_never_began_counts_no_loss(engine: Engine) -> None:
     waiting = await engine.attempt(await engine.lease(ttl=1000), timeouts=30.0)
     assert await overtime(engine, after(41)) == {waiting["id"]: False}
     row = await engine.live(waiting["id"])
@@ -410,7 +390,7 @@ async def test_a_job_that_waits_in_its_worker_past_its_timeout_costs_nothing(
     assert (row["state"], row["losses"], row["suspect"]) == ("ready", 0, True)
 
 
-async def test_the_longest_timeout_does_not_break_the_search_for_overtime(engine: Engine) -> None:
+async def test_overtime_search_bears_the_longest_timeout(engine: Engine) -> None:
     lease = await engine.lease(ttl=1000)
     await engine.attempt(lease, timeouts=366 * 86400.0)
     assert await overtime(engine, after(900)) == {}

@@ -45,9 +45,7 @@ async def test_without_a_rule_jobs_are_kept_for_a_week(engine: Engine, state: st
     assert await kept_for(engine, state) == 7
 
 
-async def test_without_a_rule_failed_jobs_are_kept_for_a_month_to_the_end_of_the_week(
-    engine: Engine,
-) -> None:
+async def test_failed_jobs_are_kept_a_month_by_default(engine: Engine) -> None:
     assert await kept_until(engine, "failed") == next_monday(30)
 
 
@@ -64,7 +62,7 @@ async def test_without_a_rule_failed_jobs_are_kept_for_a_month_to_the_end_of_the
         ("2026-05-06", 400, "2027-07-01"),
     ],
 )
-async def test_the_longer_a_job_is_kept_the_coarser_the_day_on_which_it_expires(
+async def test_longer_retention_rounds_the_expiry_day_coarser(
     engine: Engine, ended: str, days: int, expires: str
 ) -> None:
     day = date.fromisoformat(ended)
@@ -105,9 +103,7 @@ async def test_a_rule_can_keep_nothing_beyond_the_day(engine: Engine) -> None:
     assert await kept_for(engine, "completed") == 0
 
 
-async def test_jobs_that_are_cancelled_expired_or_lost_are_kept_by_the_same_rules(
-    engine: Engine,
-) -> None:
+async def test_cancelled_expired_and_lost_jobs_follow_the_rules(engine: Engine) -> None:
     engine.now = NOON
     await keep(engine, "cancelled", 3)
     await keep(engine, "failed", 5)
@@ -121,15 +117,13 @@ async def test_jobs_that_are_cancelled_expired_or_lost_are_kept_by_the_same_rule
     assert [(end - TODAY).days for end in ends] == [4, 4, 6]
 
 
-async def test_a_longer_rule_has_its_partitions_before_the_first_settle_needs_them(
-    engine: Engine,
-) -> None:
+async def test_longer_rule_makes_its_partitions_at_once(engine: Engine) -> None:
     await keep(engine, "completed", 20)
     await engine.connection.execute("UPDATE penstock.retention SET days = 90")
     assert await kept_until(engine, "completed") == next_monday(90)
 
 
-async def test_a_longer_rule_waits_for_whoever_makes_partitions_at_the_moment(
+async def test_longer_rule_waits_for_the_current_partition_maker(
     engine: Engine, other: Engine
 ) -> None:
     async with other.connection.transaction():

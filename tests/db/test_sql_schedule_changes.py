@@ -36,7 +36,7 @@ async def test_another_rule_begins_now_and_misses_nothing_before(engine: Engine)
     assert row["version"] == 3
 
 
-async def test_after_the_clock_went_back_a_resumed_one_need_not_wait_for_it(engine: Engine) -> None:
+async def test_resumed_schedule_fires_after_the_clock_went_back(engine: Engine) -> None:
     """And what has fired does not fire again, though its tick comes by once more."""
     await make(engine)
     done_until = "UPDATE penstock.schedule SET done_until = now() "
@@ -108,9 +108,7 @@ async def test_where_the_code_wins_an_edit_lasts_until_a_worker_starts(engine: E
     assert (row["every"], row["edited_at"]) == (60.0, None)
 
 
-async def test_one_made_at_run_time_that_code_then_declares_stays_as_it_was_made(
-    engine: Engine,
-) -> None:
+async def test_declaring_a_runtime_schedule_in_code_keeps_it(engine: Engine) -> None:
     await make(engine)
     await sync(engine)
     row = await row_of(engine)

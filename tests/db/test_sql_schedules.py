@@ -15,9 +15,7 @@ def noon(engine: Engine, other: Engine) -> None:
     engine.now = other.now = NOON
 
 
-async def test_a_new_schedule_is_due_at_once_so_that_its_next_tick_is_worked_out(
-    engine: Engine,
-) -> None:
+async def test_new_schedule_is_due_at_once(engine: Engine) -> None:
     await make(engine)
     found = await look(engine, NOON)
     [due] = found["due"]
@@ -36,9 +34,7 @@ async def test_what_is_paused_or_set_aside_is_not_due(engine: Engine) -> None:
     assert (await look(engine, NOON)) == {"due": [], "next_in": None, "now": NOON.isoformat()}
 
 
-async def test_a_schedule_from_code_rests_while_no_living_worker_declares_it(
-    engine: Engine,
-) -> None:
+async def test_code_schedule_rests_while_no_worker_declares_it(engine: Engine) -> None:
     await make(engine, declared="{}")
     assert (await look(engine, NOON))["due"] == []
     await engine.call(
@@ -113,7 +109,7 @@ async def test_many_leaders_that_race_fire_each_tick_once(engine: Engine, other:
     assert await ticks_of_jobs(engine) == [after(seconds) for seconds in range(10, 310, 10)]
 
 
-async def test_what_was_changed_since_its_ticks_were_worked_out_is_busy(engine: Engine) -> None:
+async def test_fire_is_busy_when_the_schedule_has_changed(engine: Engine) -> None:
     await make(engine)
     await engine.connection.execute("UPDATE penstock.schedule SET cron = '0 3 * * *', every = NULL")
     assert await fire(engine, after(10), after(10)) == "busy"
@@ -154,7 +150,7 @@ async def test_a_schedule_that_cannot_fire_keeps_no_other_from_it(engine: Engine
     assert await ticks_of_jobs(engine) == [after(10)]
 
 
-async def test_jitter_moves_each_tick_by_its_own_and_always_by_the_same(engine: Engine) -> None:
+async def test_jitter_differs_by_tick_and_is_reproducible(engine: Engine) -> None:
     await make(engine, jitter=5.0)
     await make(engine, "rare", jitter=5.0)
     ticks = [after(seconds) for seconds in range(10, 210, 10)]
@@ -176,7 +172,7 @@ async def test_jitter_moves_each_tick_by_its_own_and_always_by_the_same(engine: 
     ] == moved[:20]
 
 
-async def test_fractions_of_a_second_are_moved_too_and_wait_for_their_time(engine: Engine) -> None:
+async def test_jittered_job_waits_for_its_own_time(engine: Engine) -> None:
     await make(engine, jitter=3600.0)
     await fire(engine, after(10), after(10))
     [row] = await engine.connection.fetch("SELECT state, run_at FROM penstock.job")

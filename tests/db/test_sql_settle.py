@@ -106,7 +106,7 @@ async def test_a_job_stuck_again_keeps_the_time_since_when(engine: Engine) -> No
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-async def test_the_repeat_of_a_settle_that_committed_is_a_success_and_changes_nothing(
+async def test_repeated_settle_succeeds_and_changes_nothing(
     engine: Engine, outcome: dict[str, Any]
 ) -> None:
     attempt = await engine.attempt()
@@ -116,7 +116,7 @@ async def test_the_repeat_of_a_settle_that_committed_is_a_success_and_changes_no
     assert await row_of(engine, attempt["id"]) == before
 
 
-async def test_the_repeat_is_a_success_even_while_the_next_attempt_runs(engine: Engine) -> None:
+async def test_repeated_settle_succeeds_while_the_next_attempt_runs(engine: Engine) -> None:
     lease = await engine.lease()
     first = await engine.attempt(lease)
     await engine.settle([first], states="ready")
@@ -127,7 +127,7 @@ async def test_the_repeat_is_a_success_even_while_the_next_attempt_runs(engine: 
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-async def test_a_worker_that_was_taken_for_lost_cannot_settle_once_another_has_the_job(
+async def test_lost_worker_cannot_settle_after_another_claimed_the_job(
     engine: Engine, outcome: dict[str, Any]
 ) -> None:
     engine.now = NOON
@@ -141,7 +141,7 @@ async def test_a_worker_that_was_taken_for_lost_cannot_settle_once_another_has_t
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-async def test_a_worker_that_was_taken_for_lost_cannot_settle_while_the_job_waits(
+async def test_lost_worker_cannot_settle_while_the_job_waits(
     engine: Engine, outcome: dict[str, Any]
 ) -> None:
     engine.now = NOON
@@ -232,9 +232,7 @@ async def test_one_refused_settle_does_not_hinder_its_neighbours(engine: Engine)
     ]
 
 
-async def test_a_row_that_an_open_transaction_holds_is_busy_and_its_neighbours_are_settled(
-    engine: Engine, other: Engine
-) -> None:
+async def test_locked_row_is_busy_and_other_rows_settle(engine: Engine, other: Engine) -> None:
     await engine.enqueue(3)
     attempts = await engine.claim(await engine.lease())
     held = attempts[1]["id"]
@@ -263,9 +261,7 @@ async def test_a_job_given_twice_in_one_call_is_settled_once(engine: Engine) -> 
     assert await engine.states() == {attempt["id"]: "completed"}
 
 
-async def test_an_outcome_that_does_not_exist_is_an_error_and_not_busy_for_ever(
-    engine: Engine,
-) -> None:
+async def test_unknown_outcome_raises_instead_of_being_busy(engine: Engine) -> None:
     attempt = await engine.attempt()
     with pytest.raises(asyncpg.InvalidParameterValueError, match="not as"):
         await engine.settle([attempt], states="done")

@@ -231,7 +231,7 @@ class Queue(RuleBasedStateMachine):
         assert {(row["id"], row["token"]): row["answer"] for row in rows} == refused
 
 
-def test_no_order_of_events_loses_a_job_or_lets_a_superseded_attempt_write(play: Play) -> None:
+def test_no_order_of_events_loses_a_job_or_lets_a_stale_write_in(play: Play) -> None:
     run_state_machine_as_test(lambda: Queue(play), settings=GAMES)
 
 
@@ -244,9 +244,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("function", FAULTS)
-def test_with_one_comparison_of_tokens_missing_the_same_play_finds_a_failure(
-    play: Play, function: str
-) -> None:
+def test_state_machine_catches_a_missing_token_check(play: Play, function: str) -> None:
     play.break_function(function, *FAULTS[function])
     seek = settings(PLAY, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(AssertionError):

@@ -89,7 +89,7 @@ async def test_the_first_result_of_a_step_stays_and_the_last_of_a_poll(engine: E
     assert await steps(engine, attempt) == {"fetch": "1", "ready": "2"}
 
 
-async def test_steps_stay_when_the_job_fails_and_are_there_after_a_retry(engine: Engine) -> None:
+async def test_steps_survive_a_failed_job_and_its_retry(engine: Engine) -> None:
     attempt = await engine.attempt()
     await save(engine, attempt)
     await engine.settle([attempt], states=["failed"], reasons=["discarded"])
@@ -126,7 +126,7 @@ async def sleep(engine: Engine, attempt: Any, **given: Any) -> float:
     )
 
 
-async def test_a_sleep_begins_once_and_ends_by_the_clock_of_the_database(engine: Engine) -> None:
+async def test_sleep_begins_once_and_ends_by_the_database_clock(engine: Engine) -> None:
     attempt = await engine.attempt()
     engine.now = NOON
     assert await sleep(engine, attempt) == 60
@@ -207,9 +207,7 @@ async def test_a_use_is_noted_once_an_hour(engine: Engine) -> None:
         assert [moment.hour for moment in await used(engine)] == [noted]
 
 
-async def test_the_sweep_drops_what_expired_and_then_the_least_recently_used(
-    engine: Engine,
-) -> None:
+async def test_cache_sweep_drops_expired_then_least_recently_used(engine: Engine) -> None:
     attempt = await engine.attempt()
     for number in range(5):
         engine.now = NOON.replace(minute=number)

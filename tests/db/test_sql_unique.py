@@ -113,9 +113,7 @@ async def test_a_kept_key_is_swept_when_its_time_is_over(engine: Engine) -> None
     assert await holder(engine) is None
 
 
-async def test_a_period_begins_and_ends_at_its_multiples_whatever_becomes_of_the_job(
-    engine: Engine,
-) -> None:
+async def test_unique_period_ends_on_the_clock_not_with_the_job(engine: Engine) -> None:
     engine.now = NOON + 10 * SECOND
     first, _ = await one(engine, period=60)
     await engine.settle([await begun(engine)])
@@ -127,7 +125,7 @@ async def test_a_period_begins_and_ends_at_its_multiples_whatever_becomes_of_the
     assert await one(engine, period=60) == (second, True)
 
 
-async def test_a_job_of_the_last_period_may_run_beside_that_of_the_next(engine: Engine) -> None:
+async def test_jobs_of_two_periods_may_run_together(engine: Engine) -> None:
     engine.now = NOON
     await one(engine, period=60)
     engine.now = NOON + 60 * SECOND
@@ -146,7 +144,7 @@ async def test_tenants_have_keys_of_their_own(engine: Engine) -> None:
 # While it waits
 
 
-async def test_one_that_holds_while_it_waits_lets_a_second_in_when_it_runs(engine: Engine) -> None:
+async def test_key_held_while_waiting_is_freed_at_the_start(engine: Engine) -> None:
     first, _ = await one(engine, hold="waiting")
     assert await one(engine, hold="waiting") == (first, True)
     running = await begun(engine)
@@ -157,7 +155,7 @@ async def test_one_that_holds_while_it_waits_lets_a_second_in_when_it_runs(engin
     assert await holder(engine) == second, "the end of the first is none of the second's"
 
 
-async def test_a_job_that_an_open_transaction_was_answered_with_does_not_start_before_its_end(
+async def test_duplicate_of_an_open_transaction_does_not_start_yet(
     engine: Engine, other: Engine
 ) -> None:
     first, _ = await one(engine, hold="waiting")
@@ -179,9 +177,7 @@ async def test_raise_names_the_key_and_the_job(engine: Engine) -> None:
     assert json.loads(caught.value.detail) == ["k", str(first)]
 
 
-async def test_replace_gives_a_waiting_job_the_arguments_the_time_and_fresh_chances(
-    engine: Engine,
-) -> None:
+async def test_replace_resets_arguments_time_and_failures(engine: Engine) -> None:
     engine.now = NOON
     [(first, _)] = await put(engine, rule(), priorities=5)
     await engine.settle(
@@ -222,7 +218,7 @@ async def test_one_that_waits_for_an_event_is_in_the_midst_of_its_work(engine: E
     assert await engine.states() == {first: "blocked", second: "ready"}
 
 
-async def test_replace_does_not_wake_a_job_that_has_ended_with_its_key_kept(engine: Engine) -> None:
+async def test_replace_leaves_an_ended_job_alone_while_its_key_is_kept(engine: Engine) -> None:
     first, _ = await one(engine, keep=60, on_conflict="replace")
     await engine.settle([await begun(engine)])
     assert await one(engine, keep=60, on_conflict="replace") == (first, True)
@@ -267,7 +263,7 @@ async def test_a_key_whose_job_was_removed_by_hand_is_free(engine: Engine) -> No
 # In bulk
 
 
-async def test_of_many_in_one_call_the_first_wins_or_with_replace_the_last(engine: Engine) -> None:
+async def test_first_duplicate_of_a_call_wins_with_replace_the_last(engine: Engine) -> None:
     skipped = await put(engine, rule("a"), None, rule("a"), rule("b"), rule("a"))
     assert [is_duplicate for _, is_duplicate in skipped] == [False, False, True, False, True]
     assert len({id for id, _ in skipped}) == 3
@@ -285,7 +281,7 @@ async def test_two_of_one_call_that_want_to_hear_of_it_are_told(engine: Engine) 
         await put(engine, *[rule(on_conflict="raise")] * 2)
 
 
-async def test_a_thousand_with_duplicates_inside_and_outside_fail_nobody(engine: Engine) -> None:
+async def test_bulk_enqueue_with_many_duplicates_raises_nothing(engine: Engine) -> None:
     even = range(0, 500, 2)
     before = dict(zip(even, await put(engine, *map(key, even)), strict=True))
     answers = await put(engine, *[key(n % 500) for n in range(1000)])
@@ -301,9 +297,7 @@ def key(number: int) -> str:
     return rule(str(number))
 
 
-async def test_an_idempotency_key_stands_for_the_job_that_its_unique_key_found(
-    engine: Engine,
-) -> None:
+async def test_idempotency_key_stands_for_the_job_its_unique_key_found(engine: Engine) -> None:
     first, _ = await one(engine)
     keyed = {"keys": "i", "fingerprints": b"", "args": "{}"}
     again = await put(engine, rule(), rule(), **keyed)
@@ -325,7 +319,7 @@ async def test_a_job_that_is_run_again_takes_its_key_or_is_held_by_it(engine: En
     assert await one(engine) == (first, True)
 
 
-async def test_a_refused_retry_in_an_open_transaction_is_in_nobodys_way(
+async def test_refused_retry_in_an_open_transaction_blocks_no_settle(
     engine: Engine, other: Engine
 ) -> None:
     first, _ = await one(engine)

@@ -119,7 +119,7 @@ async def test_a_key_that_is_rolled_back_goes_to_the_next(
 
 
 @pytest.mark.parametrize("on_conflict", ["skip", "replace", "supersede"])
-async def test_two_calls_with_the_same_keys_the_other_way_round_wait_for_no_circle(
+async def test_enqueues_of_the_same_keys_in_reverse_do_not_deadlock(
     engine: Engine, other: Engine, on_conflict: str
 ) -> None:
     rules = [rule(str(n), on_conflict=on_conflict) for n in range(100)]
@@ -131,7 +131,7 @@ async def test_two_calls_with_the_same_keys_the_other_way_round_wait_for_no_circ
 @pytest.mark.parametrize(
     "conflict", [{"on_conflict": "supersede"}, {"on_conflict": "replace"}, {"hold": "waiting"}]
 )
-async def test_jobs_in_the_way_are_locked_by_their_ids_whatever_their_keys(
+async def test_enqueue_locks_conflicting_jobs_in_order_of_id(
     engine: Engine, other: Engine, conflict: dict[str, str]
 ) -> None:
     [(low, _)] = await put(engine, rule("b"))
@@ -164,7 +164,7 @@ async def test_who_supersedes_and_who_cancels_wait_for_no_circle(
 @pytest.mark.parametrize(
     "conflict", [{"on_conflict": "supersede"}, {"on_conflict": "replace"}, {"hold": "waiting"}]
 )
-async def test_the_settle_of_a_job_whose_key_is_wanted_is_put_off_and_holds_up_no_neighbour(
+async def test_settle_of_a_contested_key_is_busy_and_others_settle(
     engine: Engine, other: Engine, conflict: dict[str, str]
 ) -> None:
     first, _ = await one(engine)
@@ -206,7 +206,7 @@ async def test_a_rescue_passes_a_job_that_is_being_superseded(
     assert states == {first: "running", second: "failed"}
 
 
-async def test_an_enqueue_that_waits_for_a_settle_gets_the_key_that_it_frees(
+async def test_enqueue_waits_for_a_settle_and_gets_the_freed_key(
     engine: Engine, other: Engine
 ) -> None:
     first, _ = await one(engine)

@@ -82,7 +82,7 @@ async def drain(run: Any, connection: asyncpg.Connection) -> list[int]:
     return done
 
 
-async def test_old_and_new_workers_drain_one_queue_together_and_nothing_is_lost(
+async def test_old_and_new_workers_drain_one_queue_without_losses(
     database: Database, engine: Engine
 ) -> None:
     async with database.connect() as old, database.connect() as new:
@@ -109,7 +109,7 @@ async def test_old_and_new_workers_drain_one_queue_together_and_nothing_is_lost(
     assert [row["id"] for row in noted] == sorted(by_new)
 
 
-async def test_an_old_worker_cannot_settle_what_a_new_one_has_taken_over(
+async def test_old_worker_cannot_settle_a_job_a_new_one_claimed(
     database: Database, engine: Engine
 ) -> None:
     await engine.connection.execute(NEXT_MIGRATION.format(schema=quote("penstock")))
@@ -124,7 +124,7 @@ async def test_an_old_worker_cannot_settle_what_a_new_one_has_taken_over(
     assert await engine.settle([frozen]) == {frozen["id"]: "refused"}
 
 
-def test_we_ask_and_people_are_told_to_ask_the_newest_version_of_each_function() -> None:
+def test_code_and_docs_call_the_newest_version_of_each_function() -> None:
     package = Path(str(files("penstock")))
     docs = Path(__file__).parents[2] / "docs"
     texts = [*package.rglob("*.py"), *(package / "sql/statements").iterdir(), *docs.glob("*.md")]

@@ -105,12 +105,12 @@ async def test_an_empty_list_is_never_open(engine: Engine) -> None:
 # Clocks that change
 
 
-async def test_the_night_in_which_the_clock_goes_forward_is_an_hour_shorter(engine: Engine) -> None:
+async def test_night_is_an_hour_shorter_when_the_clock_goes_forward(engine: Engine) -> None:
     assert await look(engine, NIGHTS, berlin(2024, 3, 30, 22)) == (True, 7 * HOUR)
     assert await look(engine, NIGHTS, berlin(2024, 3, 31, 6)) == (False, 16 * HOUR)
 
 
-async def test_the_night_in_which_the_clock_goes_back_is_an_hour_longer(engine: Engine) -> None:
+async def test_night_is_an_hour_longer_when_the_clock_goes_back(engine: Engine) -> None:
     assert await look(engine, NIGHTS, berlin(2024, 10, 26, 22)) == (True, 9 * HOUR)
 
 
@@ -155,7 +155,7 @@ async def test_windows_that_cannot_be_read_hold_nothing_back(
     assert await look(engine, windows, WEDNESDAY) == (True, None)
 
 
-async def test_without_a_time_zone_it_is_utc_and_without_days_every_day(engine: Engine) -> None:
+async def test_windows_default_to_utc_and_every_day(engine: Engine) -> None:
     windows = {"open": [{"from": "12:00", "to": "13:00"}]}
     noon = datetime(2024, 1, 3, 12, tzinfo=UTC)
     assert await look(engine, windows, noon) == (True, 1 * HOUR)

@@ -27,7 +27,7 @@ async def claimed(engine: Engine, *ids: int) -> list[Any]:
     return [row for row in rows if row["id"] in ids]
 
 
-async def test_a_thousand_parents_that_end_at_once_free_their_child_once(
+async def test_thousand_concurrent_parents_free_their_child_once(
     engine: Engine, flow: Flow, database: Database
 ) -> None:
     parents, child = await flow.fan_in(1000)
@@ -59,7 +59,7 @@ async def test_a_thousand_parents_that_end_at_once_free_their_child_once(
     assert set((await engine.states()).values()) == {"completed"}
 
 
-async def test_a_parent_ends_only_when_an_addition_behind_it_is_decided(
+async def test_settle_of_a_parent_waits_for_an_open_addition(
     engine: Engine, other: Engine, flow: Flow
 ) -> None:
     parent = await flow.add()
@@ -71,7 +71,7 @@ async def test_a_parent_ends_only_when_an_addition_behind_it_is_decided(
     assert await state(engine, child) == READY
 
 
-async def test_an_addition_waits_for_the_end_of_its_parent_that_is_under_way(
+async def test_addition_waits_for_an_open_settle_of_its_parent(
     engine: Engine, other: Engine, flow: Flow
 ) -> None:
     parent = await flow.add()
@@ -114,7 +114,7 @@ async def test_a_child_comes_back_while_its_parent_ends(
     assert await state(engine, early) == await state(engine, late) == READY
 
 
-async def test_a_parent_and_its_child_that_come_back_at_once_do_so_in_their_order(
+async def test_concurrent_retries_of_parent_and_child_keep_their_order(
     engine: Engine, other: Engine, flow: Flow
 ) -> None:
     parent = await flow.add()
@@ -128,7 +128,7 @@ async def test_a_parent_and_its_child_that_come_back_at_once_do_so_in_their_orde
     assert await state(engine, child) == BLOCKED
 
 
-async def test_who_holds_a_job_far_below_a_failure_holds_up_no_other_settle(
+async def test_lock_on_a_descendant_blocks_only_its_ancestors_settle(
     engine: Engine, other: Engine, flow: Flow
 ) -> None:
     top, plain = await flow.add(), await flow.add()
@@ -145,7 +145,7 @@ async def test_who_holds_a_job_far_below_a_failure_holds_up_no_other_settle(
     assert await state(engine, bottom) == ("cancelled", "parent_failed", 0)
 
 
-async def test_an_addition_by_a_job_that_is_cancelled_meanwhile_adds_nothing(
+async def test_addition_by_a_job_cancelled_meanwhile_adds_nothing(
     engine: Engine, other: Engine, flow: Flow
 ) -> None:
     job = await flow.add()

@@ -47,7 +47,7 @@ async def test_what_becomes_of_a_child_whose_parent_does_not_complete(
     assert await state(engine, await flow.add([(parent, policy)])) == told
 
 
-async def test_a_long_chain_is_cancelled_at_once_when_its_first_job_fails(
+async def test_failed_first_job_cancels_a_chain_of_thousands_at_once(
     engine: Engine, flow: Flow
 ) -> None:
     number = 2000
@@ -64,7 +64,7 @@ async def test_a_long_chain_is_cancelled_at_once_when_its_first_job_fails(
     assert states == {first: "failed"} | dict.fromkeys(rest, "cancelled")
 
 
-async def test_what_waits_for_a_cancelled_one_goes_on_or_waits_as_its_edge_says(
+async def test_edge_decides_whether_a_child_of_a_cancelled_job_runs(
     engine: Engine, flow: Flow
 ) -> None:
     top = await flow.add()
@@ -77,7 +77,7 @@ async def test_what_waits_for_a_cancelled_one_goes_on_or_waits_as_its_edge_says(
     assert await state(engine, ask) == STALLED
 
 
-async def test_one_that_waits_for_a_person_goes_on_when_its_parent_is_retried_and_completes(
+async def test_stalled_child_runs_once_its_retried_parents_complete(
     engine: Engine, flow: Flow
 ) -> None:
     parent, other = await flow.add(), await flow.add()
@@ -92,9 +92,7 @@ async def test_one_that_waits_for_a_person_goes_on_when_its_parent_is_retried_an
     assert await state(engine, child) == READY
 
 
-async def test_one_that_is_unblocked_runs_and_nothing_holds_it_up_again(
-    engine: Engine, flow: Flow
-) -> None:
+async def test_unblocked_job_is_never_blocked_again(engine: Engine, flow: Flow) -> None:
     parent, live = await flow.add(), await flow.add()
     child = await flow.add([(parent, "wait"), live])
     await run(engine, parent, state="failed")
@@ -110,7 +108,7 @@ async def test_one_that_is_unblocked_runs_and_nothing_holds_it_up_again(
     assert await state(engine, child) == READY
 
 
-async def test_a_parent_that_is_run_again_is_waited_for_again_and_counted_once(
+async def test_retried_parent_blocks_its_child_again_and_counts_once(
     engine: Engine, flow: Flow
 ) -> None:
     first, second = await flow.add(), await flow.add()
@@ -125,7 +123,7 @@ async def test_a_parent_that_is_run_again_is_waited_for_again_and_counted_once(
     assert await state(engine, child) == READY
 
 
-async def test_one_that_came_after_its_parent_failed_goes_on_when_that_is_retried(
+async def test_child_added_after_a_failure_runs_once_it_is_retried(
     engine: Engine, flow: Flow
 ) -> None:
     parent = await flow.add()
@@ -136,9 +134,7 @@ async def test_one_that_came_after_its_parent_failed_goes_on_when_that_is_retrie
     assert await state(engine, child) == READY
 
 
-async def test_steps_with_one_unique_key_are_one_job_that_others_wait_for(
-    engine: Engine, flow: Flow
-) -> None:
+async def test_steps_with_one_unique_key_are_one_job(engine: Engine, flow: Flow) -> None:
     first, second, child = await flow.add_unique(["key", "key", None], after={3: 2})
     assert first == second
     assert await state(engine, child) == BLOCKED
@@ -149,7 +145,7 @@ async def test_steps_with_one_unique_key_are_one_job_that_others_wait_for(
 @pytest.mark.parametrize(
     ("keys", "after"), [(["key", "key"], {2: 1}), (["key", None, "key"], {2: 1, 3: 2})]
 )
-async def test_a_step_that_would_wait_for_itself_under_its_unique_key_is_refused(
+async def test_unique_step_that_would_wait_for_itself_is_refused(
     flow: Flow, keys: list[str | None], after: dict[int, int]
 ) -> None:
     with pytest.raises(asyncpg.PostgresError) as caught:
@@ -157,9 +153,7 @@ async def test_a_step_that_would_wait_for_itself_under_its_unique_key_is_refused
     assert caught.value.sqlstate == "PS015"
 
 
-async def test_a_job_that_was_there_is_not_counted_again_for_the_one_that_waits_for_it(
-    engine: Engine, flow: Flow
-) -> None:
+async def test_existing_unique_parent_is_not_counted_twice(engine: Engine, flow: Flow) -> None:
     [parent] = await flow.add_unique(["key"])
     child = await flow.add([parent])
     _, added = await flow.add_unique(["key", None], before={2: child})
@@ -195,9 +189,7 @@ async def test_a_workflow_is_retried_from_what_failed(engine: Engine, flow: Flow
     assert await engine.value("retry_workflow_v1", workflow=999) is None
 
 
-async def test_a_child_that_comes_back_alone_waits_for_its_parents_that_live_and_for_no_other(
-    engine: Engine, flow: Flow
-) -> None:
+async def test_retried_child_waits_for_its_live_parents_only(engine: Engine, flow: Flow) -> None:
     dead, live = await flow.add(), await flow.add()
     child = await flow.add([dead, live])
     await run(engine, dead, state="failed")
@@ -271,9 +263,7 @@ async def test_one_that_has_started_cannot_be_made_to_wait(
     assert refused.value.sqlstate == "PS014"
 
 
-async def test_only_jobs_of_one_workflow_and_one_tenant_wait_for_each_other(
-    engine: Engine, flow: Flow
-) -> None:
+async def test_edges_stay_within_one_workflow_and_tenant(engine: Engine, flow: Flow) -> None:
     stranger = await (await Flow.new(engine)).add()
     for after, before, code in (([stranger], [], "PS013"), ([], [stranger], "PS014")):
         with pytest.raises(asyncpg.PostgresError) as refused:
@@ -310,9 +300,7 @@ async def test_a_cycle_in_a_wide_graph_is_found_at_once(engine: Engine, flow: Fl
     assert refused.value.sqlstate == "PS015"
 
 
-async def test_the_parents_of_a_job_are_read_by_the_attempt_that_owns_it(
-    engine: Engine, flow: Flow
-) -> None:
+async def test_only_the_owning_attempt_reads_a_jobs_parents(engine: Engine, flow: Flow) -> None:
     good, bad = await flow.add(step="good"), await flow.add(step="bad")
     child = await flow.add([good, (bad, "continue")])
     await run(engine, good, results='{"a": 1}')
