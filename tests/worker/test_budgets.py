@@ -65,7 +65,7 @@ async def is_closed(connection: asyncpg.Connection, key: str = "openai") -> bool
 # Reserve and settle
 
 
-async def test_what_was_not_needed_goes_back_and_what_was_too_little_is_charged(
+async def test_settle_returns_or_charges_the_difference(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     await app.set_limit("openai", rate=HARDLY, burst=100)
@@ -92,9 +92,7 @@ async def test_what_was_not_needed_goes_back_and_what_was_too_little_is_charged(
             assert await level(connection) == pytest.approx(left, abs=0.1)
 
 
-async def test_a_job_without_budget_gives_up_its_slot_and_uses_up_no_attempt(
-    app: Penstock,
-) -> None:
+async def test_job_waiting_for_budget_frees_its_slot_and_its_attempt(app: Penstock) -> None:
     await app.set_limit("openai", rate=HARDLY, burst=100)
     ends: list[str] = []
 
@@ -297,7 +295,7 @@ async def test_sync_handlers_close_a_budget_too(
     assert await is_closed(connection, "storage")
 
 
-async def test_the_blocking_call_is_refused_where_it_would_stop_the_loop(app: Penstock) -> None:
+async def test_blocking_budget_is_refused_in_an_async_handler(app: Penstock) -> None:
     await app.set_limit("openai", rate=1)
 
     @app.task(max_attempts=1)
@@ -311,7 +309,7 @@ async def test_the_blocking_call_is_refused_where_it_would_stop_the_loop(app: Pe
     assert "async with ctx.budget" in job.last_error.message
 
 
-async def test_a_thread_that_waits_for_a_budget_does_not_hold_up_a_stop(app: Penstock) -> None:
+async def test_thread_waiting_for_a_budget_does_not_delay_a_stop(app: Penstock) -> None:
     await app.set_limit("openai", rate=1, burst=60)
     waits = threading.Event()
 
@@ -336,7 +334,7 @@ async def test_a_thread_that_waits_for_a_budget_does_not_hold_up_a_stop(app: Pen
 
 
 @pytest.mark.told
-async def test_a_429_closes_the_budget_to_all_workers_and_costs_nothing(
+async def test_429_closes_the_budget_for_all_workers_at_no_cost(
     app: Penstock, api: ModelApi, connection: asyncpg.Connection
 ) -> None:
     await app.set_limit("openai", rate=HARDLY, burst=10_000)
@@ -485,7 +483,7 @@ async def test_a_worker_that_dies_has_spent_what_it_reserved(
     assert await level(connection) == pytest.approx(40, abs=0.1)
 
 
-async def test_while_the_database_is_away_nobody_fails_for_want_of_a_budget(
+async def test_budget_call_does_not_fail_while_the_database_is_away(
     app: Penstock, database: Database
 ) -> None:
     pool = await open_pool(database.url, size=1, name="a test")
@@ -497,7 +495,7 @@ async def test_while_the_database_is_away_nobody_fails_for_want_of_a_budget(
     assert await budgets.close("openai", 5) == 5
 
 
-async def test_what_budgets_are_owed_while_the_database_is_away_is_paid_when_it_is_back(
+async def test_budget_corrections_survive_an_outage(
     app: Penstock, connection: asyncpg.Connection, proxy: Proxy
 ) -> None:
     for key in ("openai", "closed"):

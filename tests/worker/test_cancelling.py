@@ -141,9 +141,7 @@ async def test_a_job_cancelled_before_it_got_a_slot_never_runs(app: Penstock) ->
 
 
 @pytest.mark.told
-async def test_a_cancel_while_the_listener_is_away_arrives_all_the_same(
-    app: Penstock, database: Database
-) -> None:
+async def test_cancel_arrives_while_the_listener_is_away(app: Penstock, database: Database) -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
 
     @app.task

@@ -39,7 +39,7 @@ async def test_a_worker_that_does_not_know_a_task_says_so_once(
     assert (fields["task"], fields["queue"]) == ("elsewhere.send", "default")
 
 
-async def test_each_job_that_fails_for_good_without_being_run_is_logged(
+async def test_log_names_each_job_that_failed_without_running(
     app: Penstock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Penstock(app.url) as other:

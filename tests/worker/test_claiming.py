@@ -43,9 +43,7 @@ async def test_a_higher_priority_that_came_later_runs_first(app: Penstock) -> No
     assert ran == [100, 7, 7, 0, -5]
 
 
-async def test_a_higher_priority_overtakes_a_backlog_that_is_being_worked_off(
-    app: Penstock,
-) -> None:
+async def test_higher_priority_overtakes_a_running_backlog(app: Penstock) -> None:
     ran: list[str] = []
     first, go_on = asyncio.Event(), asyncio.Event()
 
@@ -127,9 +125,7 @@ async def test_a_worker_serves_its_queues_and_no_other(app: Penstock, note) -> N
 # Answers that are lost
 
 
-async def test_jobs_of_a_claim_whose_answer_was_lost_run_a_moment_later(
-    proxy: Proxy, database: Database
-) -> None:
+async def test_jobs_of_a_lost_claim_reply_run_soon(proxy: Proxy, database: Database) -> None:
     async with Penstock(proxy.url) as far:
 
         @far.task
@@ -147,7 +143,7 @@ async def test_jobs_of_a_claim_whose_answer_was_lost_run_a_moment_later(
 
 
 @pytest.mark.told  # What is released behind the mark of a claim is found so, or by the next rescan.
-async def test_strangers_under_a_workers_lease_are_released_now_and_then(
+async def test_reconcile_releases_unknown_jobs_of_the_lease(
     app: Penstock, note, connection: asyncpg.Connection
 ) -> None:
     """A job that the database takes for running here, and nobody here knows."""
@@ -200,7 +196,7 @@ async def late_job(
 
 
 @pytest.mark.told
-async def test_a_job_committed_late_behind_the_mark_is_found_by_its_notification(
+async def test_notification_reveals_a_job_committed_behind_the_cursor(
     app: Penstock, note, connection: asyncpg.Connection
 ) -> None:
     async with worker_of(app, rescan=3600, poll=3600):
@@ -235,7 +231,7 @@ async def test_looking_alone_suffices(app: Penstock, note, monkeypatch: pytest.M
 
 
 @pytest.mark.told
-async def test_more_than_one_claim_s_worth_is_claimed_without_more_news(app: Penstock) -> None:
+async def test_claims_go_on_without_further_notifications(app: Penstock) -> None:
     claimed = gathered(app, JobsClaimed)
     done = threading.Event()
 

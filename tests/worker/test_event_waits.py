@@ -32,9 +32,7 @@ async def test_a_job_waits_without_a_slot_and_gets_the_payload(app: Penstock) ->
         assert await app.wait(job, 30) == [{"by": "Ada"}, 2, 0]
 
 
-async def test_an_event_sent_before_is_not_lost_and_a_second_wait_gets_the_next(
-    app: Penstock,
-) -> None:
+async def test_each_wait_gets_the_next_event_even_if_sent_before(app: Penstock) -> None:
     @app.task
     def collect(ctx: Context) -> list[Any]:
         return [ctx.sync.wait_for_event("page") for _ in range(3)]
@@ -48,7 +46,7 @@ async def test_an_event_sent_before_is_not_lost_and_a_second_wait_gets_the_next(
         assert await app.wait(job, 30) == [1, 2, 3]
 
 
-async def test_an_event_is_sent_with_the_callers_transaction_or_not_at_all(
+async def test_event_commits_with_the_callers_transaction(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     @app.task
@@ -68,7 +66,7 @@ async def test_an_event_is_sent_with_the_callers_transaction_or_not_at_all(
         assert await app.wait(job, 30) == "committed"
 
 
-async def test_a_wait_that_took_too_long_is_over_for_every_later_attempt(app: Penstock) -> None:
+async def test_timed_out_wait_stays_over_for_later_attempts(app: Penstock) -> None:
     seen: list[int] = []
 
     @app.task(retry=Fixed(0))

@@ -26,7 +26,7 @@ def other(database: Database) -> Iterator[Proxy]:
         yield other
 
 
-async def test_a_running_job_keeps_its_lease_while_all_connections_move_to_another_host(
+async def test_running_job_keeps_its_lease_through_a_failover(
     database: Database, proxy: Proxy, other: Proxy, connection: asyncpg.Connection
 ) -> None:
     async with Penstock(with_hosts(proxy.url, other.url, **READ_WRITE)) as app:
@@ -51,7 +51,7 @@ async def test_a_running_job_keeps_its_lease_while_all_connections_move_to_anoth
         assert len(leases) == 1
 
 
-async def test_a_heartbeat_reaches_the_next_host_when_the_first_one_falls_silent(
+async def test_heartbeat_reaches_the_next_host_when_one_is_silent(
     database: Database, proxy: Proxy, other: Proxy, connection: asyncpg.Connection
 ) -> None:
     async with (

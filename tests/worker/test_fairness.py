@@ -320,7 +320,7 @@ async def test_many_closed_lanes_slow_down_nobody(fair: Penstock) -> None:
 # Workers for some tenants
 
 
-async def test_workers_for_some_tenants_and_for_all_others_share_the_work(fair: Penstock) -> None:
+async def test_workers_split_the_work_by_tenant(fair: Penstock) -> None:
     meter = Meter(fair)
     names = ("acme", "umbrella", "other", "another")
     await fair.enqueue_many(job for name in names for job in of(meter, name, 10))

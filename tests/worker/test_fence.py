@@ -76,7 +76,7 @@ async def test_to_complete_is_one_question_to_the_server(
     assert len(asked) == 1
 
 
-async def test_a_completion_that_is_rolled_back_is_a_failure_and_runs_again(
+async def test_rolled_back_completion_fails_and_retries(
     app: Penstock, database: Database, ledger: asyncpg.Connection
 ) -> None:
     @app.task(retry=Fixed(0.01))
@@ -100,7 +100,7 @@ async def test_a_completion_that_is_rolled_back_is_a_failure_and_runs_again(
     assert (worker.tally.completed, worker.tally.retried) == (1, 1)
 
 
-async def test_a_handler_that_raises_after_its_commit_has_completed_all_the_same(
+async def test_job_stays_completed_if_it_raises_after_its_commit(
     app: Penstock, database: Database, ledger: asyncpg.Connection
 ) -> None:
     finished = gathered(app, JobFinished)
@@ -234,7 +234,7 @@ async def test_an_attempt_may_complete_again_after_a_rollback(
     assert await entries(ledger) == [(enqueued.id, 1)]
 
 
-async def test_a_fence_that_refuses_an_attempt_that_owns_its_job_is_a_failure(
+async def test_fence_that_refuses_the_owner_is_a_failure(
     app: Penstock, database: Database, ledger: asyncpg.Connection
 ) -> None:
     """As on a connection to another database: without a failure it would run for ever."""
@@ -255,7 +255,7 @@ async def test_a_fence_that_refuses_an_attempt_that_owns_its_job_is_a_failure(
     assert job.last_error.type == "penstock.errors.StaleAttempt"
 
 
-async def test_a_fence_that_holds_keeps_the_job_from_being_rescued_or_cancelled(
+async def test_fenced_job_is_neither_rescued_nor_cancelled(
     app: Penstock, database: Database, ledger: asyncpg.Connection
 ) -> None:
     fenced, go_on = asyncio.Event(), asyncio.Event()
@@ -305,7 +305,7 @@ async def test_an_idle_fence_does_not_outlive_its_lease(
     assert 0 < float(limits[0]) <= 20.0
 
 
-async def test_a_handler_that_ignores_the_fence_and_hangs_is_stopped_all_the_same(
+async def test_hanging_handler_that_ignores_its_fence_is_stopped(
     app: Penstock, database: Database, connection: asyncpg.Connection
 ) -> None:
     refused, stopped = asyncio.Event(), asyncio.Event()

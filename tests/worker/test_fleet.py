@@ -122,9 +122,7 @@ async def test_process_that_cannot_start_beside_another_is_tried_again(tmp_path:
     assert not parent.told(NoneStarted)
 
 
-async def test_process_that_waits_for_the_database_is_not_given_up_with_the_others(
-    tmp_path: Path,
-) -> None:
+async def test_process_waiting_for_the_database_is_not_given_up(tmp_path: Path) -> None:
     """One ends, and its successor waits; then the other ends."""
     program = f"""
 import time
@@ -162,7 +160,7 @@ async def test_stop_is_clean_if_every_process_ends_as_asked(ending: str, is_clea
     assert [event.is_clean for event in parent.told(ProcessEnded)] == [is_clean] * 2
 
 
-async def test_process_that_is_killed_before_it_handles_signals_has_ended_as_asked() -> None:
+async def test_process_killed_before_it_handles_signals_has_stopped() -> None:
     parent = Parent("signal.pause()", 1)
     async with parent.running() as running:
         await parent.tells(ProcessStarted)

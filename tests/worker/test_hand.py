@@ -38,7 +38,7 @@ def test_lanes_take_turns_whatever_was_claimed_first() -> None:
     assert given(hand_of("aaabbc")) == "abcaba"
 
 
-def test_one_that_is_fetched_later_is_next_after_a_long_row_of_another() -> None:
+def test_prefetch_alternates_with_a_lane_that_joins_later() -> None:
     hand = hand_of("aaaaaa")
     assert given(hand, 2) == "aa"
     hand.extend(jobs("b"), "b")
@@ -50,7 +50,7 @@ def test_a_lane_is_given_as_many_in_a_row_as_its_weight() -> None:
     assert given(hand) == "aaabaaabbb"
 
 
-def test_the_weight_is_that_of_the_turn_also_where_a_lane_has_limits() -> None:
+def test_limited_lane_keeps_the_weight_of_its_tenant() -> None:
     hand = PrefetchBuffer(weight=lambda turn: {"a": 2}.get(turn, 1))
     hand.extend(jobs(*["a\x1fx"] * 4, *["b"] * 2), None)
     lanes = [attempt.row["lane"] for attempt in iter(hand.take, None)]
@@ -66,7 +66,7 @@ def test_what_may_not_start_is_passed_by_and_keeps_its_place() -> None:
     assert (given(hand), hand.is_held) == ("aa", False)
 
 
-def test_a_row_is_asked_for_each_start_as_soon_as_there_are_limits() -> None:
+def test_prefetch_checks_every_start_once_limits_exist() -> None:
     hand = hand_of("aaa", may_start=lambda attempt: False)
     assert given(hand, 1) == "a"
     hand.is_limited = True

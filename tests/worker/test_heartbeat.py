@@ -103,7 +103,7 @@ async def test_a_pool_that_is_used_up_does_not_cost_the_lease(
         assert await app.wait(enqueued, timeout=30) == 1
 
 
-async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_its_job(
+async def test_blocked_loop_keeps_its_lease_and_its_job(
     app: Penstock, database: Database, connection: asyncpg.Connection
 ) -> None:
     stalls: list[LoopStalled] = []
@@ -136,7 +136,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_its_job(
     assert stall.seconds >= 0.2
 
 
-async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
+async def test_loop_blocked_for_good_loses_its_lease_and_jobs(
     app: Penstock,
     database: Database,
     connection: asyncpg.Connection,
@@ -194,7 +194,7 @@ async def test_a_loop_that_is_blocked_for_good_loses_its_lease_and_its_jobs(
         "UPDATE penstock.lease SET expires_at = clock_timestamp() - interval '1 s'",
     ],
 )
-async def test_a_worker_whose_lease_is_gone_stops_its_jobs_and_takes_a_new_one(
+async def test_worker_without_lease_stops_its_jobs_and_takes_a_new_one(
     app: Penstock, connection: asyncpg.Connection, harm: str
 ) -> None:
     began, stopped = asyncio.Event(), asyncio.Event()
@@ -238,7 +238,7 @@ async def test_a_claim_that_finds_its_lease_gone_takes_a_new_one(
         assert await app.wait(await app.enqueue(note), timeout=30) == "done"
 
 
-async def test_jobs_claimed_under_a_lease_that_was_lost_meanwhile_are_not_run(
+async def test_jobs_claimed_under_a_lost_lease_do_not_run(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     """They belong to a lease that nobody renews: another attempt will run them."""
@@ -266,9 +266,7 @@ async def test_jobs_claimed_under_a_lease_that_was_lost_meanwhile_are_not_run(
     assert attempts == [2]
 
 
-async def test_a_claim_under_the_lease_before_does_not_cost_the_worker_its_new_one(
-    app: Penstock,
-) -> None:
+async def test_claim_under_the_old_lease_does_not_end_the_new_one(app: Penstock) -> None:
     taken = gathered(app, LeaseTaken)
     claim = app.store.claim
 
@@ -338,7 +336,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("lease", ["kept", "lost"])
-async def test_a_process_whose_loop_is_blocked_for_good_ends_if_it_is_told_to(
+async def test_process_exits_when_its_loop_is_blocked_for_good(
     database: Database, lease: str
 ) -> None:
     process = await asyncio.create_subprocess_exec(
@@ -381,7 +379,7 @@ async def test_a_worker_that_gets_no_lease_in_time_says_why(
     assert f"no lease within {seconds:g} s: division by zero" in str(caught.value)
 
 
-async def test_a_worker_that_is_cut_off_stops_its_jobs_before_its_lease_ends(
+async def test_worker_cut_off_stops_its_jobs_before_its_lease_ends(
     proxy: Proxy, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A minute is let pass for both: what is left of it is long enough for a slow machine."""

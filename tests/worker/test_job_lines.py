@@ -40,7 +40,7 @@ async def test_a_job_that_completes_is_logged_with_its_duration(
     assert fields["seconds"] >= 0
 
 
-async def test_completed_jobs_are_not_logged_where_that_is_switched_off(
+async def test_log_can_leave_out_completed_jobs(
     app: Penstock, caplog: pytest.LogCaptureFixture
 ) -> None:
     @app.task

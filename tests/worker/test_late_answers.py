@@ -44,7 +44,7 @@ class Late:
         self._go_on.set()
 
 
-async def test_slots_that_come_free_while_they_are_asked_for_are_asked_for_again(
+async def test_worker_asks_again_for_slots_freed_meanwhile(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = Late(monkeypatch, "grant", lambda answer: any(not one.slots for one in answer.values()))
@@ -63,7 +63,7 @@ async def test_slots_that_come_free_while_they_are_asked_for_are_asked_for_again
         await meter.ended(1)
 
 
-async def test_slots_of_a_limit_that_was_lowered_meanwhile_are_not_used(
+async def test_late_grant_of_a_lowered_limit_is_not_used(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = Late(monkeypatch, "grant", lambda answer: any(one.slots for one in answer.values()))
@@ -79,7 +79,7 @@ async def test_slots_of_a_limit_that_was_lowered_meanwhile_are_not_used(
     assert meter.most["all"] == 1
 
 
-async def test_starts_that_were_taken_before_a_key_was_closed_are_not_used(
+async def test_late_tokens_of_a_closed_bucket_are_not_used(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = Late(monkeypatch, "take", lambda answer: any(one.got > 0 for one in answer.values()))
@@ -121,7 +121,7 @@ async def test_a_key_that_is_opened_while_a_job_closes_it_is_open(
         assert await app.wait(await app.enqueue(answer, True), timeout=30)
 
 
-async def test_a_job_that_is_cancelled_before_the_answer_of_its_claim_does_not_run(
+async def test_job_cancelled_before_its_claim_returns_does_not_run(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meter = Meter(app)

@@ -51,7 +51,7 @@ async def test_a_worker_says_when_it_hears_of_new_jobs(
         await until(hears, what="the heartbeat to tell that the worker listens")
 
 
-async def test_a_resource_that_does_not_open_is_named_with_its_error_until_it_does(
+async def test_lease_names_a_missing_resource_until_it_opens(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     works = False

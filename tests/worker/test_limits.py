@@ -113,7 +113,7 @@ async def test_what_waits_for_a_limit_holds_up_nothing_else(app: Penstock) -> No
 
 
 @pytest.mark.parametrize("slots", [0, 1])
-async def test_a_limit_on_a_task_whose_jobs_stand_in_line_already_holds_up_no_others(
+async def test_limit_on_a_queued_task_does_not_block_other_tasks(
     app: Penstock, connection: asyncpg.Connection, slots: int
 ) -> None:
     limited = Meter(app, "limited", gated=True)
@@ -145,7 +145,7 @@ def runs_all(worker: Worker) -> bool:
     return set(state.jobs) == set(state.running)
 
 
-async def test_it_holds_up_no_others_of_its_lane_while_other_lanes_are_busy(app: Penstock) -> None:
+async def test_limited_job_does_not_block_its_lane(app: Penstock) -> None:
     """A job that may not start is moved also if others at hand may: its lane would starve."""
     limited = Meter(app, "limited")
     free = Meter(app, "free")
@@ -183,7 +183,7 @@ async def test_a_new_limit_counts_what_runs_already(app: Penstock) -> None:
 # Changes at run time
 
 
-async def test_a_limit_is_raised_and_lowered_and_closed_and_removed_while_workers_run(
+async def test_running_workers_follow_changes_of_a_limit(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     meter = Meter(app, gated=True)
@@ -222,9 +222,7 @@ async def granted_is(connection: asyncpg.Connection, slots: list[int]) -> bool:
     return await granted(connection, "queue:default") == slots
 
 
-async def test_limits_that_come_and_go_while_jobs_are_at_hand_leave_no_count_behind(
-    app: Penstock,
-) -> None:
+async def test_limits_that_come_and_go_leave_no_counts_behind(app: Penstock) -> None:
     meter = Meter(app)
     async with worker_of(app, {"default": 5}) as worker:
         for _ in range(4):
@@ -238,7 +236,7 @@ async def test_limits_that_come_and_go_while_jobs_are_at_hand_leave_no_count_beh
         await expect_nothing_counted(worker)
 
 
-async def test_jobs_at_hand_that_may_not_start_any_more_hold_up_nothing_and_go_back(
+async def test_prefetched_jobs_of_a_closed_limit_are_released(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     """Quick jobs are fetched ahead; then their limit is closed."""
@@ -264,7 +262,7 @@ async def is_zero(connection: asyncpg.Connection, sql: str) -> bool:
 # Several workers
 
 
-async def test_workers_share_a_limit_and_one_that_comes_later_gets_its_part(
+async def test_later_worker_gets_its_share_of_a_limit(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     meter = Meter(app, gated=True)
@@ -316,7 +314,7 @@ async def test_slots_that_are_not_used_any_more_are_given_back(
         await until(lambda: is_zero(connection, left), what="all to be given back")
 
 
-async def test_a_worker_that_no_longer_waits_is_no_longer_counted_among_those_who_do(
+async def test_worker_without_jobs_neither_holds_nor_waits_for_slots(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     meter = Meter(app, gated=True)
@@ -359,7 +357,7 @@ async def nothing_left(connection: asyncpg.Connection) -> bool:
     return await is_zero(connection, "SELECT count(*) FROM penstock.job")
 
 
-async def test_a_lease_that_is_found_dead_when_slots_are_asked_for_is_replaced(
+async def test_grant_under_a_dead_lease_replaces_the_lease(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     meter = Meter(app)
@@ -501,7 +499,7 @@ async def level_is(connection: asyncpg.Connection, level: int) -> bool:
     return bool(round(await connection.fetchval("SELECT level FROM penstock.bucket")) == level)
 
 
-async def test_what_a_bucket_answered_before_its_rate_changed_holds_no_longer(
+async def test_late_refusal_of_a_changed_rate_is_ignored(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer comes late: meanwhile the worker was told of the new rate."""
@@ -528,7 +526,7 @@ async def test_what_a_bucket_answered_before_its_rate_changed_holds_no_longer(
 
 
 @pytest.mark.parametrize("limit", [{"slots": 1}, {"slots": 1, "rate": 10, "burst": 10}])
-async def test_a_worker_that_waits_for_a_limit_does_not_ask_without_end(
+async def test_worker_does_not_spin_while_it_waits_for_a_limit(
     app: Penstock, limit: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = 0

@@ -162,9 +162,7 @@ async def test_a_drain_of_a_test_waits_for_calls(app: Penstock) -> None:
     assert pool.counts == PoolCounts(submitted=1, done=1)
 
 
-async def test_an_app_that_is_closed_drains_and_opens_its_pools_with_it(
-    database: Database,
-) -> None:
+async def test_pools_drain_when_their_app_closes_and_reopen_with_it(database: Database) -> None:
     app = Penstock(database.url)
     pool = app.local_pool()
     refused: list[bool] = []
@@ -206,7 +204,7 @@ async def test_a_thread_submits_to_the_loop_of_the_app(app: Penstock) -> None:
     assert pool.counts.done == 1
 
 
-def test_blocking_code_has_its_calls_made_before_the_app_is_closed(database: Database) -> None:
+def test_sync_close_waits_for_the_calls_of_its_pool(database: Database) -> None:
     app = Penstock(database.url)
     pool = app.local_pool()
     seen: list[object] = []

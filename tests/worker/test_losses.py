@@ -181,7 +181,7 @@ async def test_a_lone_job_does_not_wait_for_ever(
         await app.wait(endless, timeout=30)
 
 
-async def test_a_lone_job_keeps_the_others_waiting_for_a_while_and_not_till_its_end(
+async def test_suspect_running_alone_delays_others_only_for_a_while(
     app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
@@ -310,7 +310,7 @@ async def test_a_suspect_that_runs_for_long_lets_the_next_begin(
             await app.wait(job, timeout=30)
 
 
-async def test_a_suspect_whose_row_is_held_keeps_no_other_from_its_turn(
+async def test_locked_suspect_does_not_delay_other_suspects(
     app: Penstock, database: Database, connection: asyncpg.Connection
 ) -> None:
     @app.task
@@ -426,7 +426,7 @@ CREATE TRIGGER refuse BEFORE UPDATE ON penstock.job
 
 
 @pytest.mark.parametrize("is_item", [False, True], ids=["job", "item"])
-async def test_a_suspect_whose_mark_is_refused_is_put_back_and_the_others_begin(
+async def test_suspect_whose_mark_is_refused_is_put_back(
     app: Penstock,
     connection: asyncpg.Connection,
     is_item: bool,

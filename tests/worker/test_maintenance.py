@@ -51,7 +51,7 @@ async def test_when_the_leader_stops_another_leads_at_once(app: Penstock) -> Non
         await until(lambda: leads(second), what="the second to lead")
 
 
-async def test_when_the_leader_dies_another_leads_once_its_term_is_over(
+async def test_worker_leads_once_a_dead_leaders_term_is_over(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     lease = await connection.fetchval("SELECT penstock.open_lease_v1('ghost', 3600)")
@@ -73,7 +73,7 @@ async def test_a_leader_whose_lease_is_dead_has_no_seat(
         await until(lambda: leads(worker), what="the worker to lead")
 
 
-async def test_while_a_worker_of_the_version_before_leads_schedules_fire_all_the_same(
+async def test_schedules_fire_while_an_older_worker_leads(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     """It leads the maintenance, and knows nothing of them."""
@@ -207,7 +207,7 @@ async def test_partitions_are_made_ahead_by_any_worker(
         await until(whole, what="the partitions")
 
 
-async def test_a_worker_attaches_detached_partitions_and_says_which_it_cannot_attach(
+async def test_worker_attaches_partitions_and_logs_those_it_cannot(
     app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole, broken = (await partitions(connection))[-2:]
@@ -253,7 +253,7 @@ async def fated(app: Penstock, connection: asyncpg.Connection) -> tuple[str, str
     return lost.id, spared.id, late.id
 
 
-async def test_partitions_are_attached_when_upkeep_meets_that_they_are_not(
+async def test_maintenance_attaches_partitions_it_finds_detached(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     made = counted(app, "ensure_partitions")
@@ -266,7 +266,7 @@ async def test_partitions_are_attached_when_upkeep_meets_that_they_are_not(
         await reaches(app, spared, "ready")
 
 
-async def test_a_partition_that_cannot_be_attached_holds_up_no_rescue_of_others(
+async def test_unattachable_partition_does_not_block_other_rescues(
     app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = counted(app, "ensure_partitions")
@@ -283,7 +283,7 @@ async def test_a_partition_that_cannot_be_attached_holds_up_no_rescue_of_others(
         assert (await app.get(lost)).state == "running"
 
 
-async def test_partitions_whose_day_has_passed_are_removed_by_the_leader(
+async def test_leader_removes_expired_partitions(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(OLD_PARTITION)
@@ -309,7 +309,7 @@ async def test_a_new_leader_looks_for_old_partitions_at_once(
         await until(gone, what="the old partition to go")
 
 
-async def test_an_old_partition_that_is_being_read_goes_after_its_reader(
+async def test_expired_partition_is_removed_after_its_reader_ends(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(OLD_PARTITION)

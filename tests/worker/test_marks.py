@@ -55,7 +55,7 @@ def test_a_claim_goes_on_behind_its_last_job() -> None:
     assert lines(marks) == [Line("", 0, at(3), 12)]
 
 
-def test_a_line_that_gave_less_than_it_was_asked_for_is_forgotten() -> None:
+def test_cursor_that_gave_fewer_jobs_than_asked_is_dropped() -> None:
     marks = Cursors()
     marks.end_scan([Line("a", 0, at(0), 1), Line("b", 0, at(0), 2), Line("c", 0, at(0), 3)])
     visits = [Visit(line, 2) for turn in "abc" for line in marks.lines(turn)]
@@ -88,7 +88,7 @@ def test_a_page_of_a_scan_leaves_the_other_lanes_alone() -> None:
     assert sorted(marks.turns) == ["a", "b", "d"]
 
 
-def test_tenants_that_a_worker_does_not_serve_are_not_known_to_it() -> None:
+def test_cursors_ignore_tenants_the_worker_does_not_serve() -> None:
     marks = Cursors(lambda turn: turn == "a")
     marks.end_scan([Line("a", 0, at(0), 1), Line("b", 0, at(0), 2)])
     marks.lower("c", 0, at(0))

@@ -80,7 +80,7 @@ async def test_jobs_share_a_call_and_each_has_its_own_result(app: Penstock) -> N
     assert calls.made == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
-async def test_a_group_that_is_not_full_is_sent_when_its_linger_is_over(app: Penstock) -> None:
+async def test_partial_group_is_called_after_its_linger(app: Penstock) -> None:
     calls = Calls(app, Batch(size=64, linger=0.1))
     async with worker_of(app):
         jobs = await app.enqueue_many(calls.of(1, 2, 3))
@@ -104,9 +104,7 @@ async def test_a_group_is_filled_across_claims(app: Penstock) -> None:
     assert calls.made == [[1, 2, 3]]
 
 
-async def test_tenants_and_stored_batches_share_a_call_and_are_counted_apart(
-    app: Penstock,
-) -> None:
+async def test_one_call_serves_several_tenants_and_batches(app: Penstock) -> None:
     calls = Calls(app, Batch(size=6, linger=LONG))
     async with app.batch() as first, app.batch() as second:
         await first.enqueue_many(calls.of(1, 2, tenant="acme"))
@@ -168,9 +166,7 @@ async def test_a_task_with_another_setting_has_calls_of_its_own(app: Penstock) -
     assert (calls.made, plain) == ([[1, 2]], [7, 8])
 
 
-async def test_a_lane_with_few_items_is_in_the_first_calls_beside_one_with_many(
-    app: Penstock,
-) -> None:
+async def test_small_lane_shares_the_first_calls_with_a_large_one(app: Penstock) -> None:
     await app.set_queue("default", fair=True)
     order: list[list[str]] = []
 
@@ -226,7 +222,7 @@ async def test_items_that_find_no_slot_go_back_for_others(
             await app.wait(job, timeout=20)
 
 
-async def test_full_calls_begin_while_slots_are_busy_as_soon_as_one_is_free(app: Penstock) -> None:
+async def test_full_call_starts_as_soon_as_a_slot_is_free(app: Penstock) -> None:
     """A call holds one slot however many items it has; what waits meanwhile is gathered."""
     gate, sizes = asyncio.Semaphore(0), []
 

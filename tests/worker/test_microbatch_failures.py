@@ -61,7 +61,7 @@ async def test_a_call_of_a_sync_handler_is_halved_as_well(app: Penstock) -> None
     assert (tally.completed, tally.failed, calls) == (7, 1, [8, 4, 2, 1, 1, 2, 4])
 
 
-async def test_those_that_have_failed_do_not_share_a_call_with_fresh_ones(app: Penstock) -> None:
+async def test_failed_items_do_not_share_a_call_with_fresh_ones(app: Penstock) -> None:
     calls = Calls(app, Batch(size=4, linger=0.05))
     calls.bad = {1}
     [poison, *_] = await app.enqueue_many(calls.of(1, 2, 3, 4))
@@ -94,9 +94,7 @@ async def test_an_outage_fails_all_with_one_call(app: Penstock) -> None:
         assert (await app.get(job)).errors[0].message == "nobody answers"
 
 
-async def test_which_errors_are_of_all_can_be_said_and_a_group_of_them_is_one(
-    app: Penstock,
-) -> None:
+async def test_error_in_fails_all_fails_the_whole_call(app: Penstock) -> None:
     calls: list[int] = []
 
     @app.task(batch=Batch(size=4, linger=LONG, fails_all=(KeyError,)), max_attempts=1)
@@ -132,7 +130,7 @@ class Busy(Exception):
     headers = {"Retry-After": "60"}  # noqa: RUF012
 
 
-async def test_a_server_that_refuses_closes_the_key_and_all_items_are_put_off(
+async def test_busy_server_closes_the_bucket_and_postpones_all_items(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     await app.set_limit("openai", rate=HARDLY, burst=100)
@@ -267,7 +265,7 @@ async def test_what_was_committed_before_the_call_raised_is_done(
 
 
 @pytest.mark.parametrize("does_raise", [True, False])
-async def test_an_item_that_belongs_to_another_does_not_hurt_the_others(
+async def test_stale_item_does_not_fail_the_others_of_its_call(
     app: Penstock, database: Database, connection: asyncpg.Connection, does_raise: bool
 ) -> None:
     calls: list[list[int]] = []

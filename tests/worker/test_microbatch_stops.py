@@ -59,7 +59,7 @@ async def test_each_item_has_its_own_timeout(app: Penstock) -> None:
     assert (await app.get(jobs[1])).state == "scheduled"
 
 
-async def test_the_time_in_which_an_item_waits_for_others_does_not_count(app: Penstock) -> None:
+async def test_linger_does_not_count_towards_the_timeout(app: Penstock) -> None:
     calls = Calls(app, Batch(size=2, linger=0.3), timeout=0.1)
     async with worker_of(app):
         assert await app.wait(await app.enqueue(calls.task, 1), timeout=20) == 2
@@ -101,9 +101,7 @@ async def test_an_item_that_is_cancelled_while_it_waits_is_forgotten(app: Pensto
     assert calls.made == [[2, 3]]
 
 
-async def test_a_thread_whose_items_are_all_stopped_keeps_its_slot_until_it_returns(
-    app: Penstock,
-) -> None:
+async def test_thread_whose_items_all_stopped_keeps_its_slot(app: Penstock) -> None:
     release = threading.Event()
     told: list[bool] = []
 
@@ -165,9 +163,7 @@ async def test_a_call_may_finish_before_the_worker_leaves(app: Penstock) -> None
     assert [(await app.get(job)).state for job in jobs] == ["completed", "completed"]
 
 
-async def test_a_call_that_does_not_finish_is_cancelled_and_its_items_are_given_back(
-    app: Penstock,
-) -> None:
+async def test_unfinished_call_is_cancelled_and_its_items_released(app: Penstock) -> None:
     held = Held(app, 2)
     worker = worker_of(app, finish=0.05)
     await worker.start()

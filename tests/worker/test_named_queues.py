@@ -7,7 +7,7 @@ import pytest
 from penstock import ConfigError, Penstock
 
 
-async def test_without_queues_a_worker_serves_those_of_tasks_and_schedules(app: Penstock) -> None:
+async def test_worker_serves_queues_of_its_tasks_and_schedules(app: Penstock) -> None:
     @app.task(queue="email")
     async def send() -> str:
         return "sent"
@@ -25,7 +25,7 @@ async def test_without_queues_a_worker_serves_those_of_tasks_and_schedules(app: 
         }
 
 
-async def test_the_queues_are_those_that_are_named_when_the_worker_starts(app: Penstock) -> None:
+async def test_worker_reads_the_queues_of_its_app_when_it_starts(app: Penstock) -> None:
     worker = app.worker()
 
     @app.task(queue="late")
@@ -35,9 +35,7 @@ async def test_the_queues_are_those_that_are_named_when_the_worker_starts(app: P
         assert list(worker.states) == ["late"]
 
 
-async def test_without_queues_a_worker_serves_those_of_schedules_made_at_run_time(
-    app: Penstock,
-) -> None:
+async def test_worker_serves_queues_of_runtime_schedules(app: Penstock) -> None:
     @app.task(name="tidy")
     async def tidy() -> str:
         return "tidied"

@@ -154,7 +154,7 @@ async def returns_a_future() -> object:
         (returns_a_future, "returned a Future"),
     ],
 )
-async def test_a_handler_that_returns_work_instead_of_doing_it_has_failed(
+async def test_handler_that_returns_a_coroutine_fails(
     app: Penstock, handler: Callable[[], object], told: str
 ) -> None:
     enqueued = await app.enqueue(app.task(max_attempts=1)(handler))

@@ -124,9 +124,7 @@ async def test_an_outage_is_told_once_and_its_end_once(
         assert sum("answers again" in message for message in told) == 1
 
 
-async def test_jobs_that_run_through_an_outage_shorter_than_the_lease_are_not_lost(
-    proxy: Proxy,
-) -> None:
+async def test_job_survives_an_outage_shorter_than_the_lease(proxy: Proxy) -> None:
     async with Penstock(proxy.url) as far:
         begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -220,7 +218,7 @@ CREATE TRIGGER refuse BEFORE INSERT ON penstock.job_history
 """
 
 
-async def test_outcomes_are_written_before_a_rescue_takes_back_their_jobs(
+async def test_worker_writes_kept_outcomes_before_it_rescues(
     app: Penstock, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After an outage that was longer than the lease, where this worker is the first to rescue."""
@@ -268,9 +266,7 @@ async def make_read_only(database: Database, is_read_only: bool, *, cut: bool = 
             await admin.execute(CUT_ALL_BUT_THIS)
 
 
-async def test_a_worker_whose_pool_is_used_up_goes_on_when_it_is_free_again(
-    app: Penstock,
-) -> None:
+async def test_worker_goes_on_once_its_exhausted_pool_is_free(app: Penstock) -> None:
     @app.task
     async def note() -> str:
         return "done"
@@ -308,9 +304,7 @@ async def test_a_worker_cannot_start_on_a_database_without_the_schema(
         await Penstock(database.url).worker().start()
 
 
-async def test_a_connection_that_is_lost_before_its_echo_is_not_taken_for_deaf(
-    database: Database,
-) -> None:
+async def test_connection_lost_before_its_echo_raises(database: Database) -> None:
     class Cutting:
         """Others whose notification never comes: the listening session is ended instead."""
 

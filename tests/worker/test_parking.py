@@ -35,7 +35,7 @@ async def test_an_unknown_task_waits_uncounted_with_its_reason(app: Penstock) ->
     assert timedelta(seconds=8) < job.run_at - job.stuck_since <= timedelta(seconds=10)
 
 
-async def test_arguments_that_do_not_fit_wait_with_the_field_that_is_wrong(app: Penstock) -> None:
+async def test_job_with_bad_arguments_waits_and_names_the_field(app: Penstock) -> None:
     @task(name="count")
     async def before(number: str) -> None: ...
 
@@ -122,7 +122,7 @@ class Opener:
         self.closed += 1
 
 
-async def test_a_task_whose_resource_is_missing_waits_and_the_rest_runs(app: Penstock) -> None:
+async def test_job_with_a_missing_resource_waits_while_others_run(app: Penstock) -> None:
     opener = Opener()
     app.resources.add(Model, opener)
 
@@ -182,7 +182,7 @@ async def test_resources_are_opened_once_and_closed_in_reverse(app: Penstock) ->
     assert log == ["open first", "open second", "use", "use", "close second", "close first"]
 
 
-async def test_a_resource_that_was_never_declared_is_a_failure_that_says_so(app: Penstock) -> None:
+async def test_undeclared_resource_fails_the_job(app: Penstock) -> None:
     @app.task(max_attempts=1)
     async def think(ctx: Context) -> None:
         ctx.resource(Model)

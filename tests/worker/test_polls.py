@@ -49,9 +49,7 @@ async def test_each_attempt_asks_once_until_there_is_an_answer(
     assert [tuple(row) for row in kept] == [("again", "1"), ("words", "3")]
 
 
-async def test_what_was_polled_or_waited_for_in_vain_begins_anew_when_the_job_is_retried_by_hand(
-    app: Penstock,
-) -> None:
+async def test_retry_restarts_polls_and_waits_that_timed_out(app: Penstock) -> None:
     done: list[str] = []
 
     @app.task

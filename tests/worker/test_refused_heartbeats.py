@@ -49,7 +49,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     [(REFUSE.format(state=LASTING), ACCEPT, LASTING), (REVOKE, GRANT, "42501")],
     ids=["trigger", "right"],
 )
-async def test_a_worker_whose_heartbeat_is_refused_claims_nothing_until_one_succeeds(
+async def test_worker_claims_nothing_while_its_heartbeat_is_refused(
     app: Penstock,
     connection: asyncpg.Connection,
     caplog: pytest.LogCaptureFixture,
@@ -97,7 +97,7 @@ async def test_a_worker_whose_heartbeat_is_refused_claims_nothing_until_one_succ
 
 
 @pytest.mark.parametrize("state", [LASTING, PASSING])
-async def test_a_lease_is_proven_by_a_heartbeat_after_one_that_could_not_be_renewed(
+async def test_new_lease_runs_nothing_until_a_heartbeat_proves_it(
     app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture, state: str
 ) -> None:
     """Whatever the error is: no job is cut off again and again until it fails as lost."""

@@ -87,7 +87,7 @@ async def test_worker_notices_that_its_lease_is_not_in_the_backup(
     assert [tuple(row) for row in rows] == [(job, 1, "ghost") for job in jobs]
 
 
-async def test_rules_are_read_anew_although_their_version_has_come_again(
+async def test_worker_rereads_rules_when_a_restore_repeats_a_version(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     backup = Backup(connection)

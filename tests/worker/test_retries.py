@@ -91,7 +91,7 @@ async def test_the_last_attempt_exhausts_the_job(app: Penstock) -> None:
     assert (job.reason, job.attempt, job.failures, len(job.errors)) == ("exhausted", 3, 3, 3)
 
 
-async def test_a_broken_stored_policy_does_not_keep_an_attempt_from_being_settled(
+async def test_attempt_settles_despite_a_broken_stored_retry_policy(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     @app.task(retry=Fixed(100))

@@ -53,9 +53,7 @@ async def test_a_worker_waits_for_room_and_says_so_once(
     assert (len(gone), len(back)) == (1, 1)
 
 
-async def test_a_worker_in_a_program_waits_for_room_no_longer_than_for_its_lease(
-    database: Database,
-) -> None:
+async def test_start_gives_up_when_the_server_stays_full(database: Database) -> None:
     # The first pause would already be too long.
     app = Penstock(database.url)
     async with connected(database.admin_url) as admin:
@@ -66,9 +64,7 @@ async def test_a_worker_in_a_program_waits_for_room_no_longer_than_for_its_lease
     await app.close()
 
 
-async def test_a_worker_that_waits_for_room_holds_none_that_it_does_not_use(
-    database: Database,
-) -> None:
+async def test_worker_waiting_for_a_connection_frees_its_idle_ones(database: Database) -> None:
     """Its app has the last connection, which nobody uses."""
     async with connected(database.admin_url) as admin, Penstock(database.url) as app:
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 2")
@@ -82,9 +78,7 @@ async def test_a_worker_that_waits_for_room_holds_none_that_it_does_not_use(
         await worker.stop()
 
 
-async def test_a_worker_takes_no_lease_that_its_heartbeat_could_not_renew(
-    database: Database,
-) -> None:
+async def test_worker_takes_no_lease_without_a_heartbeat_connection(database: Database) -> None:
     """There is room for the pools and for us, and none for the heartbeat."""
     async with connected(database.admin_url) as admin, Penstock(database.url) as app:
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 3")

@@ -64,7 +64,7 @@ async def test_a_tick_is_seldom_late_by_more_than_a_moment(app: Penstock) -> Non
 
 
 @pytest.mark.told
-async def test_one_made_at_run_time_fires_without_any_declaration_at_once(app: Penstock) -> None:
+async def test_runtime_schedule_fires_at_once_without_a_declaration(app: Penstock) -> None:
     @app.task
     async def note() -> None: ...
 
@@ -76,7 +76,7 @@ async def test_one_made_at_run_time_fires_without_any_declaration_at_once(app: P
         await fired(app, "notes")
 
 
-async def test_a_drain_fires_what_is_due_and_ends_however_often_that_is(
+async def test_drain_fires_due_schedules_and_ends(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     @app.task
@@ -124,7 +124,7 @@ async def test_one_that_could_not_fire_does_so_once_it_is_mended(
         await fired(app, "notes")
 
 
-async def test_one_that_cannot_fire_is_named_in_the_log_and_keeps_no_other_from_it(
+async def test_broken_schedule_is_logged_and_others_fire(
     app: Penstock, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     @app.task

@@ -62,7 +62,7 @@ async def test_outcomes_are_written_although_who_follows_jobs_fails(
     assert {(await app.get(job)).attempt for job in jobs} == {1}
 
 
-async def test_an_outcome_of_an_attempt_that_lost_its_job_is_refused_and_counted(
+async def test_outcome_of_a_lost_job_is_refused_and_counted(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     go_on = asyncio.Event()
@@ -92,7 +92,7 @@ async def test_an_outcome_of_an_attempt_that_lost_its_job_is_refused_and_counted
     assert (await app.get(enqueued)).result == 2
 
 
-async def test_an_attempt_that_lost_its_job_is_stopped_when_it_tells_its_progress(
+async def test_progress_stops_an_attempt_that_lost_its_job(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     stopped = asyncio.Event()
@@ -118,7 +118,7 @@ async def test_an_attempt_that_lost_its_job_is_stopped_when_it_tells_its_progres
         assert await app.wait(enqueued, timeout=30) == 2
 
 
-async def test_a_row_that_somebody_holds_is_settled_later_and_its_neighbours_now(
+async def test_locked_job_settles_later_and_others_at_once(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     go_on = asyncio.Event()
@@ -147,7 +147,7 @@ async def _all_running(connection: asyncpg.Connection, count: int) -> bool:
     return bool(running == count)
 
 
-async def test_one_outcome_that_the_database_refuses_does_not_take_the_others_with_it(
+async def test_refused_outcome_does_not_fail_the_others(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     go_on = asyncio.Event()
@@ -179,7 +179,7 @@ async def test_one_outcome_that_the_database_refuses_does_not_take_the_others_wi
         pytest.param('"\\u0000"', "UntranslatableCharacterError", id="cannot be stored"),
     ],
 )
-async def test_an_outcome_that_no_table_can_keep_fails_its_job_at_once_and_no_other(
+async def test_unstorable_outcome_fails_its_own_job_at_once(
     app: Penstock, note, monkeypatch: pytest.MonkeyPatch, unfit: Any, kind: str
 ) -> None:
     monkeypatch.setattr(
@@ -225,7 +225,7 @@ async def test_an_error_that_passes_is_tried_again(
 
 
 @pytest.mark.parametrize("state", OF_THE_SERVER)
-async def test_what_the_server_lacks_is_told_at_once_and_as_an_error_once_it_lasts(
+async def test_server_shortage_is_a_warning_then_an_error_if_it_lasts(
     app: Penstock,
     note,
     connection: asyncpg.Connection,
@@ -267,7 +267,7 @@ async def has_run(connection: asyncpg.Connection, statement: str) -> bool:
     return True
 
 
-async def test_trouble_that_passes_never_turns_a_success_into_a_failure(
+async def test_passing_trouble_never_fails_a_successful_job(
     app: Penstock, note, connection: asyncpg.Connection
 ) -> None:
     """However often it is met; meanwhile other outcomes are written."""
@@ -298,7 +298,7 @@ async def _drop_partitions(connection: asyncpg.Connection) -> None:
         await connection.execute(f"DROP TABLE {row['name']}")
 
 
-async def test_a_settle_whose_answer_was_lost_is_repeated_and_counts_once(
+async def test_settle_with_a_lost_reply_is_repeated_and_counts_once(
     proxy: Proxy, database: Database
 ) -> None:
     async with Penstock(proxy.url) as far:
@@ -352,7 +352,7 @@ async def test_outcomes_wait_while_the_database_is_away(
                     assert await far.wait(job, timeout=30) == number
 
 
-async def test_outcomes_that_wait_for_long_for_a_database_that_is_away_are_told_once(
+async def test_outcomes_waiting_out_an_outage_are_logged_once(
     proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Penstock(proxy.url) as far:
@@ -383,7 +383,7 @@ async def test_outcomes_that_wait_for_long_for_a_database_that_is_away_are_told_
             assert await far.wait(job, timeout=30) == "done"
 
 
-async def test_the_settles_of_a_worker_are_durable_and_its_claims_need_not_be(
+async def test_settles_commit_durably_and_claims_need_not(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(f"ALTER DATABASE {database.name} SET synchronous_commit = local")

@@ -16,7 +16,7 @@ A_DAY_AGO = (
 )
 
 
-async def test_a_sleeping_job_holds_no_slot_and_goes_on_behind_its_sleep(
+async def test_sleeping_job_holds_no_slot_and_resumes_after_its_sleep(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     calls: list[str] = []

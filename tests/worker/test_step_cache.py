@@ -73,7 +73,7 @@ async def test_a_result_is_computed_anew_when_its_time_is_over(
     assert len(CALLS) == 2
 
 
-async def test_two_jobs_that_compute_the_same_at_once_both_get_their_result(
+async def test_concurrent_jobs_with_one_cache_key_get_own_results(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     both = asyncio.Barrier(2)

@@ -67,7 +67,7 @@ async def test_a_walk_goes_on_until_its_end(
     assert await connection.fetchval(f"SELECT count(*) FROM penstock.{table}") == 0
 
 
-async def test_the_cache_is_added_up_now_and_then_and_what_is_too_much_goes_at_once(
+async def test_cache_is_measured_rarely_and_its_excess_goes_at_once(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     async def left() -> int:

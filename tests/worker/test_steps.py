@@ -80,9 +80,7 @@ async def test_a_sync_handler_has_steps_too(app: Penstock) -> None:
     assert calls == ["abc", "abc"]
 
 
-async def test_a_result_is_of_the_same_type_when_it_is_run_and_when_it_is_read(
-    app: Penstock,
-) -> None:
+async def test_step_result_has_the_same_type_when_it_is_replayed(app: Penstock) -> None:
     seen: list[Any] = []
 
     def page() -> Page:

@@ -49,7 +49,7 @@ async def test_running_jobs_may_finish_and_no_new_ones_begin(app: Penstock) -> N
     assert [(phase.phase, phase.running) for phase in phases] == [("finish", 1)]
 
 
-async def test_jobs_that_do_not_finish_are_cancelled_and_given_back_uncounted(
+async def test_unfinished_jobs_are_cancelled_and_released_uncounted(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     started, cancelled = asyncio.Event(), asyncio.Event()
@@ -75,7 +75,7 @@ async def test_jobs_that_do_not_finish_are_cancelled_and_given_back_uncounted(
     assert await connection.fetchval("SELECT count(*) FROM penstock.lease") == 0
 
 
-async def test_what_will_not_stop_is_left_behind_and_its_job_given_back(
+async def test_stubborn_handler_is_left_behind_and_its_job_released(
     app: Penstock, caplog: pytest.LogCaptureFixture
 ) -> None:
     started, release = asyncio.Event(), asyncio.Event()
@@ -270,7 +270,7 @@ async def test_a_stop_ends_in_time_although_the_database_is_frozen(
     assert "The lease could not be given back, it will expire" in caplog.text
 
 
-async def test_a_resource_that_does_not_close_does_not_keep_a_worker_from_its_stop(
+async def test_stubborn_resource_does_not_delay_a_stop(
     app: Penstock, caplog: pytest.LogCaptureFixture
 ) -> None:
     release = asyncio.Event()
@@ -292,7 +292,7 @@ async def test_a_resource_that_does_not_close_does_not_keep_a_worker_from_its_st
     assert "resources did not close in time" in caplog.text
 
 
-async def test_a_worker_without_time_to_leave_renews_its_lease_no_longer(app: Penstock) -> None:
+async def test_worker_without_leave_time_stops_its_heartbeat(app: Penstock) -> None:
     """The program goes on after `worker.stop()`, and a lease that lived on would keep the jobs."""
     async with worker_of(app, leave=0):
         pass

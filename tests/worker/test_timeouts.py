@@ -46,7 +46,7 @@ async def test_a_timeout_is_a_failure_that_is_tried_again(app: Penstock) -> None
         assert await app.wait(await app.enqueue(slow_at_first), timeout=30) == 2
 
 
-async def test_a_timed_out_thread_is_settled_at_once_and_keeps_its_slot_until_it_returns(
+async def test_timed_out_thread_settles_at_once_and_keeps_its_slot(
     app: Penstock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -91,7 +91,7 @@ async def test_every_slot_has_a_thread(app: Penstock) -> None:
     assert (tally.completed, tally.failed) == (60, 0)
 
 
-async def test_a_handler_that_finishes_in_time_hears_nothing_of_its_timeout(app: Penstock) -> None:
+async def test_handler_that_finishes_in_time_is_not_cancelled(app: Penstock) -> None:
     @app.task(timeout=60)
     async def quick(ctx: Context) -> bool:
         await asyncio.sleep(0.01)
@@ -101,7 +101,7 @@ async def test_a_handler_that_finishes_in_time_hears_nothing_of_its_timeout(app:
         assert await app.wait(await app.enqueue(quick), timeout=30) is False
 
 
-async def test_a_handler_that_will_not_be_cancelled_is_rescued_after_its_grace(
+async def test_uncancellable_handlers_job_is_rescued_after_its_grace(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     """Its lease lives, but its job is past the timeout: it goes back, and its end is refused."""
@@ -169,7 +169,7 @@ async def test_without_a_timeout_a_job_may_take_as_long_as_it_likes(
 
 
 @pytest.mark.parametrize("is_item", [False, True], ids=["job", "item"])
-async def test_a_handler_gets_the_time_back_in_which_the_loop_stood_still(
+async def test_blocked_loop_time_does_not_count_towards_the_timeout(
     app: Penstock, is_item: bool
 ) -> None:
     began, blocked = asyncio.Event(), asyncio.Event()

@@ -24,7 +24,7 @@ def test_everyone_has_a_turn_in_each_round() -> None:
     assert first(of("a", "b", "c"), 7) == ["a", "b", "c", "a", "b", "c", "a"]
 
 
-def test_one_who_joins_is_behind_those_who_wait_and_before_those_who_have_had_their_turn() -> None:
+def test_newcomer_queues_behind_those_still_waiting() -> None:
     turns = of("a", "b", "c")
     assert first(turns, 1) == ["a"]
     turns.join("new")
@@ -76,7 +76,7 @@ def test_who_waits_in_this_round_is_counted_and_listed_first() -> None:
     assert list(islice(turns, turns.waiting)) == ["b", "c"]
 
 
-def test_the_rest_of_a_turn_that_was_cut_short_is_for_the_same_one_and_only_once() -> None:
+def test_rest_of_a_turn_is_kept_for_the_same_lane_once() -> None:
     turns = of("a", "b")
     turns.leave_off("a", 2)
     assert turns.rest("a") == 2
@@ -85,7 +85,7 @@ def test_the_rest_of_a_turn_that_was_cut_short_is_for_the_same_one_and_only_once
     assert turns.rest("b") == 0
 
 
-def test_one_who_comes_and_goes_does_not_keep_the_others_from_their_turns() -> None:
+def test_lane_that_rejoins_often_does_not_starve_others() -> None:
     """A lane whose every job is claimed at once joins anew with each job."""
     turns = of("steady")
     seen = []

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.any_pooler
 
 
 @pytest.mark.told
-async def test_a_running_job_is_superseded_its_late_writes_are_refused_and_the_newer_runs(
+async def test_superseded_job_cannot_write_and_the_newer_one_runs(
     app: Penstock, database: Database
 ) -> None:
     refused = gathered(app, SettleRefused)

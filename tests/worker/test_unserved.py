@@ -20,7 +20,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-async def test_the_leader_warns_of_a_queue_without_a_worker_and_says_what_to_do(
+async def test_leader_warns_of_a_queue_without_a_worker(
     app: Penstock, caplog: pytest.LogCaptureFixture
 ) -> None:
     @app.task

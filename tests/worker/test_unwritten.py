@@ -167,7 +167,7 @@ async def is_over(connection: asyncpg.Connection) -> bool:
     return await unwritten(connection) is None
 
 
-async def test_it_is_not_said_that_outcomes_are_written_which_are_refused(
+async def test_log_does_not_claim_that_refused_outcomes_were_written(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Other workers have taken their jobs back meanwhile."""
@@ -192,7 +192,7 @@ async def test_it_is_not_said_that_outcomes_are_written_which_are_refused(
     assert "none of them was written" in caplog.text
 
 
-async def test_a_job_whose_outcome_alone_is_refused_ends_after_its_losses(
+async def test_job_with_a_refused_outcome_fails_after_its_losses(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:
     """Also where it runs alone, so that only the next job shows that others are written."""
@@ -209,7 +209,7 @@ async def test_a_job_whose_outcome_alone_is_refused_ends_after_its_losses(
     assert all("the history is closed" in error.message for error in job.errors)
 
 
-async def test_a_job_is_run_in_vain_once_for_each_time_that_the_kept_outcomes_are_tried(
+async def test_each_retry_of_kept_outcomes_runs_one_job_in_vain(
     app: Penstock, slow: Slow, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(REFUSE_ALL)
@@ -224,7 +224,7 @@ async def test_a_job_is_run_in_vain_once_for_each_time_that_the_kept_outcomes_ar
 
 
 @pytest.mark.parametrize("count", [1, 5])
-async def test_a_success_is_not_failed_where_only_completed_jobs_are_refused(
+async def test_success_does_not_fail_while_completions_are_refused(
     app: Penstock,
     slow: Slow,
     connection: asyncpg.Connection,
@@ -249,7 +249,7 @@ async def test_a_success_is_not_failed_where_only_completed_jobs_are_refused(
 
 
 @pytest.mark.parametrize("broken", [REFUSE_ONE_COMPLETED, REFUSE_ONE_FOR_ITS_AUDIT])
-async def test_a_success_that_a_trigger_refuses_alone_counts_a_loss_and_is_no_failure(
+async def test_success_refused_by_a_trigger_counts_a_loss(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, broken: str
 ) -> None:
     await connection.execute(broken)
@@ -267,7 +267,7 @@ async def test_a_success_that_a_trigger_refuses_alone_counts_a_loss_and_is_no_fa
     assert {error.kind for error in job.errors} == {"unwritten"}
 
 
-async def test_one_refused_outcome_keeps_no_other_job_from_being_claimed(
+async def test_one_refused_outcome_does_not_stop_claims(
     app: Penstock, slow: Slow, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(REFUSE_ONE)
@@ -285,7 +285,7 @@ async def has_lost(app: Penstock, job: Any) -> bool:
     return (await app.get(job)).losses > 0
 
 
-async def test_a_retry_that_is_written_proves_nothing_about_outcomes_that_end_jobs(
+async def test_written_retry_does_not_prove_that_endings_are_writable(
     app: Penstock, slow: Slow, connection: asyncpg.Connection
 ) -> None:
     """Their rows go into the history, which refuses all."""
@@ -305,7 +305,7 @@ async def test_a_retry_that_is_written_proves_nothing_about_outcomes_that_end_jo
     assert (await app.get(failing)).losses == 0
 
 
-async def test_an_outcome_whose_row_stays_locked_is_told_and_holds_up_no_other(
+async def test_locked_outcome_is_reported_and_blocks_no_other_job(
     app: Penstock,
     slow: Slow,
     database: Database,
@@ -384,7 +384,7 @@ async def settle_that_lasts(connection: asyncpg.Connection) -> AsyncIterator[str
 
 
 @pytest.mark.parametrize("held_up", [locked_history, settle_that_lasts])
-async def test_outcomes_that_wait_for_long_are_told_while_they_are_still_being_written(
+async def test_slow_outcomes_are_reported_while_they_are_being_written(
     app: Penstock,
     slow: Slow,
     database: Database,
@@ -460,7 +460,7 @@ async def test_a_drain_ends_although_outcomes_cannot_be_written(
     assert {(job.state, job.losses, job.reason) for job in ended} == {("ready", 1, "unwritten")}
 
 
-async def test_a_drain_works_off_the_others_although_one_outcome_cannot_be_written(
+async def test_drain_goes_on_past_an_outcome_that_cannot_be_written(
     app: Penstock, slow: Slow, connection: asyncpg.Connection
 ) -> None:
     slow.go_on.set()
@@ -474,7 +474,7 @@ async def test_a_drain_works_off_the_others_although_one_outcome_cannot_be_writt
     assert (bad.state, bad.reason, bad.losses in (1, 2)) == ("ready", "unwritten", True)
 
 
-async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do_not(
+async def test_stop_counts_losses_of_unwritten_outcomes_only(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:
     worker = worker_of(app, finish=0.01, unwritten_retry=3600)
@@ -493,7 +493,7 @@ async def test_at_a_stop_jobs_with_unwritten_outcomes_count_a_loss_and_others_do
     assert "Losses counted: 1." in errors()[-1]
 
 
-async def test_at_a_stop_a_job_that_never_began_pays_for_no_unwritten_outcome(
+async def test_stop_counts_no_loss_for_a_job_that_never_began(
     app: Penstock, slow: Slow, connection: asyncpg.Connection
 ) -> None:
     """It is a suspect that could not be marked, and its being put back cannot be written."""
@@ -509,7 +509,7 @@ async def test_at_a_stop_a_job_that_never_began_pays_for_no_unwritten_outcome(
     assert not await connection.fetchval("SELECT count(*) FROM penstock.lease")
 
 
-async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_counted(
+async def test_stop_keeps_the_lease_if_losses_cannot_be_counted(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:
     """It runs out, and the rescue counts them: the worker had told of them."""
@@ -528,7 +528,7 @@ async def test_a_lease_is_not_given_back_while_its_unwritten_outcomes_cannot_be_
     assert (found.state, found.reason, found.losses) == ("ready", "unwritten", 1)
 
 
-async def test_at_a_hard_end_unwritten_outcomes_are_told_and_count_a_loss(
+async def test_hard_exit_reports_unwritten_outcomes_and_counts_losses(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:
     worker = worker_of(app, finish=0.01, unwritten_retry=3600)
@@ -544,7 +544,7 @@ async def test_at_a_hard_end_unwritten_outcomes_are_told_and_count_a_loss(
         assert (held.state, held.losses) == ("ready", 0)
 
 
-async def test_at_a_hard_end_the_lease_names_outcomes_that_cannot_be_counted(
+async def test_hard_exit_names_uncountable_outcomes_in_the_lease(
     app: Penstock, slow: Slow, connection: asyncpg.Connection
 ) -> None:
     """Also those that nobody knew to be unwritten before."""
@@ -570,7 +570,7 @@ async def test_at_a_hard_end_the_lease_names_outcomes_that_cannot_be_counted(
         await app.wait(job, timeout=30)
 
 
-async def test_what_has_another_partition_settles_while_one_is_detached(
+async def test_job_settles_while_another_jobs_partition_is_detached(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:
     worker = worker_of(app, {"default": 9}, partitions=3600, unwritten_retry=5)
@@ -590,7 +590,7 @@ async def test_what_has_another_partition_settles_while_one_is_detached(
     assert sorted(slow.runs) == ["completed", "failing"]
 
 
-async def test_a_stop_does_not_wait_for_a_partition_that_cannot_be_attached(
+async def test_stop_does_not_wait_for_an_unattachable_partition(
     app: Penstock, slow: Slow, connection: asyncpg.Connection, errors: Callable[[], list[str]]
 ) -> None:
     """An outcome that is refused is tried once more, and not for as long as leaving may take."""

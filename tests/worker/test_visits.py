@@ -43,13 +43,13 @@ def test_small_claims_come_to_the_same_shares() -> None:
     assert sum_of == {"a": 10, "b": 30}
 
 
-def test_a_turn_that_was_cut_short_goes_on_and_the_rounds_after_it_are_whole() -> None:
+def test_claim_finishes_a_cut_short_turn_before_full_rounds() -> None:
     state = queue(a=3, b=1)
     assert taken(state, 1) == {"a": 1}
     assert taken(state, 16) == {"a": 11, "b": 4}
 
 
-def test_more_lanes_than_a_claim_has_room_for_take_turns_over_several() -> None:
+def test_lanes_beyond_one_claim_take_turns_over_several() -> None:
     state = queue(**{f"lane {number}": 1 for number in range(10)})
     assert list(taken(state, 4)) == [f"lane {number}" for number in range(4)]
     assert list(taken(state, 4)) == [f"lane {number}" for number in range(4, 8)]

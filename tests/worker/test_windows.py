@@ -41,9 +41,7 @@ def note(app: Penstock) -> Any:
 
 
 @pytest.mark.told
-async def test_a_queue_outside_of_its_hours_waits_and_is_served_when_it_is_opened(
-    app: Penstock, note: Any
-) -> None:
+async def test_queue_outside_its_hours_waits_until_it_is_opened(app: Penstock, note: Any) -> None:
     await app.set_queue("imports", windows=closed_now())
     async with worker_of(app, ["imports", "other"], **DEAF):
         held = await app.enqueue(note, "held")
