@@ -134,7 +134,7 @@ async def test_batches_and_workflows_are_watched(app: Penstock, api: AsyncApi) -
     assert (await api.workflows()).workflows == ()
 
 
-async def test_what_the_service_refuses_is_raised_as_the_engines_own_error(api: AsyncApi) -> None:
+async def test_api_client_raises_the_engines_errors(api: AsyncApi) -> None:
     with pytest.raises(JobNotFound, match="There is no job 4711") as missing:
         await api.get("4711")
     assert missing.value.job_id == "4711"

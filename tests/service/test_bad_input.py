@@ -191,7 +191,7 @@ async def test_bodies_that_are_too_much_together_are_put_off(app: Penstock, boun
     assert b"retry-after: 1" in second
 
 
-async def test_one_who_sends_slowly_is_cut_off_and_nobody_waits_for_them(
+async def test_slow_sender_is_cut_off_without_delaying_others(
     app: Penstock, impatient: str
 ) -> None:
     slow_body = posted(b"content-type: application/json", b"content-length: 100", body=b"{")
@@ -344,7 +344,7 @@ async def test_probes_are_answered_while_all_connections_are_taken(app: Penstock
                 writer.close()
 
 
-async def test_while_all_connections_are_taken_a_page_can_read_when_to_come_back(
+async def test_page_can_read_retry_after_while_connections_are_full(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A connection too many may say what it wants however slow this machine is.
@@ -393,9 +393,7 @@ async def test_while_all_connections_are_taken_a_page_can_read_when_to_come_back
         assert answer.headers["connection"] == "close"
 
 
-async def test_too_many_connections_are_closed_and_those_that_there_are_go_on(
-    bounded: str,
-) -> None:
+async def test_excess_connections_are_closed_and_others_go_on(bounded: str) -> None:
     async with httpx.AsyncClient(base_url=bounded, timeout=30) as http:
         assert (await http.get("/api/v1/jobs")).status_code == 200
         many = [await asyncio.open_connection("127.0.0.1", http.base_url.port) for _ in range(8)]
@@ -407,7 +405,7 @@ async def test_too_many_connections_are_closed_and_those_that_there_are_go_on(
             writer.close()
 
 
-async def test_more_requests_than_are_answered_at_once_are_told_to_come_again(
+async def test_excess_requests_are_told_to_retry(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go, has_begun = asyncio.Event(), asyncio.Event()
@@ -444,7 +442,7 @@ async def test_more_requests_than_are_answered_at_once_are_told_to_come_again(
     assert json.loads(third.content)["id"]
 
 
-async def test_a_body_of_many_fields_costs_little_time_and_a_short_answer(
+async def test_body_of_many_fields_gets_a_quick_and_short_answer(
     app: Penstock, http: httpx.AsyncClient
 ) -> None:
     many = {f"k{number}": 1 for number in range(40_000)}

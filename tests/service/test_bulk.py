@@ -122,7 +122,7 @@ async def test_dead_letters_are_retried_by_a_filter(
     assert await states(http, [*failed, *waiting]) == ["ready"] * 4
 
 
-async def test_a_completed_job_of_a_selection_runs_again_only_if_that_is_said(
+async def test_bulk_retry_includes_completed_jobs_only_on_request(
     http: httpx.AsyncClient, app: Penstock, connection: asyncpg.Connection
 ) -> None:
     [done] = await enqueued(http, 1)
@@ -141,7 +141,7 @@ async def test_a_completed_job_of_a_selection_runs_again_only_if_that_is_said(
     assert (acted["changed"], await states(http, [done])) == (1, ["ready"])
 
 
-async def test_dead_letters_are_retried_in_several_calls_and_none_twice(
+async def test_bulk_retry_in_several_calls_repeats_no_job(
     http: httpx.AsyncClient,
     app: Penstock,
     connection: asyncpg.Connection,

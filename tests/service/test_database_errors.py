@@ -28,7 +28,7 @@ TOLD = "The database shop on db.internal:5432 says something."
         (DatabaseError(TOLD), 500, "database-error"),
     ],
 )
-def test_callers_hear_what_to_do_and_the_log_alone_which_database_it_was(
+def test_only_the_log_names_the_database_of_an_error(
     error: DatabaseError,
     status: int,
     kind: str,

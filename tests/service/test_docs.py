@@ -24,7 +24,7 @@ ENTER = """
 """
 
 
-async def test_a_browser_shows_the_api_to_one_with_a_key_and_asks_nobody_else(
+async def test_docs_page_shows_the_api_and_loads_only_its_own_files(
     app: Penstock, tmp_path: Path
 ) -> None:
     key = await app.create_key("reader", scopes=["read"])
@@ -46,7 +46,7 @@ async def test_a_browser_shows_the_api_to_one_with_a_key_and_asks_nobody_else(
         assert [each for each in asked if not each.startswith(f"{url}/")] == []
 
 
-async def test_the_page_says_that_the_server_is_full_and_comes_back_by_itself(
+async def test_docs_page_says_that_the_server_is_full_and_recovers(
     app: Penstock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Service(app) as service, serving(service) as url, browsing(tmp_path) as page:

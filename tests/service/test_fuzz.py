@@ -179,7 +179,7 @@ async def test_no_header_of_any_route_is_a_fault_of_the_service(
 
 
 @pytest.mark.parametrize("seed", range(40 if IS_LONG else 4))
-async def test_no_mixture_of_headers_and_parameters_is_a_fault_of_the_service(
+async def test_random_headers_and_parameters_cause_no_fault(
     seed: int, app: Penstock, http: httpx.AsyncClient, things: Things
 ) -> None:
     chance = random.Random(seed)

@@ -108,7 +108,7 @@ async def test_where_jobs_are_followed_each_keeps_its_own_trace(
     assert [job.meta["who"] for job in jobs] == [job.args["name"] for job in jobs]
 
 
-async def test_if_the_database_is_lost_all_are_told_and_none_is_tried_again(
+async def test_lost_database_fails_all_enqueues_of_a_group(
     app: Penstock, inlet: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
@@ -144,7 +144,7 @@ async def test_one_whose_caller_has_left_while_it_waited_is_not_stored(
     assert sorted(job.args["name"] for job in (await app.list()).jobs) == ["0", "2"]
 
 
-async def test_a_database_that_is_gone_is_a_503_that_says_when_to_come_again(
+async def test_lost_database_is_a_503_with_retry_after(
     app: Penstock, inlet: GroupCommit, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lost(requests: Any) -> Any:

@@ -40,9 +40,7 @@ def fields(answer: httpx.Response) -> list[str]:
     return [each["field"] for each in answer.json()["fields"]]
 
 
-async def test_a_job_is_enqueued_by_its_tasks_name_and_found_where_the_answer_says(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_enqueued_job_is_found_at_its_location(http: httpx.AsyncClient) -> None:
     answer = await http.post("/jobs", json={"task": "greet", "args": {"name": "Ada", "times": 2}})
 
     assert answer.status_code == 202
@@ -105,9 +103,7 @@ UNFIT: list[tuple[Any, list[str]]] = [
 ]  # fmt: skip
 
 
-async def test_a_job_that_does_not_fit_is_refused_with_its_fields_named(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_unfit_job_is_refused_with_its_fields(http: httpx.AsyncClient) -> None:
     for body, named in UNFIT:
         answer = await http.post("/jobs", json=body)
 
@@ -264,9 +260,7 @@ UNFIT_FILTERS = [
 ]
 
 
-async def test_a_filter_that_does_not_fit_is_refused_with_its_field_named(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_unfit_filter_is_refused_with_its_field(http: httpx.AsyncClient) -> None:
     for query, named in UNFIT_FILTERS:
         assert fields(await http.get(f"/jobs?{query}")) == [named], query
 

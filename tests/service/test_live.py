@@ -173,7 +173,7 @@ async def test_queues_tenants_and_users_are_counted(app: Penstock) -> None:
     assert empty["ready"] == {"number": 0, "is_exact": True}
 
 
-async def test_a_batch_of_many_jobs_gives_a_few_events_a_second_and_one_end(app: Penstock) -> None:
+async def test_large_batch_sends_a_few_events_a_second_and_one_end(app: Penstock) -> None:
     heard = Heard()
     async with listened_to(app) as server:
         batch = await app.open_batch("many")
@@ -192,9 +192,7 @@ async def test_a_batch_of_many_jobs_gives_a_few_events_a_second_and_one_end(app:
     assert len({event["version"] for event in heard.events}) == len(heard.events)
 
 
-async def test_who_is_unknown_or_asks_for_nothing_that_is_there_gets_no_stream(
-    app: Penstock,
-) -> None:
+async def test_unknown_callers_and_subjects_get_no_stream(app: Penstock) -> None:
     job = await app.enqueue(work)
     async with listened_to(app) as server:
         assert (await first(server, f"job/{job.id}", caller=None)).status == 401
@@ -243,7 +241,7 @@ def test_a_ticket_is_over_after_a_minute_and_needs_the_secret() -> None:
         Tickets("short")
 
 
-async def test_while_the_database_is_away_a_stream_is_silent_and_then_goes_on(
+async def test_stream_goes_on_after_an_outage_of_the_database(
     database: Database, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scope, "AGAIN", (0.05,))
@@ -265,9 +263,7 @@ async def test_while_the_database_is_away_a_stream_is_silent_and_then_goes_on(
     assert heard.states == ["ready", "cancelled"]
 
 
-async def test_when_a_server_stops_its_streams_end_first_and_say_when_to_come_back(
-    app: Penstock,
-) -> None:
+async def test_stopping_server_ends_its_streams_first(app: Penstock) -> None:
     job = await app.enqueue(work)
     heard = Heard()
     async with listened_to(app) as server:
@@ -280,7 +276,7 @@ async def test_when_a_server_stops_its_streams_end_first_and_say_when_to_come_ba
     assert heard.retries == 1
 
 
-async def test_a_silent_stream_shows_that_it_lives_and_ends_some_day_for_the_client_to_come_back(
+async def test_silent_stream_sends_comments_and_ends_after_its_longest(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "ALIVE", 0.05)
@@ -304,7 +300,7 @@ async def is_told_to_come_back(http: httpx.AsyncClient, url: str) -> httpx.Respo
     return answer
 
 
-async def test_streams_are_opened_beside_the_requests_that_fill_a_server(
+async def test_streams_open_while_requests_fill_the_server(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go, has_begun = asyncio.Event(), asyncio.Event()
@@ -338,7 +334,7 @@ async def test_streams_are_opened_beside_the_requests_that_fill_a_server(
         assert (await first_request).status_code == 200
 
 
-def test_the_routes_that_count_as_streams_are_those_that_give_events() -> None:
+def test_routes_with_events_count_as_streams() -> None:
     app = Penstock("postgresql://nowhere/x")
     Knowledge(app)
     service = Service(app)

@@ -97,7 +97,7 @@ async def sees(page: Page, *states: str) -> list[list[Any]]:
     return found
 
 
-async def test_a_page_watches_over_breaks_by_events_a_socket_and_polling(
+async def test_page_watches_through_outages_by_every_transport(
     app: Penstock, tmp_path: Path
 ) -> None:
     app.include(work)

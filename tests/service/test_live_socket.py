@@ -143,7 +143,7 @@ async def test_a_client_that_floods_its_socket_is_read_slowly(
         await asyncio.gather(counting, return_exceptions=True)
 
 
-async def test_a_client_that_floods_its_socket_with_frames_is_read_slowly(
+async def test_client_that_floods_its_socket_is_read_slowly(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pongs = 0
@@ -248,9 +248,7 @@ async def test_a_message_of_some_fragments_is_one_message(app: Penstock) -> None
         assert (await client.hear())["state"]["name"] == "acme"
 
 
-async def test_a_socket_needs_a_caller_or_a_ticket_and_no_page_borrows_a_login(
-    app: Penstock,
-) -> None:
+async def test_socket_needs_a_caller_or_ticket_and_its_own_origin(app: Penstock) -> None:
     job = await app.enqueue(work)
     async with listened_to(app) as server, httpx.AsyncClient(timeout=30, verify=False) as http:
         assert await refusal(server, caller=None) == 401
@@ -286,7 +284,7 @@ async def test_a_page_opens_a_socket_with_the_login_of_its_person(app: Penstock)
     assert refused.value.response.status_code == 403
 
 
-async def test_a_socket_says_that_it_is_alive_and_when_its_server_stops(
+async def test_socket_reports_that_it_is_alive_and_its_servers_stop(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(talking, "ALIVE", 0.05)
@@ -301,7 +299,7 @@ async def test_a_socket_says_that_it_is_alive_and_when_its_server_stops(
         assert await refusal(server) == 503
 
 
-async def test_a_client_that_does_not_read_holds_up_nobody_and_is_given_up(
+async def test_client_that_does_not_read_is_dropped_without_delays(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who reads must not be given up as well when the machine stands still.

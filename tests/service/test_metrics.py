@@ -194,9 +194,7 @@ async def test_metrics_are_for_those_who_may_read_all(app: Penstock) -> None:
         assert await scraped(service, scopes="read")
 
 
-async def test_metrics_are_closed_even_to_this_machine_unless_they_are_opened(
-    app: Penstock,
-) -> None:
+async def test_metrics_are_closed_to_localhost_by_default(app: Penstock) -> None:
     async with (
         Service(app) as shut,
         serving(shut) as url,
@@ -214,7 +212,7 @@ async def test_metrics_that_are_opened_are_so_for_this_machine_alone(app: Pensto
             assert (await http.get("/metrics")).status_code == 401
 
 
-async def test_who_comes_through_a_proxy_of_this_machine_is_not_this_machine(app: Penstock) -> None:
+async def test_caller_behind_a_local_proxy_is_not_localhost(app: Penstock) -> None:
     entry = Entry(proxies=("127.0.0.1",))
     async with (
         Service(app, entry=entry, open_metrics=True) as service,

@@ -85,7 +85,7 @@ async def furnished(app: Penstock, connection: asyncpg.Connection) -> str:
 
 
 @pytest.mark.timeout(900 if IS_LONG else 300)
-async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
+async def test_openapi_documents_every_answer_that_schemathesis_finds(
     app: Penstock, connection: asyncpg.Connection, tmp_path: Path
 ) -> None:
     config = await furnished(app, connection)
@@ -114,9 +114,7 @@ async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
     assert int(operations) > 40
 
 
-async def test_the_document_names_every_answer_of_a_route_that_takes_a_body(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_openapi_names_every_answer_of_a_route_with_a_body(http: httpx.AsyncClient) -> None:
     document = (await http.get("/openapi.json")).json()
 
     answers = document["paths"]["/api/v1/jobs"]["post"]["responses"]

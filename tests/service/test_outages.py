@@ -23,9 +23,7 @@ def served(url: str, requests: int) -> tuple[Penstock, Service]:
     return app, Service(app, door=OpenDoor(), bounds=Bounds(requests=requests))
 
 
-async def test_behind_a_silent_database_few_wait_and_all_others_are_told_to_come_again(
-    database: Database, proxy: Proxy
-) -> None:
+async def test_few_requests_wait_for_a_silent_database(database: Database, proxy: Proxy) -> None:
     app, service = served(proxy.url, requests=5)
     async with (
         service,
@@ -47,7 +45,7 @@ async def test_behind_a_silent_database_few_wait_and_all_others_are_told_to_come
         assert len((await app.list()).jobs) == 7
 
 
-async def test_without_a_database_enqueues_are_refused_and_its_return_is_noticed(
+async def test_enqueues_are_refused_until_the_database_is_back(
     database: Database, proxy: Proxy
 ) -> None:
     app, service = served(proxy.url, requests=50)

@@ -121,7 +121,7 @@ async def test_the_database_is_asked_once_however_many_probe(
         assert all(await asyncio.gather(*(ready(http) for _ in range(20))))
 
 
-async def test_a_service_whose_jobs_could_not_end_tomorrow_is_not_ready(
+async def test_service_without_partitions_is_not_ready(
     http: httpx.AsyncClient, connection: asyncpg.Connection
 ) -> None:
     for table in await connection.fetch(
@@ -150,7 +150,7 @@ def test_the_probes_are_described() -> None:
     assert set(paths["/readyz"]["get"]["responses"]) == {"200", "503"}
 
 
-async def test_a_service_whose_workers_cannot_write_outcomes_is_not_ready(
+async def test_service_with_unwritten_outcomes_is_not_ready(
     http: httpx.AsyncClient, connection: asyncpg.Connection
 ) -> None:
     told = '{"unwritten": {"jobs": 2, "error": "RaiseError", "message": "of a trigger"}}'

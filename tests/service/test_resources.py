@@ -161,7 +161,7 @@ async def test_what_a_change_of_a_schedule_leaves_out_stays(
     assert (new.status_code, new.json()["fields"][0]["field"]) == (422, "task")
 
 
-async def test_a_change_of_a_schedule_s_options_leaves_what_code_alone_can_say(
+async def test_changed_schedule_keeps_options_set_in_code(
     app: Penstock, http: httpx.AsyncClient
 ) -> None:
     greet = app.tasks.get("greet").options(
@@ -226,7 +226,7 @@ async def test_queues_are_listed_page_by_page(app: Penstock, http: httpx.AsyncCl
         assert (paged, settings) == (names, 3)
 
 
-async def test_a_change_of_a_queue_writes_what_was_said_and_nothing_else(
+async def test_queue_patch_writes_the_named_fields_only(
     app: Penstock, http: httpx.AsyncClient
 ) -> None:
     resumed = await http.patch("/queues/mail", json={"paused": False})
@@ -328,7 +328,7 @@ async def test_every_error_is_a_problem(http: httpx.AsyncClient) -> None:
         assert ("allow" in answer.headers) == (status == 405)
 
 
-async def test_a_fault_of_ours_is_a_problem_that_tells_nothing_of_its_cause(
+async def test_internal_fault_hides_its_cause(
     app: Penstock, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> None:

@@ -19,7 +19,7 @@ async def test_a_server_answers_over_a_socket(server: str) -> None:
     assert answer.json() == {"jobs": [], "after": None}
 
 
-async def test_after_a_fault_the_server_says_that_it_closes_the_connection_and_does(
+async def test_server_closes_the_connection_after_a_fault(
     app: Penstock, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*args: Any, **kwargs: Any) -> Any:
@@ -52,7 +52,7 @@ async def test_broken_requests_do_not_fill_the_log(
     assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) <= 1
 
 
-def test_a_warning_is_logged_once_a_minute_and_an_error_each_time() -> None:
+def test_repeated_warnings_are_logged_once_a_minute() -> None:
     def is_logged(level: int, text: str, at: float) -> bool:
         record = logging.LogRecord("uvicorn.error", level, "", 0, text, (), None)
         record.created = at
@@ -77,7 +77,7 @@ for hard in (1100, 800):
 """
 
 
-async def test_a_server_takes_no_more_connections_than_the_process_has_files_for() -> None:
+async def test_open_files_limit_the_connections_of_a_server() -> None:
     # In a process of its own: a limit that was lowered cannot be raised again.
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", LIMITED, stdout=asyncio.subprocess.PIPE

@@ -125,7 +125,7 @@ async def test_who_logs_out_is_out(browser: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     "change", [{"disabled": True}, {"password": "another long password"}], ids=str
 )
-async def test_who_is_disabled_or_has_another_password_is_out_everywhere(
+async def test_disabling_or_a_new_password_ends_all_sessions(
     browser: httpx.AsyncClient, asks: Asks, change: dict[str, Any]
 ) -> None:
     await entered(browser)

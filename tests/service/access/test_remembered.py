@@ -43,7 +43,7 @@ async def status(client: httpx.AsyncClient, **options: Any) -> int:
 
 
 @pytest.mark.parametrize(("verb", "path", "body"), CHANGES)
-async def test_a_revoked_key_changes_no_keys_or_people_while_it_is_remembered(
+async def test_revoked_cached_key_cannot_change_keys_or_people(
     app: Penstock, admin: httpx.AsyncClient, verb: str, path: str, body: dict[str, Any] | None
 ) -> None:
     assert await status(admin) == 200
@@ -57,9 +57,7 @@ async def test_a_revoked_key_changes_no_keys_or_people_while_it_is_remembered(
     assert await status(admin) == 401
 
 
-async def test_a_disabled_or_demoted_person_makes_no_key_while_the_login_is_remembered(
-    service: Service, app: Penstock
-) -> None:
+async def test_disabled_or_demoted_person_cannot_make_keys(service: Service, app: Penstock) -> None:
     for name in ("ada", "bob"):
         await app.add_person(name, role="admin", password_hash=await Passwords().hash(PASSWORD))
     async with asking(service) as ada, asking(service) as bob:
@@ -77,7 +75,7 @@ async def test_a_disabled_or_demoted_person_makes_no_key_while_the_login_is_reme
     assert list(await app.keys()) == []
 
 
-async def test_a_disabled_person_whom_a_proxy_names_makes_no_key_while_remembered(
+async def test_disabled_person_behind_a_proxy_cannot_make_keys(
     service: Service, app: Penstock
 ) -> None:
     await app.add_person("ada", role="admin", password_hash="none that fits")
@@ -91,9 +89,7 @@ async def test_a_disabled_person_whom_a_proxy_names_makes_no_key_while_remembere
     assert list(await app.keys()) == []
 
 
-async def test_a_key_without_the_scope_admin_is_refused_without_another_look(
-    app: Penstock, asks: Asks
-) -> None:
+async def test_key_without_admin_scope_is_refused_from_the_cache(app: Penstock, asks: Asks) -> None:
     client = await asks("read")
     assert await status(client) == 200
     await app.revoke_key("read")
