@@ -15,7 +15,7 @@ ROUNDS = 12 if os.environ.get("PENSTOCK_LONG") else 2
 JOBS = 200
 
 
-async def test_processes_whose_connections_are_ended_connect_again_and_lose_nothing(
+async def test_terminated_connections_are_reopened_without_losses(
     scene: Scene, database: Database
 ) -> None:
     worker = scene.worker("worker")

@@ -50,7 +50,7 @@ async def test_jobs_whose_workers_are_killed_are_counted_exactly(
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["commits", "rolled-back"])
-async def test_a_worker_killed_while_it_finishes_a_batch_calls_back_once(
+async def test_batch_calls_back_once_if_a_kill_interrupts_its_end(
     scene: Scene, commits: bool
 ) -> None:
     async with scene.app() as app:

@@ -271,7 +271,7 @@ def test_the_checker_finds(found: str, story: Story) -> None:
     assert any(found in violation for violation in violations), violations
 
 
-def test_a_run_without_a_claim_is_explained_by_a_crash_that_took_the_claim_back() -> None:
+def test_checker_explains_an_unclaimed_run_by_a_crash() -> None:
     story = told().run("taken back").claim("a").run("a").complete("a")
     story.crashes = 1
     verdict = check(story)
@@ -279,7 +279,7 @@ def test_a_run_without_a_claim_is_explained_by_a_crash_that_took_the_claim_back(
     assert verdict.numbers["runs whose claim a crash took back"] == 1
 
 
-def test_work_that_is_done_too_long_after_the_last_fault_is_found() -> None:
+def test_checker_reports_work_done_too_late() -> None:
     story = told().claim("a").run("a").wait(30).complete("a")
     story.calm_at, story.patience = START, 20
     [violation] = check(story).violations
@@ -287,7 +287,7 @@ def test_work_that_is_done_too_long_after_the_last_fault_is_found() -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 2])
-def test_an_effect_in_the_database_that_is_missing_or_doubled_is_found(rows: int) -> None:
+def test_checker_reports_missing_and_doubled_effects(rows: int) -> None:
     story = told().claim("a").run("a").complete("a")
     story.rows[0]["task"] = "transfer"
     story.effect_rows = Counter({1: rows})

@@ -17,7 +17,7 @@ LEASE = 1.5
 LONGEST_AWAY = 2 * LEASE
 
 
-async def test_what_was_acknowledged_before_a_crash_of_the_database_is_done_after_it(
+async def test_acknowledged_jobs_survive_crashes_of_the_database(
     crashing_scene: Scene, server: CrashingServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene = crashing_scene
@@ -37,7 +37,7 @@ async def test_what_was_acknowledged_before_a_crash_of_the_database_is_done_afte
     assert all(worker.is_running for worker in workers)
 
 
-async def test_without_durable_commits_the_checker_finds_what_a_crash_has_lost(
+async def test_checker_finds_jobs_lost_without_durable_commits(
     crashing_scene: Scene, server: CrashingServer
 ) -> None:
     await let_acknowledged_work_be_lost(server.url)
@@ -48,7 +48,7 @@ async def test_without_durable_commits_the_checker_finds_what_a_crash_has_lost(
     assert f"I1 job {jobs[-1]} was acknowledged and is lost" in verdict.violations
 
 
-async def test_an_outcome_that_came_while_the_database_was_away_is_written_once_it_answers(
+async def test_outcome_of_an_outage_is_written_after_it(
     crashing_scene: Scene, server: CrashingServer
 ) -> None:
     scene = crashing_scene

@@ -30,9 +30,7 @@ def servers() -> Iterator[Replicated]:
             yield replicated
 
 
-async def test_a_failover_to_a_synchronous_standby_loses_nothing_and_repeats_nothing(
-    servers: Replicated,
-) -> None:
+async def test_failover_to_a_synchronous_standby_loses_no_job(servers: Replicated) -> None:
     primary, standby = servers.primary.admin_url(), servers.standby.admin_url()
     await migrate(primary)
     async with connected(primary) as admin:

@@ -41,7 +41,7 @@ async def test_a_worker_frozen_past_its_lease_cannot_complete_the_job(
     await scene.expect_promises_kept()
 
 
-async def test_without_the_token_in_the_settle_the_checker_finds_the_stale_write(
+async def test_checker_finds_a_stale_write_without_the_token_check(
     scene: Scene, reclaimed: tuple[int, Process, Process]
 ) -> None:
     job, frozen, _ = reclaimed
@@ -57,9 +57,7 @@ async def test_without_the_token_in_the_settle_the_checker_finds_the_stale_write
     assert stale, str(verdict)
 
 
-async def test_a_worker_frozen_past_its_lease_stops_its_jobs_and_goes_on_with_a_new_lease(
-    scene: Scene,
-) -> None:
+async def test_worker_frozen_past_its_lease_goes_on_with_a_new_one(scene: Scene) -> None:
     [job] = await scene.enqueue("gated", "work")
     frozen = scene.worker("frozen", lease=LEASE)
     await scene.effect(job=job, what="start", process="frozen")
@@ -79,9 +77,7 @@ async def test_a_worker_frozen_past_its_lease_stops_its_jobs_and_goes_on_with_a_
     await scene.expect_promises_kept()
 
 
-async def test_a_worker_frozen_while_it_holds_a_job_by_the_fence_does_not_keep_it(
-    scene: Scene,
-) -> None:
+async def test_frozen_worker_loses_the_job_it_has_fenced(scene: Scene) -> None:
     [job] = await scene.enqueue("fenced", "work")
     frozen = scene.worker("frozen", lease=LEASE)
     await scene.effect(job=job, what="start", process="frozen")
@@ -97,9 +93,7 @@ async def test_a_worker_frozen_while_it_holds_a_job_by_the_fence_does_not_keep_i
     assert settled["process"] == "other"
 
 
-async def test_a_worker_that_was_suspended_is_not_taken_for_one_whose_loop_is_blocked(
-    scene: Scene,
-) -> None:
+async def test_suspended_worker_does_not_count_as_blocked(scene: Scene) -> None:
     limit = 2.0
     worker = scene.worker("suspended", heartbeat=0.2, stall_limit=limit, exit_on_stall=True)
     await worker.ready()

@@ -64,7 +64,7 @@ async def test_a_worker_killed_before_or_after_a_commit_loses_no_job(
     ],
     ids=["claim-commits", "claim-rolled-back", "settle-commits", "settle-rolled-back"],
 )
-async def test_a_worker_killed_during_a_commit_loses_no_job_whichever_way_the_commit_goes(
+async def test_kill_during_a_commit_loses_no_job(
     scene: Scene, table: str, commits: bool, runs_twice: bool
 ) -> None:
     await scene.enqueue("note", count=JOBS)
@@ -89,7 +89,7 @@ async def expect_all_completed(scene: Scene, runs_twice: bool) -> None:
 
 
 @pytest.mark.parametrize(("times", "losses"), [(1, 0), (2, 1)])
-async def test_a_job_whose_worker_is_killed_in_the_middle_of_it_is_run_by_another(
+async def test_job_of_a_killed_worker_runs_on_another(
     scene: Scene, times: int, losses: int
 ) -> None:
     [job] = await scene.enqueue("dies", times)
@@ -103,9 +103,7 @@ async def test_a_job_whose_worker_is_killed_in_the_middle_of_it_is_run_by_anothe
     await scene.expect_promises_kept()
 
 
-async def test_a_job_that_kills_every_worker_is_given_up_and_its_neighbours_are_not(
-    scene: Scene,
-) -> None:
+async def test_job_that_kills_every_worker_fails_and_others_complete(scene: Scene) -> None:
     [bad] = await scene.enqueue("dies", 100)
     await scene.enqueue("slow", 0.01, count=20)
     workers = [scene.worker(f"worker-{number}") for number in range(5)]
@@ -134,7 +132,7 @@ async def test_a_job_that_kills_every_worker_is_given_up_and_its_neighbours_are_
         ("dies-grouping", '{"item": 1}'),
     ],
 )
-async def test_a_job_that_kills_its_workers_is_given_up_and_those_beside_it_pay_nothing(
+async def test_suspects_beside_a_killer_job_count_no_losses(
     scene: Scene, poison: str, arguments: str
 ) -> None:
     """They are suspects, too, which no child can run, and none may have the worker alone."""
@@ -169,7 +167,7 @@ async def test_no_number_of_kills_fails_a_job_that_has_not_begun(scene: Scene) -
 
 
 @pytest.mark.timeout(900)
-async def test_in_a_storm_of_kills_only_jobs_that_were_running_are_given_up(scene: Scene) -> None:
+async def test_storm_of_kills_fails_only_jobs_that_had_begun(scene: Scene) -> None:
     """It finds jobs in every state: fetched, marked, running, done and not settled."""
     killers = await scene.enqueue("dies", 1000, count=STORM.killers)
     await scene.enqueue("slow", 0.02, count=STORM.jobs)

@@ -26,9 +26,7 @@ WHERE g.key = 'queue:default' AND l.expires_at > clock_timestamp()
 """
 
 
-async def test_a_limit_is_never_exceeded_and_nothing_of_it_is_lost_with_workers_that_are_killed(
-    scene: Scene,
-) -> None:
+async def test_kills_neither_exceed_a_limit_nor_lose_its_slots(scene: Scene) -> None:
     await set_limits(scene)
     deaths: dict[str, datetime] = {}
     enqueued, crowd = 0, 0

@@ -6,9 +6,7 @@ from tests.fixtures.until import until
 JOBS = 40
 
 
-async def test_no_item_of_a_call_is_lost_or_done_twice_when_its_worker_is_killed(
-    scene: Scene,
-) -> None:
+async def test_kill_during_a_shared_call_loses_and_repeats_no_item(scene: Scene) -> None:
     await scene.enqueue("shared", "work", count=JOBS)
     victim = scene.worker("victim", slots=1)
     await until(lambda: len(scene.effects(what="start")) >= 1, what="a call")

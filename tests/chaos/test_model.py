@@ -22,9 +22,7 @@ async def search(folder: Path, *options: str) -> str:
     return report.decode()
 
 
-async def test_in_no_order_of_events_is_a_stale_write_accepted_or_an_unbegun_job_failed(
-    tmp_path: Path,
-) -> None:
+async def test_model_accepts_no_stale_write_and_fails_no_unbegun_job(tmp_path: Path) -> None:
     assert "errors: 0" in await search(tmp_path, "-run", "-safety", "-noclaim")
 
 
@@ -40,8 +38,6 @@ async def test_without_the_token_the_search_finds_a_stale_write(tmp_path: Path) 
     assert "assertion violated (mine==granted)" in report
 
 
-async def test_with_a_loss_for_every_rescue_the_search_finds_an_unbegun_job_failed(
-    tmp_path: Path,
-) -> None:
+async def test_model_without_marks_fails_an_unbegun_job(tmp_path: Path) -> None:
     report = await search(tmp_path, "-DNO_MARK", "-run", "-safety", "-noclaim")
     assert "assertion violated has_begun" in report

@@ -27,9 +27,7 @@ CREATE TRIGGER be_lenient BEFORE INSERT OR UPDATE OF expires_at ON penstock.leas
 WAYS: tuple[Literal["to_server", "to_client", "both"], ...] = ("to_server", "to_client", "both")
 
 
-async def test_an_enqueue_with_keys_whose_answer_is_lost_is_asked_again_and_stored_once(
-    scene: Scene, proxy: Proxy
-) -> None:
+async def test_keyed_enqueue_with_a_lost_reply_is_stored_once(scene: Scene, proxy: Proxy) -> None:
     async with scene.app(proxy.url) as app:
         asked = requests(app, "note", count=JOBS, keys="order")
         lost = proxy.drop_reply_after("enqueue_v1")
@@ -42,9 +40,7 @@ async def test_an_enqueue_with_keys_whose_answer_is_lost_is_asked_again_and_stor
     assert verdict.numbers["jobs completed"] == JOBS
 
 
-async def test_an_enqueue_without_keys_whose_answer_is_lost_says_that_it_may_have_happened(
-    scene: Scene, proxy: Proxy
-) -> None:
+async def test_unkeyed_enqueue_with_a_lost_reply_raises(scene: Scene, proxy: Proxy) -> None:
     async with scene.app(proxy.url) as app:
         lost = proxy.drop_reply_after("enqueue_v1")
         with pytest.raises(DatabaseLost, match="may or may not"):
@@ -56,7 +52,7 @@ async def test_an_enqueue_without_keys_whose_answer_is_lost_says_that_it_may_hav
     assert verdict.numbers["jobs completed"] == JOBS
 
 
-async def test_jobs_of_a_claim_whose_answer_is_lost_are_given_back_and_count_no_loss(
+async def test_jobs_of_a_lost_claim_reply_are_released_without_a_loss(
     scene: Scene, proxy: Proxy
 ) -> None:
     lost = proxy.drop_reply_after("claim_v1")
@@ -70,9 +66,7 @@ async def test_jobs_of_a_claim_whose_answer_is_lost_are_given_back_and_count_no_
     assert await scene.value("SELECT max(losses) FROM penstock.job_history") == 0
 
 
-async def test_a_settle_whose_answer_is_lost_is_repeated_and_the_job_runs_once(
-    scene: Scene, proxy: Proxy
-) -> None:
+async def test_settle_with_a_lost_reply_is_repeated(scene: Scene, proxy: Proxy) -> None:
     lost = proxy.drop_reply_after("settle_v1")
     await scene.enqueue("note", count=JOBS)
     scene.worker("worker", url=proxy.url)
@@ -86,7 +80,7 @@ async def test_a_settle_whose_answer_is_lost_is_repeated_and_the_job_runs_once(
     assert verdict.numbers["runs"] == JOBS
 
 
-async def test_a_commit_inside_the_handler_whose_answer_is_lost_has_its_effect_once(
+async def test_handlers_commit_with_a_lost_reply_takes_effect_once(
     scene: Scene, proxy: Proxy
 ) -> None:
     # Only the handler's own transaction says COMMIT.
@@ -99,9 +93,7 @@ async def test_a_commit_inside_the_handler_whose_answer_is_lost_has_its_effect_o
     await scene.expect_promises_kept()
 
 
-async def test_workers_that_are_cut_off_stop_their_jobs_before_others_start_them(
-    scene: Scene,
-) -> None:
+async def test_workers_cut_off_stop_jobs_before_others_start_them(scene: Scene) -> None:
     async with connected(scene.url) as connection:
         await connection.execute(LENIENT)
     jobs = await scene.enqueue("gated", "work", count=len(WAYS))

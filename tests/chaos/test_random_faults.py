@@ -45,7 +45,7 @@ SCALE = LONG if os.environ.get("PENSTOCK_LONG") else SHORT
 
 
 @pytest.mark.timeout(900)
-async def test_whatever_breaks_every_job_ends_once_and_nothing_stale_is_written(
+async def test_random_faults_neither_lose_jobs_nor_let_stale_writes_in(
     crashing_scene: Scene, server: CrashingServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene = crashing_scene

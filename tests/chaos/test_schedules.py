@@ -58,7 +58,7 @@ async def expect_one_job_for_each_tick(scene: Scene) -> None:
     assert by_job == {row["job"]: row["tick"] for row in fires}, scene.words()
 
 
-async def test_leaders_killed_at_the_tick_leave_none_out_and_repeat_none(scene: Scene) -> None:
+async def test_kills_of_leaders_neither_skip_nor_repeat_a_tick(scene: Scene) -> None:
     """The first one's commit is rolled back, the second one's goes through after its death."""
     async with three_workers(scene) as workers:
         async with held_commit(scene.url, "schedule_fire") as commit:

@@ -7,9 +7,7 @@ LEASE = 4.0  # short, but not for a slow machine
 STALL = 0.5
 
 
-async def test_a_handler_that_blocks_the_loop_for_longer_than_a_lease_keeps_its_job(
-    scene: Scene,
-) -> None:
+async def test_handler_blocking_the_loop_past_its_lease_keeps_its_job(scene: Scene) -> None:
     [job] = await scene.enqueue("blocks", "open")
     blocked = scene.worker("blocked", lease=LEASE, heartbeat=0.2)
     await scene.effect(job=job, what="start")
@@ -26,9 +24,7 @@ async def test_a_handler_that_blocks_the_loop_for_longer_than_a_lease_keeps_its_
     assert (stalled["task"], stalled["job_id"]) == ("blocks", str(job))
 
 
-async def test_a_process_whose_loop_is_blocked_for_ever_ends_and_says_where_it_hung(
-    scene: Scene,
-) -> None:
+async def test_process_with_a_blocked_loop_exits_and_says_where(scene: Scene) -> None:
     [job] = await scene.enqueue("blocks", "never")
     stuck = scene.worker("stuck", heartbeat=0.2, stall_limit=STALL, exit_on_stall=True)
     await scene.effect(job=job, what="start")
@@ -42,9 +38,7 @@ async def test_a_process_whose_loop_is_blocked_for_ever_ends_and_says_where_it_h
     await scene.expect_promises_kept()
 
 
-async def test_a_worker_whose_loop_is_blocked_for_ever_loses_its_job_even_if_it_may_not_exit(
-    scene: Scene,
-) -> None:
+async def test_worker_with_a_blocked_loop_loses_its_job(scene: Scene) -> None:
     [job] = await scene.enqueue("blocks", "never")
     stuck = scene.worker("stuck", heartbeat=0.2, stall_limit=STALL)
     await scene.effect(job=job, what="start")

@@ -11,7 +11,7 @@ WORKERS = 3
 SLOTS = 4
 
 
-async def test_no_finished_step_runs_twice_whichever_workers_are_killed(scene: Scene) -> None:
+async def test_finished_steps_do_not_run_again_after_kills(scene: Scene) -> None:
     """But for the one whose result was on its way when the worker died."""
     await scene.enqueue("steps", STEPS, 0.01, count=JOBS)
     workers = [scene.worker(f"worker-{number}", slots=SLOTS) for number in range(WORKERS)]
@@ -52,9 +52,7 @@ def repeated_though_finished(runs: list[dict[str, Any]]) -> list[tuple[int, str]
     ]
 
 
-async def test_jobs_get_every_event_once_and_in_order_while_workers_are_killed(
-    scene: Scene,
-) -> None:
+async def test_jobs_get_events_once_and_in_order_despite_kills(scene: Scene) -> None:
     """Sent while some of them go to sleep, by whoever is left to wake them."""
     workers = [scene.worker(f"worker-{number}", slots=SLOTS) for number in range(WORKERS)]
     jobs = await scene.enqueue("waits", "go", count=JOBS)

@@ -23,9 +23,7 @@ async def start(scene: Scene, parents: int) -> Started:
         return await app.start_workflow(flow)
 
 
-async def test_a_child_runs_once_when_hundreds_of_parents_end_at_once_and_workers_are_killed(
-    scene: Scene,
-) -> None:
+async def test_fan_in_runs_its_child_once_despite_kills(scene: Scene) -> None:
     workers = [scene.worker(f"worker-{n}") for n in range(WORKERS)]
     await asyncio.gather(*(worker.ready() for worker in workers))
     started = await start(scene, PARENTS)
