@@ -60,7 +60,7 @@ async def _failed_batch(app: Penstock, fail: Task[[], None]) -> BatchHandle:
     return batch
 
 
-async def test_a_batch_closed_cancelled_or_retried_from_outside_is_noted(
+async def test_audit_notes_a_batch_closed_cancelled_or_retried(
     app: Penstock, database: Database
 ) -> None:
     fail = failing(app)

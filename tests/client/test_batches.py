@@ -93,7 +93,7 @@ async def test_a_block_opens_a_batch_and_closes_it(
     assert status.success_job != status.end_job
 
 
-async def test_a_failure_calls_back_once_and_a_retry_of_what_failed_brings_success(
+async def test_failure_calls_back_once_and_a_retry_brings_success(
     app: Penstock, index: Index, called: list[Any]
 ) -> None:
     async with app.batch(on_success=note(app), on_end=note(app), on_failure=note(app)) as batch:
@@ -110,7 +110,7 @@ async def test_a_failure_calls_back_once_and_a_retry_of_what_failed_brings_succe
     assert (status.completed, status.failed, status.state) == (3, 0, "finished")
 
 
-async def test_a_block_that_raises_cancels_the_batch_and_success_never_comes(
+async def test_batch_is_cancelled_when_its_block_raises(
     app: Penstock, index: Index, called: list[Any]
 ) -> None:
     async def slip() -> None:
@@ -129,7 +129,7 @@ async def test_a_block_that_raises_cancels_the_batch_and_success_never_comes(
     assert (status.success_job, status.cancelled_at is not None) == (None, True)
 
 
-async def test_a_cancel_ends_what_pends_in_pieces_and_keeps_what_is_done(
+async def test_cancel_ends_pending_jobs_in_portions(
     app: Penstock, index: Index, called: list[Any]
 ) -> None:
     batch = await app.open_batch(on_end=note(app), on_success=note(app))
@@ -203,7 +203,7 @@ async def test_batch_and_jobs_are_in_a_callers_transaction_or_nowhere(
     assert [found.name for found in (await app.batches()).batches] == ["import"]
 
 
-async def test_an_error_of_the_database_inside_a_transaction_is_what_the_caller_hears(
+async def test_database_error_inside_a_batch_block_reaches_the_caller(
     app: Penstock, index: Index, database: Database
 ) -> None:
     async def slip(connection: asyncpg.Connection) -> None:
@@ -237,7 +237,7 @@ async def test_a_duplicate_by_its_key_is_counted_once(app: Penstock, index: Inde
     assert await counts(app, batch) == (1, 1, 0, 0, 0)
 
 
-async def test_a_tenants_batch_makes_its_jobs_and_callbacks_that_tenants(
+async def test_jobs_and_callbacks_of_a_batch_get_its_tenant(
     app: Penstock, index: Index, called: list[Any]
 ) -> None:
     async with app.batch(tenant="acme", on_end=note(app)) as batch:
@@ -341,9 +341,7 @@ async def test_a_job_of_no_batch_leads_to_none(app: Penstock, index: Index) -> N
         await app.get_batch(job)
 
 
-async def test_a_callback_that_the_database_would_refuse_is_refused_now(
-    app: Penstock, index: Index
-) -> None:
+async def test_unfit_callback_is_refused_when_the_batch_opens(app: Penstock, index: Index) -> None:
     for wrong in (
         index.options(idempotency_key="k").prepare(1),
         index.options(unique=Unique(on_conflict="raise")).prepare(1),

@@ -9,9 +9,7 @@ from penstock.bounded_connection import BoundedConnection
 from tests.fixtures.database import Database
 
 
-async def test_a_connection_whose_server_has_gone_is_closed_without_a_word(
-    database: Database,
-) -> None:
+async def test_closing_a_connection_to_a_gone_server_raises_nothing(database: Database) -> None:
     connection = await asyncpg.connect(
         database.direct_url, connection_class=BoundedConnection, timeout=60
     )

@@ -186,7 +186,7 @@ CREATE TRIGGER note BEFORE INSERT ON penstock.job
 
 @pytest.mark.parametrize("what", THEIRS)
 @pytest.mark.parametrize("search_path", ["public", "penstock", "pg_catalog"])
-async def test_what_a_trigger_of_ones_own_lacks_is_not_told_as_missing_of_ours(
+async def test_error_of_a_users_trigger_does_not_blame_our_schema(
     database: Database, what: str, search_path: str
 ) -> None:
     does, kind, told = THEIRS[what]
@@ -204,7 +204,7 @@ async def test_what_a_trigger_of_ones_own_lacks_is_not_told_as_missing_of_ours(
 
 
 @pytest.mark.parametrize("kind", ["asyncpg", "psycopg"])
-async def test_inside_a_transaction_a_trigger_of_ones_own_fails_with_the_drivers_error(
+async def test_users_trigger_raises_the_drivers_error_in_a_transaction(
     database: Database, kind: str
 ) -> None:
     async with connected(database.direct_url) as connection:
@@ -237,7 +237,7 @@ KEPT_AWAY = {
 
 
 @pytest.mark.parametrize("what", KEPT_AWAY)
-async def test_a_change_has_a_partition_that_it_lacks_attached_or_says_what_to_do(
+async def test_change_attaches_a_missing_partition_or_says_what_to_do(
     database: Database, what: str
 ) -> None:
     keeps, told = KEPT_AWAY[what]
@@ -308,9 +308,7 @@ async def test_a_statement_that_times_out_is_told(database: Database) -> None:
                 await enqueue(app)
 
 
-async def test_a_database_without_a_free_connection_is_told_by_every_call(
-    database: Database,
-) -> None:
+async def test_every_call_reports_a_database_without_free_connections(database: Database) -> None:
     async with connected(database.admin_url) as admin:
         app = app_of(database)
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT 0")
@@ -322,9 +320,7 @@ async def test_a_database_without_a_free_connection_is_told_by_every_call(
         await admin.execute(f"ALTER DATABASE {database.name} CONNECTION LIMIT -1")
 
 
-async def test_inside_a_transaction_of_the_callers_own_errors_stay_the_drivers(
-    database: Database,
-) -> None:
+async def test_drivers_errors_stay_inside_the_callers_transaction(database: Database) -> None:
     async with app_of(database) as app, connected(database.direct_url) as connection:
         await connection.execute(REFUSE.format(state="23514") + REFUSING_TRIGGER)
         with pytest.raises(asyncpg.CheckViolationError):

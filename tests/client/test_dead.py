@@ -43,7 +43,7 @@ def ids(jobs: Sequence) -> list[str]:
 # Look
 
 
-async def test_a_dead_letter_says_why_when_and_what_each_attempt_came_to(app: Penstock) -> None:
+async def test_dead_letter_has_its_reason_time_and_all_errors(app: Penstock) -> None:
     @app.task(name="flaky", max_attempts=2, retry=Fixed(0.01))
     async def flaky() -> None:
         raise ValueError("no such customer")
@@ -59,9 +59,7 @@ async def test_a_dead_letter_says_why_when_and_what_each_attempt_came_to(app: Pe
     assert [error.attempt for error in letter.errors] == [1, 2]
 
 
-async def test_only_failed_jobs_are_dead_letters_and_the_latest_comes_first(
-    app: Penstock, broken
-) -> None:
+async def test_dead_letters_are_failed_jobs_latest_first(app: Penstock, broken) -> None:
     @app.task(name="fine")
     async def fine() -> None: ...
 
@@ -99,7 +97,7 @@ async def test_dead_letters_are_found_by_what_they_have_in_common(app: Penstock,
     assert ids((await app.dead_letters(until=failed_at)).jobs) == [plain]
 
 
-async def test_pages_go_on_where_the_last_one_ended_also_if_its_last_job_is_gone(
+async def test_next_page_follows_a_job_that_was_deleted(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     all_of_them = await dead(connection, 5)
@@ -118,7 +116,7 @@ async def test_pages_go_on_where_the_last_one_ended_also_if_its_last_job_is_gone
     assert seen == expected
 
 
-async def test_a_summary_counts_by_task_reason_and_error_among_the_latest(
+async def test_summary_groups_by_task_reason_and_error(
     app: Penstock, broken, connection: asyncpg.Connection
 ) -> None:
     await dead(connection, 3)
@@ -160,9 +158,7 @@ async def test_an_unknown_filter_is_no_filter(app: Penstock) -> None:
 # Redrive
 
 
-async def test_a_redriven_job_keeps_its_id_and_its_errors_and_has_fresh_chances(
-    app: Penstock, broken
-) -> None:
+async def test_redriven_job_keeps_its_id_and_errors(app: Penstock, broken) -> None:
     [job] = await failed(app, broken.prepare())
     done = await app.redrive(job)
     assert (done.number, done.left) == (1, {})
@@ -214,7 +210,7 @@ async def test_only_what_has_failed_is_redriven(app: Penstock, broken) -> None:
     assert (await app.get(later)).run_at == due
 
 
-async def test_what_fails_while_a_redrive_is_on_its_way_is_not_caught_by_it(
+async def test_redrive_skips_jobs_that_fail_while_it_runs(
     app: Penstock, connection: asyncpg.Connection, broken
 ) -> None:
     await dead(connection, AT_ONCE)
@@ -262,7 +258,7 @@ async def test_what_failed_of_a_batch_comes_back_and_is_pending_again(
     assert tuple(changed) == (2, -2)
 
 
-async def test_at_a_rate_jobs_come_back_one_after_the_other_over_all_pages(
+async def test_redrive_at_a_rate_spaces_jobs_over_all_pages(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     number = AT_ONCE + 2
@@ -276,7 +272,7 @@ async def test_at_a_rate_jobs_come_back_one_after_the_other_over_all_pages(
     assert done.due == rows[-1]["run_at"]
 
 
-async def test_two_who_redrive_the_same_bring_each_job_back_once_and_keep_to_its_time(
+async def test_concurrent_redrives_bring_each_job_back_once(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     number = AT_ONCE + 50

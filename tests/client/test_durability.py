@@ -50,7 +50,7 @@ async def test_in_the_callers_transaction_the_callers_setting_rules(
     assert await connection.fetchval("SELECT setting FROM public.commits") == "local"
 
 
-async def test_an_extended_workflow_is_durable_unless_the_transaction_is_the_callers(
+async def test_extended_workflow_is_durable_outside_own_transactions(
     careless: Penstock, connection: asyncpg.Connection
 ) -> None:
     @careless.task

@@ -7,9 +7,7 @@ import pytest
 from penstock import Penstock
 
 
-async def test_an_app_works_out_of_the_box_and_has_an_address_once_it_is_open(
-    tmp_path: Path,
-) -> None:
+async def test_app_without_a_url_starts_an_embedded_database(tmp_path: Path) -> None:
     app = Penstock(data_dir=tmp_path / "data")
 
     @app.task

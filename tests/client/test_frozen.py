@@ -248,9 +248,7 @@ async def test_an_app_that_is_not_open_yet_is_refused_in_time(own_server: OwnSer
     expect_in_time(found)
 
 
-async def test_calls_that_wait_for_one_opening_of_their_app_end_together(
-    own_server: OwnServer,
-) -> None:
+async def test_calls_waiting_for_an_app_to_open_end_together(own_server: OwnServer) -> None:
     app = Penstock(own_server.url, call_timeout=LIMIT)
     kinds = {
         "open": app.open,
@@ -265,9 +263,7 @@ async def test_calls_that_wait_for_one_opening_of_their_app_end_together(
         assert not await surely(app.paused)
 
 
-async def test_a_call_that_gives_up_leaves_the_opening_to_those_who_still_wait(
-    own_server: OwnServer,
-) -> None:
+async def test_cancelled_call_does_not_stop_the_opening_of_its_app(own_server: OwnServer) -> None:
     app = Penstock(own_server.url)
     with own_server.frozen():
         first = asyncio.create_task(app.pool())
@@ -364,7 +360,7 @@ async def test_a_start_of_a_worker_ends_in_time(own_server: OwnServer) -> None:
 
 
 @pytest.mark.parametrize("key", ["order 1", None])
-async def test_an_enqueue_ends_in_time_while_commits_wait_for_a_lost_standby(
+async def test_enqueue_ends_in_time_while_commits_wait_for_a_standby(
     own_server: OwnServer, key: str | None
 ) -> None:
     options = greet.options(idempotency_key=key) if key else greet

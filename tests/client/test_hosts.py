@@ -48,9 +48,7 @@ async def test_each_host_is_named_with_its_reason_if_none_serves(closed: str) ->
     assert str(told.value).count(f"{address}: ") == 2
 
 
-async def test_a_host_that_swallows_everything_costs_its_share_of_the_time_once(
-    proxy: Proxy, other: Proxy
-) -> None:
+async def test_silent_host_costs_its_share_of_the_timeout_once(proxy: Proxy, other: Proxy) -> None:
     """As a machine that has lost its power: it does not even refuse."""
     url = with_hosts(proxy.url, other.url, **READ_WRITE)
     proxy.swallow()
@@ -90,7 +88,7 @@ async def test_a_host_that_stopped_serving_is_passed_over_again(proxy: Proxy, ot
         await connection.close()
 
 
-async def test_a_migration_is_given_up_when_the_host_that_it_is_on_freezes(
+async def test_migration_gives_up_when_its_host_freezes(
     proxy: Proxy, other: Proxy, connection: asyncpg.Connection
 ) -> None:
     """Another host that answers says nothing about the one with the migration."""

@@ -71,7 +71,7 @@ async def test_one_transaction_sends_one_notification_for_each_line(
         assert len(await heard.all()) == 2
 
 
-async def test_many_enqueues_of_one_transaction_notify_once_for_each_line(
+async def test_transaction_notifies_once_per_queue_and_priority(
     app: Penstock, greet, connection: asyncpg.Connection, database: Database
 ) -> None:
     async with hearing(database) as heard:

@@ -46,9 +46,7 @@ async def test_a_deleted_job_gives_its_key_back(app: Penstock, greet) -> None:
     assert not again.duplicate
 
 
-async def test_a_key_with_other_arguments_is_an_error_that_names_the_job(
-    app: Penstock, greet
-) -> None:
+async def test_key_with_other_arguments_raises_with_the_job(app: Penstock, greet) -> None:
     keyed = greet.options(idempotency_key="k")
     first = await app.enqueue(keyed, "Ada")
     with pytest.raises(IdempotencyMismatch) as caught:

@@ -147,9 +147,7 @@ SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '-- Jobs b
 """
 
 
-async def test_who_looks_again_and_again_does_not_have_every_look_planned(
-    app: Penstock, note
-) -> None:
+async def test_repeated_reads_reuse_their_plans(app: Penstock, note) -> None:
     """A plan looks at each day of the history: it costs far more than the look."""
     job = await app.enqueue(note)
     for _ in range(20):

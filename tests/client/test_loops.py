@@ -62,9 +62,7 @@ async def test_a_second_loop_is_told_what_to_do(app: Penstock) -> None:
 
 
 @pytest.mark.parametrize("is_open_before", [False, True])
-def test_of_two_loops_that_open_an_app_at_the_same_moment_one_wins(
-    database: Database, is_open_before: bool
-) -> None:
+def test_one_of_two_loops_opens_the_app(database: Database, is_open_before: bool) -> None:
     for _ in range(10):
         app = Penstock(database.url)
         if is_open_before:  # in a loop that has ended

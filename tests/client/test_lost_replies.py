@@ -49,7 +49,7 @@ def one_of_many(client: Any, request: Any) -> Any:
 
 @pytest.mark.parametrize("has_key_before", [True, False])
 @pytest.mark.parametrize("how", ["enqueue", "enqueue_many", "batch", "sync", "tenant"])
-async def test_after_a_lost_answer_a_job_counts_as_a_duplicate_however_it_was_enqueued(
+async def test_job_is_a_duplicate_after_a_lost_reply(
     far: Penstock, greet, proxy: Proxy, how: str, has_key_before: bool
 ) -> None:
     task = greet.options(idempotency_key="k", tenant="acme")
@@ -83,7 +83,7 @@ async def test_without_a_key_a_lost_answer_is_an_error_that_says_so(
     assert await connection.fetchval("SELECT count(*) FROM penstock.job") == 1
 
 
-async def test_one_job_without_a_key_makes_the_whole_call_unsafe_to_repeat(
+async def test_call_with_one_unkeyed_job_is_not_repeated(
     far: Penstock, greet, proxy: Proxy, connection: asyncpg.Connection
 ) -> None:
     lost = proxy.drop_reply_after("enqueue_v1")

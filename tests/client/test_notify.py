@@ -24,7 +24,7 @@ def note(app: Penstock):
     return note
 
 
-async def test_the_first_enqueue_after_a_quiet_moment_carries_its_notification(
+async def test_first_enqueue_after_a_pause_notifies_at_once(
     app: Penstock, note, database: Database
 ) -> None:
     async with hearing(database) as heard:
@@ -79,7 +79,7 @@ async def test_word_that_was_long_on_its_way_is_sent_again(
         assert min(begins[1:]) <= min(moment.timestamp() for moment in ready if moment)
 
 
-async def test_word_whose_sending_a_close_breaks_off_is_sent_all_the_same(
+async def test_close_sends_a_notification_that_it_interrupts(
     app: Penstock, note, database: Database
 ) -> None:
     announce, under_way, told = app.store.announce, asyncio.Event(), []
@@ -134,7 +134,7 @@ def most_in(seconds: float) -> float:
     return 3 + seconds / INTERVAL
 
 
-def test_loop_that_ended_with_word_unsent_does_not_silence_the_next_one(database: Database) -> None:
+def test_next_loop_notifies_after_one_ended_with_some_unsent(database: Database) -> None:
     app = Penstock(database.url)
     requests = [app.task(name="note")(_note).prepare()]
 

@@ -108,7 +108,7 @@ async def test_code_that_does_not_await_has_the_same_calls(app: Penstock) -> Non
     await asyncio.to_thread(work)
 
 
-async def test_a_rule_waits_for_a_vacuum_that_keeps_partitions_from_being_made(
+async def test_retention_rule_waits_for_a_vacuum(
     app: Penstock, database: Database, connection: asyncpg.Connection
 ) -> None:
     async with database.connect() as vacuum:

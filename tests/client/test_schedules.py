@@ -179,7 +179,7 @@ async def test_they_are_listed_by_name_a_page_at_a_time(
     assert [each.name for each in await app.schedules(after="a", limit=1)] == ["b"]
 
 
-async def test_inside_a_transaction_that_rolls_back_nothing_is_scheduled(
+async def test_rolled_back_transaction_schedules_nothing(
     app: Penstock, report: Task[..., Any], connection: asyncpg.Connection
 ) -> None:
     transaction = connection.transaction()

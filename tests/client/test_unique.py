@@ -89,7 +89,7 @@ async def test_a_statement_of_unique_jobs_says_which_were_there(
 
 
 @pytest.mark.told
-async def test_one_that_was_held_by_an_open_transaction_runs_at_its_end(
+async def test_job_held_by_an_open_transaction_runs_at_its_commit(
     app: Penstock, greet: Greet, connection: asyncpg.Connection
 ) -> None:
     """Claims pass it meanwhile: the commit wakes them."""

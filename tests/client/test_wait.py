@@ -146,7 +146,7 @@ async def test_a_wait_for_a_running_job_says_who_runs_it(app: Penstock) -> None:
         go.set()
 
 
-async def test_a_worker_without_tasks_is_not_taken_for_one_that_may_run_the_job(
+async def test_wait_reports_a_task_that_no_living_worker_knows(
     app: Penstock, database: Database, note
 ) -> None:
     job = await app.enqueue(note.options(queue="other"))
@@ -155,7 +155,7 @@ async def test_a_worker_without_tasks_is_not_taken_for_one_that_may_run_the_job(
         assert "No living worker of the queue other knows the task note." in await unmet(app, job)
 
 
-async def test_a_wait_in_a_transaction_of_the_callers_own_asks_nothing_more(
+async def test_wait_in_the_callers_transaction_gives_no_reason(
     app: Penstock, database: Database, note
 ) -> None:
     job = await app.enqueue(note.options(delay=60))
@@ -208,7 +208,7 @@ async def test_a_time_to_wait_that_makes_no_sense_is_refused(app: Penstock, note
                 await waiting(job if waiting == app.wait else batch.id, timeout=wrong)
 
 
-async def test_a_page_or_a_duration_that_makes_no_sense_is_a_wrong_argument(app: Penstock) -> None:
+async def test_senseless_limits_and_durations_are_bad_arguments(app: Penstock) -> None:
     for call in (app.batches, app.workflows, app.schedules, app.audit, app.dead_letters):
         with pytest.raises(BadArgument, match="The argument limit is 0; it must be a whole number"):
             await call(limit=0)  # type: ignore[operator]

@@ -65,7 +65,7 @@ async def test_a_workflow_is_started_looked_at_and_waited_for(
     assert await app.wait(started["bottom"]) == "BOTTOM"
 
 
-async def test_a_workflow_is_stored_with_the_caller_s_transaction_or_not_at_all(
+async def test_workflow_commits_with_the_callers_transaction(
     app: Penstock, work: Task[[str], str], database: Database
 ) -> None:
     async with database.connect() as connection:
@@ -81,7 +81,7 @@ async def test_a_workflow_is_stored_with_the_caller_s_transaction_or_not_at_all(
         await app.get_workflow(lost)
 
 
-async def test_on_a_connection_without_a_transaction_no_workflow_is_started(
+async def test_workflow_inside_a_connection_needs_a_transaction(
     app: Penstock, work: Task[[str], str], database: Database
 ) -> None:
     async with database.connect() as connection:
@@ -139,7 +139,7 @@ async def test_workflows_come_in_pages_newest_first(app: Penstock, work: Task[[s
         ("wait", "blocked", "blocked"),
     ],
 )
-async def test_a_workflow_s_state_follows_from_what_its_steps_do_about_a_failure(
+async def test_failure_policy_of_steps_decides_the_workflows_state(
     app: Penstock, work: Task[[str], str], policy: Any, state: str, child: str
 ) -> None:
     flow = Workflow(on_failure=policy)
@@ -246,7 +246,7 @@ async def test_an_addition_that_cannot_be_is_refused_with_its_cause(
     assert (await app.get_workflow(started)).total == 5
 
 
-async def test_a_fan_of_ten_thousand_is_started_cancelled_and_retried_at_once(
+async def test_fan_of_ten_thousand_starts_cancels_and_retries_quickly(
     app: Penstock, work: Task[[str], str]
 ) -> None:
     flow = Workflow()

@@ -9,7 +9,7 @@ from tests.drivers.callers import Caller
 from tests.fixtures.dead import dead
 
 
-async def test_dead_letters_come_back_with_the_transaction_or_not_at_all(
+async def test_redrive_commits_with_the_callers_transaction(
     app: Penstock, caller: Caller, connection: asyncpg.Connection
 ) -> None:
     first, second, third = await dead(connection, 3)

@@ -111,7 +111,7 @@ async def test_a_job_is_completed_exactly_with_the_handlers_own_rows(
     assert await entries(ledger) == [(job.id, 2)]
 
 
-async def test_the_fence_refuses_a_sync_handler_whose_job_was_taken_away(
+async def test_fence_refuses_a_sync_handler_that_lost_its_job(
     app: Penstock, database: Database, ledger: asyncpg.Connection
 ) -> None:
     started, go_on, refused = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -164,7 +164,7 @@ async def test_a_sync_handler_completes_once(
 
 
 @pytest.mark.parametrize("call", ["fence", "complete"])
-async def test_a_sync_handler_that_forgets_sync_fails_instead_of_losing_its_guarantee(
+async def test_sync_handler_that_forgets_ctx_sync_fails(
     app: Penstock, database: Database, ledger: asyncpg.Connection, call: str
 ) -> None:
     @app.task
@@ -275,7 +275,7 @@ async def test_a_fence_outside_a_transaction_is_refused(
     assert (error.type, "begin one first" in error.message) == ("RuntimeError", True)
 
 
-async def test_a_fence_holds_in_a_transaction_of_a_connection_that_commits_by_itself(
+async def test_fence_holds_in_a_transaction_despite_autocommit(
     app: Penstock, database: Database
 ) -> None:
     @app.task
