@@ -56,7 +56,7 @@ def broken(_: int) -> float:
 
 
 @pytest.mark.parametrize("fn", [nonsense, broken, lambda _: -1, lambda _: "soon"])
-def test_a_function_that_fails_is_logged_and_replaced_by_the_default(
+def test_failing_retry_function_is_logged_and_replaced(
     fn: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -65,9 +65,7 @@ def test_a_function_that_fails_is_logged_and_replaced_by_the_default(
 
 
 @given(st.integers(0, 10**6), st.integers())
-def test_jitter_only_shortens_and_the_cap_holds_however_often_it_failed(
-    failures: int, seed: int
-) -> None:
+def test_jitter_only_shortens_a_capped_delay(failures: int, seed: int) -> None:
     delay = Exponential().delay(failures, Random(seed))
     exact = Exponential(jitter=0).delay(failures, RNG)
     assert 0.9 * exact <= delay <= exact <= 600

@@ -79,7 +79,7 @@ def test_a_refused_address_keeps_its_password(url: str) -> None:
     ],
     ids=ascii,
 )
-def test_an_address_that_cannot_be_read_is_refused_where_it_is_given(url: Any) -> None:
+def test_app_refuses_a_malformed_database_url(url: Any) -> None:
     with pytest.raises(ConfigError, match="The setting database_url is"):
         Penstock(url)
 
@@ -114,7 +114,7 @@ def test_arguments_beat_the_environment_which_beats_the_defaults() -> None:
 
 @pytest.mark.parametrize("name", ["PENSTOCK_DATABASE_URL", "PENSTOCK_LISTEN_URL"])
 @pytest.mark.parametrize("url", ["", " ", "shop", "postgresql://db/shop:port?x"])
-def test_empty_or_malformed_address_in_the_environment_is_refused(name: str, url: str) -> None:
+def test_malformed_database_url_in_the_environment_is_refused(name: str, url: str) -> None:
     with pytest.raises(ConfigError) as refused:
         Database.of(environment={"PENSTOCK_DATABASE_URL": "postgresql://db/shop", name: url})
     assert refused.value.setting == name
@@ -143,7 +143,7 @@ def test_other_value_than_1_or_0_is_refused() -> None:
 BOUNCER, POSTGRES = "postgresql://bouncer:6432/shop", "postgresql://db/shop"
 
 
-def test_the_address_to_listen_at_belongs_to_the_database_address_beside_it() -> None:
+def test_listen_url_belongs_to_the_database_url_beside_it() -> None:
     environment = {"PENSTOCK_DATABASE_URL": BOUNCER, "PENSTOCK_LISTEN_URL": POSTGRES}
     assert Database.of(environment=environment).listen_url == POSTGRES
     other = "postgresql://elsewhere/shop"
@@ -151,7 +151,7 @@ def test_the_address_to_listen_at_belongs_to_the_database_address_beside_it() ->
     assert Database.of(other, listen_url=BOUNCER, environment=environment).listen_url == BOUNCER
 
 
-def test_an_app_that_is_led_to_another_database_no_longer_listens_at_the_first() -> None:
+def test_app_with_another_database_drops_its_listen_url() -> None:
     app = Penstock(BOUNCER, listen_url=POSTGRES)
     app.use_database(schema="jobs")
     assert app.database.listen_url == POSTGRES

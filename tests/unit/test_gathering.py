@@ -37,7 +37,7 @@ def test_a_group_is_due_when_its_first_item_has_waited() -> None:
     assert (gathering.next_due, len(gathering), gathering.room) == (None, 0, 0)
 
 
-def test_a_full_group_is_due_at_once_and_the_next_item_begins_another() -> None:
+def test_full_group_is_due_at_once() -> None:
     gathering = gathered(("a", 10.0), ("a", 10.1), ("a", 10.2), ("a", 10.3))
     assert (gathering.full, gathering.room) == (1, 2)
     assert values(gathering.next(10.2)) == [0, 1, 2]
@@ -46,7 +46,7 @@ def test_a_full_group_is_due_at_once_and_the_next_item_begins_another() -> None:
     assert values(gathering.next(11.3)) == [3]
 
 
-def test_who_has_waited_longest_is_before_those_that_are_full_since() -> None:
+def test_longest_waiting_group_precedes_full_ones() -> None:
     """However many calls one key could fill, another's few items have their turn."""
     gathering = gathered(("few", 10.0), ("many", 11.5), ("many", 11.5), ("many", 11.5))
     assert values(gathering.next(12.0)) == [0]

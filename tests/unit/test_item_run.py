@@ -23,7 +23,7 @@ def shared(size: int, on_stop: Any = lambda run: run.end()) -> SharedCall:
     return call
 
 
-def test_a_call_is_over_once_each_item_has_ended_or_is_told_to_stop() -> None:
+def test_call_is_over_once_each_item_has_ended_or_stopped() -> None:
     call = shared(4)
     first, second, third, fourth = call.runs
     first.end()

@@ -3,7 +3,7 @@
 from penstock.labels import OTHER, QueueLabels, labelled
 
 
-def test_a_declared_queue_has_its_name_however_many_others_came_first() -> None:
+def test_declared_queue_always_has_its_own_label() -> None:
     declared = {"mail"}
     labels = QueueLabels(lambda: declared, most=2)
     assert [labels.of(f"free-{n}") for n in range(4)] == ["free-0", "free-1", OTHER, OTHER]

@@ -26,9 +26,7 @@ class Ticking(Service):
         return 0
 
 
-def test_an_outage_is_told_with_its_cause_although_a_timeout_has_no_message(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_outage_by_a_timeout_is_logged_with_a_cause(caplog: pytest.LogCaptureFixture) -> None:
     events, seen = Events(), list[Event]()
     events.subscribe(DatabaseGone, seen.append)
     with caplog.at_level(logging.WARNING, "penstock"):
@@ -67,7 +65,7 @@ async def test_one_that_rests_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("is_raised", [True, False])
-async def test_a_tick_that_ends_otherwise_than_by_its_cancellation_is_the_last(
+async def test_stop_ends_a_service_whose_tick_swallows_cancellation(
     is_raised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """asyncpg raises something else where the connection breaks while a statement is cancelled."""

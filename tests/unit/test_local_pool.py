@@ -88,7 +88,7 @@ async def test_whatever_can_be_called_is_taken() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-async def test_so_many_run_at_once_and_so_many_wait_and_the_rest_is_dropped(workers: int) -> None:
+async def test_pool_drops_calls_beyond_its_workers_and_slots(workers: int) -> None:
     async with LocalPool(workers=workers, slots=5) as pool:
         with all_busy(pool):
             taken = [pool.submit(int) for _ in range(8)]

@@ -145,7 +145,7 @@ async def test_a_call_that_is_cancelled_alone_takes_no_other_with_it() -> None:
         assert pool.counts == PoolCounts(submitted=3, done=2, dropped=1)
 
 
-def test_calls_that_had_not_begun_when_their_loop_ended_are_dropped() -> None:
+def test_unstarted_calls_are_dropped_when_their_loop_ends() -> None:
     pool = LocalPool(workers=2)
 
     async def leave() -> None:
@@ -188,7 +188,7 @@ def test_a_program_without_a_loop_has_one_started() -> None:
     assert not pool.submit(where)
 
 
-def test_where_no_loop_can_be_started_calls_are_dropped_and_nobody_waits(
+def test_calls_are_dropped_when_no_loop_can_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse() -> None:

@@ -30,7 +30,7 @@ class ToldMeanwhile:
         return 0, datetime.now(UTC), None
 
 
-async def test_news_that_arrives_while_the_promoter_looks_is_not_forgotten() -> None:
+async def test_promoter_keeps_news_that_arrives_during_its_scan() -> None:
     """It is of a job that committed behind the mark of the look."""
     told = ToldMeanwhile()
     await told.promoter.tick()

@@ -7,7 +7,7 @@ from penstock import ConfigError
 
 
 @pytest.mark.parametrize("url", ["", "shop"])
-def test_address_of_a_server_for_tests_that_is_empty_or_malformed_is_refused(
+def test_malformed_url_of_the_test_server_is_refused(
     url: str, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     monkeypatch.setenv("PENSTOCK_TEST_DATABASE_URL", url)

@@ -13,9 +13,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_suspects_get_the_worker_for_a_while_and_then_run_beside_the_others(
-    clock: list[float],
-) -> None:
+def test_exclusive_turn_of_suspects_ends_and_comes_again(clock: list[float]) -> None:
     alone = ExclusiveTurn(30)
     assert alone.grant()
     clock[0] += 29

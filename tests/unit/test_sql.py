@@ -14,7 +14,7 @@ def written(folder: Path, **texts: str) -> Path:
     return folder
 
 
-def test_statements_are_found_by_name_whatever_file_they_stand_in(tmp_path: Path) -> None:
+def test_statements_are_found_by_name_in_any_file(tmp_path: Path) -> None:
     folder = written(
         tmp_path,
         jobs="-- name: get\n-- A job.\nSELECT 1;\n\n-- name: list\nSELECT 2\n  WHERE true;\n",

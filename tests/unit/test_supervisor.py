@@ -80,7 +80,7 @@ def test_time_in_which_all_stood_still_is_not_counted(watch: Watch, since: float
     assert watch.looks(400.0 + left + 0.2)
 
 
-def test_a_job_that_begins_after_a_pause_has_no_more_time_than_others(watch: Watch) -> None:
+def test_job_after_a_pause_has_the_usual_time(watch: Watch) -> None:
     watch.begins(100.0)
     assert not watch.looks(102.0)
     watch.begins(400.0)

@@ -13,7 +13,7 @@ from penstock.isolation.protocol import Plan
 from tests.isolation.worker import gone, open_files, signed
 
 
-async def test_a_supervisor_ends_all_even_if_its_worker_has_not_heard_all(tmp_path: Path) -> None:
+async def test_supervisor_ends_children_its_worker_does_not_know(tmp_path: Path) -> None:
     plan = Plan("tests.isolation.jobs:life", str(tmp_path / "pid"), path=sys.path)
     nursery = SupervisorClient(plan, lambda *_: None, lambda *_: None, lambda: None)
     nursery.start()
@@ -27,7 +27,7 @@ async def test_a_supervisor_ends_all_even_if_its_worker_has_not_heard_all(tmp_pa
         await gone(other)
 
 
-async def test_a_child_that_could_not_be_asked_for_leaves_nothing_behind() -> None:
+async def test_failed_request_for_a_child_leaves_nothing_behind() -> None:
     nursery = SupervisorClient(
         Plan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None
     )

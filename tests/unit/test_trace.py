@@ -33,7 +33,7 @@ Extension modules: msgspec._core, uvloop.loop (total: 2)
     assert shortened(raw) == f"Fatal Python error: Segmentation fault\n{SHOWN}"
 
 
-def test_of_one_that_was_killed_all_threads_that_do_something_are_shown() -> None:
+def test_trace_of_a_killed_child_shows_its_busy_threads() -> None:
     raw = f"""\
 Thread 0x00007f88ad8326c0 (most recent call first):
 {HANDLER}{BELOW}

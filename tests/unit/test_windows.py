@@ -58,13 +58,11 @@ def test_an_unknown_time_zone_is_refused(zone: str) -> None:
         Windows("22:00-06:00", timezone=zone)
 
 
-def test_a_machine_without_time_zones_leaves_them_to_the_database(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_time_zone_is_unchecked_on_a_machine_without_zones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zone, "available_timezones", set)
     assert Windows("22:00-06:00", timezone="Mars/Olympus").timezone == "Mars/Olympus"
 
 
 @pytest.mark.parametrize("stored", [{}, {"open": "nights"}, {"open": [{"days": [1]}]}])
-def test_windows_that_somebody_wrote_by_hand_and_cannot_be_read_are_none(stored: dict) -> None:
+def test_unreadable_stored_windows_are_none(stored: dict) -> None:
     assert Windows.read(stored) is None

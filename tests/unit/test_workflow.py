@@ -46,7 +46,7 @@ def test_steps_are_named_after_their_tasks_with_a_number() -> None:
     assert len(flow) == 4
 
 
-def test_a_step_waits_for_one_or_many_and_says_what_becomes_of_it() -> None:
+def test_step_waits_for_one_or_many_with_its_failure_policy() -> None:
     flow = Workflow(on_failure="wait")
     first = flow.add(fetch.prepare("a"), name="fetch")
     pages = [flow.add(page(each), after=first) for each in range(2)]
@@ -78,7 +78,7 @@ def test_a_chain_of_stages_fans_out_and_in() -> None:
         flow.chain(page(), [])
 
 
-def test_a_cycle_is_refused_with_its_steps_and_leaves_nothing_behind() -> None:
+def test_cycle_is_refused_with_its_steps() -> None:
     flow = Workflow()
     a = flow.add(page(), name="a")
     b = flow.add(page(), name="b", after=a)
@@ -94,7 +94,7 @@ def test_a_cycle_is_refused_with_its_steps_and_leaves_nothing_behind() -> None:
     assert flow.add(page(), name="d", after=c).number == 3
 
 
-def test_steps_come_after_what_they_wait_for_in_whatever_order_they_were_added() -> None:
+def test_steps_follow_those_they_wait_for_in_any_order_of_adding() -> None:
     flow = Workflow()
     last = flow.add(page(), name="last")
     middle = flow.add(page(), name="middle", before=last)

@@ -44,7 +44,7 @@ def test_a_holder_of_a_snapshot(holder: Holder, verdict: str) -> None:
     assert finding.verdict == verdict
 
 
-def test_a_prepared_transaction_with_a_quote_in_its_name_can_be_pasted() -> None:
+def test_prepared_transaction_is_quoted_for_pasting() -> None:
     holder = Holder("prepared", 5, seconds=10**6, name="ada's")
     [finding] = storage.judge_snapshots(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
     assert finding.paste == ("ROLLBACK PREPARED 'ada''s';",)

@@ -176,7 +176,7 @@ def test_service(waiting: list[Waiting], found: list[WorkerInsight], expected: l
     assert verdicts(findings) == expected
 
 
-def test_jobs_that_wait_a_moment_for_nobody_are_not_called_served() -> None:
+def test_queue_without_a_worker_is_not_called_served() -> None:
     [finding] = checks_queues.judge_unserved(Service((line("mail", seconds=5),), ()), LIMITS)
     assert "there is no worker" in finding.seen
 

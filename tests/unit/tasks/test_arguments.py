@@ -174,7 +174,7 @@ def mixed(first: int, /, second: str = "x", *, third: bool, fourth: float = 0.5)
         ),
     ],
 )
-def test_arguments_are_stored_by_name_and_defaults_are_left_to_the_code_that_runs(
+def test_arguments_are_stored_by_name_without_defaults(
     args: Any, kwargs: Any, stored: Any, call: Any
 ) -> None:
     request = mixed.prepare(*args, **kwargs)
@@ -214,7 +214,7 @@ def test_a_mutable_default_is_the_functions_own() -> None:
 def keywords(first: int, **more: date) -> None: ...
 
 
-def test_further_keyword_arguments_are_stored_beside_the_named_ones() -> None:
+def test_extra_keyword_arguments_are_stored_by_name() -> None:
     day = date(2030, 1, 1)
     assert came_back(keywords, 1, start=day, end=day) == ((1,), {"start": day, "end": day})
     assert came_back(keywords, 1) == ((1,), {})
@@ -223,7 +223,7 @@ def test_further_keyword_arguments_are_stored_beside_the_named_ones() -> None:
     assert caught.value.field == "start"
 
 
-def test_a_further_keyword_argument_cannot_take_the_name_of_a_positional_one() -> None:
+def test_extra_keyword_cannot_reuse_the_name_of_a_positional() -> None:
     @task
     def handler(first: int, /, **more: int) -> None: ...
 
@@ -312,7 +312,7 @@ def test_what_postgres_cannot_store_is_refused_with_its_field(
 
 
 @given(json_values)
-def test_what_is_accepted_has_no_escaped_nul_that_postgres_would_refuse(value: Any) -> None:
+def test_accepted_arguments_contain_no_nul(value: Any) -> None:
     assert "\0" not in str(msgspec.json.decode(anything.prepare(value).args))
 
 
@@ -330,7 +330,7 @@ def test_no_number_is_refused_also_where_a_type_is_given(kind: Any, value: Any) 
         taking(kind).prepare(value)
 
 
-def test_keys_that_are_typed_otherwise_may_be_so_and_others_may_not() -> None:
+def test_typed_keys_are_restored_and_unfit_keys_refused() -> None:
     assert came_back(taking(dict[int, Any]), {1: None}) == (({1: None},), {})
     with pytest.raises(PayloadRefused, match=r"key \(1,\) is not a string"):
         taking(dict[int, Any]).prepare({(1,): 2})
@@ -348,15 +348,13 @@ def test_keys_that_are_typed_otherwise_may_be_so_and_others_may_not() -> None:
         (Colour, "green", "value"),
     ],
 )
-def test_what_would_not_fit_the_annotation_is_refused_when_it_is_enqueued(
-    kind: Any, value: Any, path: str
-) -> None:
+def test_arguments_that_do_not_fit_are_refused_at_enqueue(kind: Any, value: Any, path: str) -> None:
     with pytest.raises(PayloadRefused, match="would not fit the task") as caught:
         taking(kind).prepare(value)
     assert caught.value.field == path
 
 
-def test_arguments_over_the_limit_are_refused_with_the_largest_field() -> None:
+def test_oversized_arguments_are_refused_with_the_largest_field() -> None:
     @task(args_limit=1000)
     def handler(small: str, large: str) -> None: ...
 
@@ -377,7 +375,7 @@ def test_a_type_that_cannot_come_out_of_json_is_refused(kind: Any) -> None:
         taking(kind).check()
 
 
-def test_a_job_of_such_a_task_is_put_back_and_does_not_stop_the_worker() -> None:
+def test_unreadable_annotation_raises_arguments_do_not_fit() -> None:
     with pytest.raises(ArgumentsDoNotFit, match="cannot be read from JSON"):
         taking(TextIO).decode('{"value": 1}', 1)
 
@@ -476,7 +474,7 @@ def test_versions_that_cannot_be_lifted_do_not_fit(stored: str, version: int, pr
         versioned.decode(stored, version)
 
 
-def test_an_upcaster_that_is_missing_or_answers_nonsense_makes_arguments_that_do_not_fit() -> None:
+def test_missing_or_broken_upcaster_raises_arguments_do_not_fit() -> None:
     without = task(name="a", args_version=2)(mixed.fn)
     nonsense = task(name="b", args_version=2, upcasters={1: lambda _: 5})(mixed.fn)  # type: ignore[dict-item,return-value]
     with pytest.raises(ArgumentsDoNotFit, match="no upcaster from version 1 to 2"):

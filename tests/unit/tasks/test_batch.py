@@ -43,7 +43,7 @@ def test_a_linger_may_be_a_timedelta() -> None:
     assert Batch(8).seconds == 0.05
 
 
-def test_the_longest_wait_for_a_call_is_less_than_what_a_job_may_be_late() -> None:
+def test_longest_linger_is_shorter_than_the_overtime_grace() -> None:
     """A job is taken back by its claim and its timeout, while the timeout begins with the call."""
     assert Batch(8, linger=LONGEST_LINGER).seconds + Timing().items_wait < Upkeep().overtime_grace
 
@@ -86,7 +86,7 @@ def test_another_signature_is_refused() -> None:
 
 
 @pytest.mark.parametrize("hint", [int, list[int], dict[str, Item[int]], Item[int]])
-def test_what_is_no_list_of_items_is_refused_when_the_worker_starts(hint: Any) -> None:
+def test_batch_handler_must_take_a_list_of_items(hint: Any) -> None:
     def handle(items: Any) -> list[None]:
         return []
 

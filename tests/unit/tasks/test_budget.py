@@ -48,7 +48,7 @@ def test_units_are_a_number(units: Any) -> None:
         Budget("openai", 1).settle(units)
 
 
-def test_several_waits_are_one_and_a_failure_among_them_is_a_failure() -> None:
+def test_longest_of_several_waits_counts_unless_one_failed() -> None:
     short, long = NotNow(1.0, "a"), NotNow(2.0, "b")
     assert suspension(short) is short
     assert suspension(BaseExceptionGroup("both", [short, long])) is long

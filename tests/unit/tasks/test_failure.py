@@ -26,7 +26,7 @@ def described(error: BaseException) -> AttemptError:
     return describe_error(caught.value)
 
 
-def test_an_error_has_its_type_its_message_and_where_it_was_raised() -> None:
+def test_described_error_has_type_message_and_traceback() -> None:
     error = described(ValueError("no such page"))
     assert (error.kind, error.type, error.message) == ("failure", "ValueError", "no such page")
     assert "in described" in error.traceback
@@ -42,7 +42,7 @@ def test_an_error_knows_its_attempt_and_worker() -> None:
     assert (error.kind, error.attempt, error.worker) == ("timeout", 2, "w1")
 
 
-def test_an_error_whose_text_cannot_be_made_is_described_all_the_same() -> None:
+def test_error_whose_str_raises_is_described() -> None:
     error = described(Hostile())
     assert "str() raised RuntimeError" in error.message
     assert "Hostile" in error.traceback
@@ -56,7 +56,7 @@ def test_any_text_in_an_error_becomes_storable(text: str) -> None:
         assert "\0" not in part
 
 
-def test_long_errors_are_cut_and_the_end_of_the_traceback_is_kept() -> None:
+def test_long_errors_keep_the_end_of_their_traceback() -> None:
     error = described(ValueError("é" * 100_000 + "the end"))
     assert len(error.message.encode()) <= MESSAGE_LIMIT
     assert error.message.startswith("éé")

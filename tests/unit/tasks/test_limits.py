@@ -39,7 +39,7 @@ def test_keys_without_braces_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("key", ["account:{acount}", "{}", "account:{account"])
-def test_a_name_that_the_handler_does_not_take_is_refused_where_it_is_declared(key: str) -> None:
+def test_limit_key_with_an_unknown_argument_is_refused(key: str) -> None:
     with pytest.raises(ConfigError, match="names of arguments in braces"):
         limited(key)
 

@@ -92,9 +92,7 @@ def test_what_celery_has_leads_to_what_takes_its_place(name: str, instead: str) 
     ("setting", "instead"),
     [("bind", "ctx: Context"), ("max_retries", "max_attempts=…"), ("colour", "it has args_limit")],
 )
-def test_a_setting_that_there_is_not_is_told_before_anything_else(
-    setting: str, instead: str
-) -> None:
+def test_unknown_task_setting_is_refused_with_the_right_one(setting: str, instead: str) -> None:
     # With bind=True the function looks like a method.
     with pytest.raises(TypeError, match=rf"no setting '{setting}'.*{instead}"):
         task(**{setting: True})(Shop.send)  # type: ignore[call-overload]
@@ -153,7 +151,7 @@ def test_what_is_enqueued_in_bulk_instead_of_requests_is_named(
         asyncio.run(app.enqueue_many(given()))
 
 
-def test_what_is_included_or_scheduled_instead_of_a_task_is_named() -> None:
+def test_include_and_schedule_name_what_is_no_task() -> None:
     app = Penstock("postgresql://localhost/nowhere")
     given: Any
     for given, told in (("shop.jobs", "import shop.jobs"), (add, "add is no task"), (5, "not 5")):

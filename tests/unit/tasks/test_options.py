@@ -124,9 +124,7 @@ WEST = timezone(timedelta(hours=-12))
         ("idempotency_key", "", "1 to 500 characters"),
     ],
 )
-def test_a_wrong_option_is_named_with_its_value_and_what_is_allowed(
-    setting: Any, value: Any, allowed: str
-) -> None:
+def test_wrong_option_is_named_with_what_is_allowed(setting: Any, value: Any, allowed: str) -> None:
     with pytest.raises(ConfigError, match=allowed) as caught:
         send.options(**{setting: value})
     assert caught.value.setting == setting

@@ -75,7 +75,7 @@ def test_what_is_no_task_is_not_included(source: Any) -> None:
         Registry().include(source)
 
 
-def test_a_check_finds_annotations_that_do_not_work_before_a_job_does() -> None:
+def test_check_finds_broken_annotations() -> None:
     registry = Registry()
     registry.add(send)
     registry.check()

@@ -95,7 +95,7 @@ def test_options_that_say_when_are_refused(app: Penstock, options: dict[str, Any
         app.schedule("nightly", report.options(**options), every=60)
 
 
-def test_a_unique_job_that_raises_is_refused_since_nobody_would_hear_it(app: Penstock) -> None:
+def test_schedule_refuses_unique_jobs_that_raise(app: Penstock) -> None:
     @app.task
     async def report() -> None: ...
 

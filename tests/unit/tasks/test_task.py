@@ -82,7 +82,7 @@ def test_the_context_is_found_also_where_annotations_are_text() -> None:
     assert handlers.with_context.prepare(1).args == '{"number":1}'
 
 
-def test_a_context_that_is_not_imported_at_run_time_is_a_clear_error() -> None:
+def test_context_imported_for_type_checking_only_is_refused() -> None:
     with pytest.raises(ConfigError, match="not only under TYPE_CHECKING"):
         task(hidden_context.handler)
 
@@ -92,7 +92,7 @@ def test_a_task_may_name_a_class_that_is_defined_after_it() -> None:
     assert handlers.of_a_later_class.decode(request.args, 1) == ((handlers.Later(1),), {})
 
 
-def test_a_class_that_is_not_imported_at_run_time_is_a_clear_error() -> None:
+def test_class_imported_for_type_checking_only_is_refused() -> None:
     with pytest.raises(ConfigError, match="The annotation 'Decimal' of price"):
         handlers.of_a_hidden_class.check()
 

@@ -45,7 +45,7 @@ def test_the_order_of_an_arguments_fields_makes_no_other_key() -> None:
     assert key(task, 1, options={"a": 1, "b": 2}) == key(task, 1, options={"b": 2, "a": 1})
 
 
-def test_a_key_of_ones_own_is_taken_as_it_is_and_names_in_braces_are_arguments() -> None:
+def test_unique_key_fills_in_arguments_in_braces() -> None:
     assert key(unique(Unique(key="nightly")), 1) == "nightly"
     assert key(unique(Unique(key="document:{document}:{text}")), 7) == "document:7:"
     assert key(unique(Unique(key="{options[to]}")), 7, options={"to": "a{b}"}) == "a{b}"
@@ -57,7 +57,7 @@ def test_keys_without_braces_make_no_new_options() -> None:
 
 
 @pytest.mark.parametrize("name", ["{documnt}", "{}", "{document"])
-def test_a_name_that_the_handler_does_not_take_is_refused_where_it_is_declared(name: str) -> None:
+def test_unique_key_with_an_unknown_argument_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"unique\.key.*names of arguments in braces"):
         unique(Unique(key=name))
     with pytest.raises(ConfigError, match=r"unique\.args.*document"):
