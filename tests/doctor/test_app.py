@@ -46,7 +46,7 @@ async def test_an_app_that_can_run_all_that_waits_is_fine(
     assert "with its 2 tasks can run all that waits" in finding.seen
 
 
-async def test_a_task_that_the_app_does_not_have_is_named_with_how_many_wait(
+async def test_unknown_task_is_named_with_its_number_of_jobs(
     app: Penstock, examined: Examined
 ) -> None:
     first = await app.enqueue(count_text.options(queue="mail"), "three")
@@ -57,7 +57,7 @@ async def test_a_task_that_the_app_does_not_have_is_named_with_how_many_wait(
     assert finding.paste == (f"penstock jobs show {first.id}",)
 
 
-async def test_arguments_that_would_not_fit_are_told_before_the_code_is_deployed(
+async def test_unfit_arguments_are_found_before_the_deploy(
     app: Penstock, examined: Examined
 ) -> None:
     await app.enqueue(count_numbers, 3)

@@ -18,7 +18,7 @@ from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
 
 
-async def test_a_check_that_takes_too_long_is_given_up_and_the_others_go_on(
+async def test_slow_check_is_given_up_and_others_go_on(
     database: Database, examined: Examined
 ) -> None:
     async def given_up_alone() -> Report | None:
@@ -48,7 +48,7 @@ async def test_a_database_that_falls_silent_does_not_keep_the_doctor(
     assert [result.verdict for result in report.results[-2:]] == [ERROR, SKIPPED]
 
 
-async def test_a_connection_that_breaks_is_told_and_the_rest_is_skipped(proxy: Proxy) -> None:
+async def test_broken_connection_is_reported_and_the_rest_skipped(proxy: Proxy) -> None:
     report = await _examined_while(proxy, proxy.cut)
     assert [result.verdict for result in report.results[-2:]] == [ERROR, SKIPPED]
     assert "The connection broke" in report.results[-2].findings[0].seen
@@ -71,7 +71,7 @@ async def _examined_while(proxy: Proxy, fault: Callable[[], None]) -> Report:
     )
 
 
-async def test_a_database_that_is_serializable_by_default_can_be_examined(
+async def test_serializable_database_can_be_examined(
     database: Database, examined: Examined
 ) -> None:
     async with connected(database.admin_url) as admin:

@@ -87,9 +87,7 @@ async def test_what_a_killed_worker_leaves_is_told(
     assert found["workers"] == "warning"
 
 
-async def test_warnings_alone_leave_the_exit_code_at_0_unless_it_is_strict(
-    penstock: Commands,
-) -> None:
+async def test_warnings_exit_with_0_unless_strict(penstock: Commands) -> None:
     relaxed = penstock.run("doctor", "--only", "workers", "--only", "clock")
     assert (relaxed.returncode, relaxed.stderr) == (HEALTHY, "")
     assert "No worker is alive." in relaxed.stdout
@@ -99,16 +97,14 @@ async def test_warnings_alone_leave_the_exit_code_at_0_unless_it_is_strict(
     assert strict.returncode == SICK
 
 
-def test_what_is_to_be_pasted_is_not_broken_at_the_width_of_a_terminal(penstock: Commands) -> None:
+def test_commands_to_paste_are_not_wrapped(penstock: Commands) -> None:
     schema = "a_schema_with_a_rather_long_name"
     run = penstock.run("doctor", "--only", "schema", "--schema", schema, COLUMNS="40")
     assert f"    penstock migrate --schema {schema}" in run.stdout.splitlines()
 
 
 @pytest.mark.parametrize("options", ["", "--json", "--list"])
-def test_who_reads_only_the_first_line_gets_the_verdict_all_the_same(
-    penstock: Commands, options: str
-) -> None:
+def test_exit_code_survives_a_closed_pipe(penstock: Commands, options: str) -> None:
     done = penstock.shell(f"penstock doctor --only workers {options} | true; exit $PIPESTATUS")
     assert (done.returncode, done.stderr) == (HEALTHY, "")
     done = penstock.shell("penstock doctor --only workers --strict | true; exit $PIPESTATUS")
@@ -137,7 +133,7 @@ def test_a_database_that_is_away_is_a_finding_and_no_crash(penstock: Commands) -
     assert "secret" not in run.stdout + run.stderr
 
 
-def test_several_hosts_that_are_all_away_are_a_finding_and_no_crash(penstock: Commands) -> None:
+def test_unreachable_hosts_are_a_finding_without_a_crash(penstock: Commands) -> None:
     """As during a failover: just when people look."""
     url = "postgresql://ada:secret@127.0.0.1:1,127.0.0.1:2/shop?target_session_attrs=read-write"
     run = penstock.run("doctor", "--database-url", url, "--json")

@@ -36,7 +36,7 @@ async def test_a_server_that_answers_is_told_with_its_version(examined: Examined
     assert finding.seen.startswith("PostgreSQL 1")
 
 
-async def test_a_server_that_does_not_answer_is_an_error_and_the_rest_is_skipped() -> None:
+async def test_unreachable_server_is_an_error_and_the_rest_is_skipped() -> None:
     report = await Examined("postgresql://somebody@127.0.0.1:1/shop").report()
     [connection, *others] = report.results
     assert connection.verdict is report.verdict is ERROR
@@ -87,7 +87,7 @@ async def test_the_owner_of_the_tables_may_do_everything(examined: Examined) -> 
     assert finding.verdict is OK
 
 
-async def test_what_the_doctor_says_to_grant_suffices_for_clients_and_workers(
+async def test_suggested_grants_suffice_for_clients_and_workers(
     database: Database,
     stranger: str,
     connection: asyncpg.Connection,
@@ -147,7 +147,7 @@ async def test_a_right_that_only_workers_need_is_told_as_such(
     assert finding.paste == (f'GRANT UPDATE ON "penstock"."lease" TO "{database.name}_stranger";',)
 
 
-async def test_under_row_level_security_a_role_needs_to_be_a_workers_or_an_apps(
+async def test_rls_role_needs_the_rights_of_a_worker_or_an_app(
     database: Database, stranger: str, admin: asyncpg.Connection
 ) -> None:
     await migrate(database.direct_url, rls=True)
@@ -167,7 +167,7 @@ async def test_under_row_level_security_a_role_needs_to_be_a_workers_or_an_apps(
     assert finding.verdict is OK, "the owner may do all"
 
 
-async def test_under_row_level_security_a_right_that_a_worker_lacks_is_named(
+async def test_missing_right_of_a_worker_under_rls_is_named(
     database: Database, stranger: str, admin: asyncpg.Connection
 ) -> None:
     await migrate(database.direct_url, rls=True)
@@ -187,7 +187,7 @@ async def test_under_row_level_security_a_right_that_a_worker_lacks_is_named(
     assert finding.verdict is OK
 
 
-async def test_without_rights_the_other_checks_say_that_they_cannot_look(stranger: str) -> None:
+async def test_checks_without_rights_are_skipped(stranger: str) -> None:
     report = await Examined(stranger).report("schema", "workers", "stuck-jobs", "clock")
     verdicts = {result.check.name: result.verdict for result in report.results}
     assert verdicts == {
@@ -207,9 +207,7 @@ async def test_a_migrated_schema_is_complete(examined: Examined) -> None:
     assert finding.verdict is OK, finding
 
 
-async def test_a_database_without_tables_is_an_error_and_says_to_migrate(
-    postgres: PostgresServer,
-) -> None:
+async def test_database_without_tables_is_an_error_with_migrate(postgres: PostgresServer) -> None:
     empty = await create(postgres, source="template1")
     try:
         report = await Examined(empty.url).report()
@@ -240,9 +238,7 @@ async def test_commands_to_paste_lead_to_the_schema_that_was_examined(
     assert finding.paste == ("penstock work APP --schema 'my jobs'",)
 
 
-async def test_a_schema_that_is_too_old_is_an_error_that_says_to_migrate(
-    examined: Examined, later: str
-) -> None:
+async def test_old_schema_is_an_error_with_migrate(examined: Examined, later: str) -> None:
     [finding] = await examined("schema")
     assert finding.verdict is ERROR
     assert "migration 1" in finding.seen
@@ -370,7 +366,7 @@ async def test_a_setting_that_hurts_is_told(
     assert setting in finding.paste[0]
 
 
-async def test_a_server_that_may_lose_commits_is_an_error_with_the_way_out(
+async def test_server_that_may_lose_commits_is_an_error_with_a_remedy(
     admin: asyncpg.Connection, examined: Examined
 ) -> None:
     """The test server is one."""

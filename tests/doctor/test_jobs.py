@@ -224,7 +224,7 @@ async def test_scheduled_jobs_that_nobody_makes_ready_are_told(
         ({"failures_warning_hourly": 4, "failures_error_hourly": 4}, ERROR),
     ],
 )
-async def test_jobs_that_failed_within_the_hour_are_told_with_their_commonest_error(
+async def test_recent_failures_are_reported_with_the_commonest_error(
     app: Penstock,
     connection: asyncpg.Connection,
     examined: Examined,

@@ -119,7 +119,7 @@ async def test_a_window_that_opens_later_is_fine(
         ("lane:imports:*", "lane:imports:acme"),
     ],
 )
-async def test_a_limit_that_lets_nothing_run_is_told_if_jobs_wait_for_it(
+async def test_closed_limit_is_reported_if_jobs_wait_for_it(
     connection: asyncpg.Connection, examined: Examined, key: str, told: str
 ) -> None:
     await fair(connection)
@@ -135,7 +135,7 @@ async def test_a_limit_that_lets_nothing_run_is_told_if_jobs_wait_for_it(
     assert finding.verdict is OK
 
 
-async def test_a_bucket_that_is_closed_for_long_is_told_with_the_way_to_open_it(
+async def test_long_closed_bucket_is_reported_with_its_remedy(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
     await bucket(connection, "openai", 1, closed=300)

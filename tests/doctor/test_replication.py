@@ -45,9 +45,7 @@ async def test_a_standby_is_an_error_since_it_takes_no_writes(servers: Replicate
     assert finding.paste == ("SELECT pg_promote();",)
 
 
-async def test_a_standby_is_passed_over_where_the_url_asks_for_a_primary(
-    servers: Replicated,
-) -> None:
+async def test_read_write_url_skips_a_standby(servers: Replicated) -> None:
     standby, primary = servers.standby.admin_url(), servers.primary.admin_url()
     [finding] = await Examined(with_hosts(standby, primary, **READ_WRITE))("connection")
     assert finding.verdict is OK

@@ -25,7 +25,7 @@ async def test_schedules_that_fire_are_well(
     assert finding.verdict is OK
 
 
-async def test_one_that_no_living_worker_declares_is_named_with_the_command_that_removes_it(
+async def test_undeclared_schedule_is_named_with_the_remove_command(
     app: Penstock, connection: asyncpg.Connection, examined: Examined
 ) -> None:
     @app.task(name="report")
@@ -43,7 +43,7 @@ async def test_one_that_no_living_worker_declares_is_named_with_the_command_that
     assert finding.verdict is OK
 
 
-async def test_a_task_that_no_living_worker_has_and_a_tick_long_due_are_told(
+async def test_overdue_ticks_and_unknown_tasks_are_reported(
     app: Penstock, connection: asyncpg.Connection, examined: Examined
 ) -> None:
     @app.task(name="report")

@@ -38,7 +38,7 @@ async def test_no_transaction_holds_back_vacuum(examined: Examined) -> None:
     await nothing_held_back(examined)
 
 
-async def test_a_long_transaction_is_named_with_its_process_and_query_and_can_be_ended(
+async def test_long_transaction_is_named_with_its_process_and_query(
     database: Database, connection: asyncpg.Connection, examined: Examined
 ) -> None:
     async with report_running(database) as reader:
@@ -55,7 +55,7 @@ async def test_a_long_transaction_is_named_with_its_process_and_query_and_can_be
     await nothing_held_back(examined)
 
 
-async def test_a_transaction_that_is_open_but_holds_nothing_is_no_matter(
+async def test_open_transaction_without_a_snapshot_is_fine(
     database: Database, examined: Examined
 ) -> None:
     async with connected(database.url) as reader:
@@ -132,7 +132,7 @@ async def told(connection: asyncpg.Connection, examined: Examined, **limits: int
     return list(await examined("bloat", **limits))
 
 
-async def test_dead_rows_that_a_snapshot_holds_are_told_until_they_are_vacuumed(
+async def test_dead_rows_are_reported_until_they_are_vacuumed(
     database: Database, connection: asyncpg.Connection, examined: Examined
 ) -> None:
     await filled(connection, 2000)
@@ -152,7 +152,7 @@ async def test_dead_rows_that_a_snapshot_holds_are_told_until_they_are_vacuumed(
     assert "ago" in finding.seen
 
 
-async def test_a_table_and_indexes_much_larger_than_their_rows_can_be_made_small_again(
+async def test_bloat_is_reported_with_commands_that_remove_it(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
     limits = {"bloat_bytes": 200_000, "dead_rows": 10**9}
@@ -253,7 +253,7 @@ async def test_a_partition_missing_in_the_middle_counts(
     )
 
 
-async def test_a_partition_that_somebody_detached_is_to_be_attached_again(
+async def test_detached_partition_is_reported_with_its_attach_command(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
     apart = await day(connection, 8)
@@ -268,7 +268,7 @@ async def test_a_partition_that_somebody_detached_is_to_be_attached_again(
     assert finding.verdict is OK
 
 
-async def test_a_partition_that_belongs_to_another_table_is_to_be_moved_back(
+async def test_partition_of_another_table_is_reported_with_its_remedy(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
     table = f"penstock.job_history_{await day(connection, 8):%Y%m%d}"
@@ -332,7 +332,7 @@ async def test_few_partitions_leave_room_for_all_who_read_the_history(examined: 
     assert finding.verdict is OK
 
 
-async def test_more_partitions_than_the_lock_table_has_room_for_are_told(
+async def test_too_many_partitions_for_the_lock_table_are_reported(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
     """As many as a rule for each number of days would bring."""

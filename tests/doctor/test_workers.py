@@ -37,15 +37,13 @@ async def test_a_living_worker_is_fine(app: Penstock, examined: Examined) -> Non
     assert "ada" in finding.seen
 
 
-async def test_without_a_worker_there_is_a_warning_and_what_asks_for_workers_is_skipped(
-    examined: Examined,
-) -> None:
+async def test_no_worker_is_a_warning_and_skips_worker_checks(examined: Examined) -> None:
     report = await examined.report("workers", "versions", "leader", "notifications")
     assert [result.verdict for result in report.results] == [WARNING, SKIPPED, SKIPPED, SKIPPED]
     assert report.results[0].findings[0].paste == ("penstock work APP",)
 
 
-async def test_a_worker_that_has_fallen_silent_is_named_before_its_lease_ends(
+async def test_silent_worker_is_named_before_its_lease_ends(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
     await worker_seen(connection, "ada", ago=20)
@@ -83,7 +81,7 @@ async def test_a_worker_that_was_frozen_and_works_again_was_not_killed(
     assert "killed" not in finding.remedy
 
 
-async def test_a_worker_that_was_lost_has_its_jobs_until_they_are_taken_back(
+async def test_lost_worker_is_reported_with_its_jobs_until_rescued(
     app: Penstock, connection: asyncpg.Connection, examined: Examined
 ) -> None:
     await connection.execute("SELECT penstock.enqueue('shop.send')")
@@ -126,7 +124,7 @@ def add_model(app: Penstock, *, works: bool) -> None:
         yield Model()
 
 
-async def test_a_resource_that_does_not_open_is_named_with_its_worker_and_error(
+async def test_missing_resource_is_named_with_its_worker_and_error(
     database: Database, app: Penstock, examined: Examined
 ) -> None:
     add_model(app, works=False)
@@ -183,7 +181,7 @@ async def test_a_leader_whose_lease_is_gone_leads_no_more(
     assert finding.verdict is ERROR
 
 
-async def test_a_worker_that_hears_is_fine_and_one_that_is_deaf_is_named(
+async def test_worker_without_notifications_is_named(
     app: Penstock, connection: asyncpg.Connection, examined: Examined
 ) -> None:
     async def hears() -> bool:

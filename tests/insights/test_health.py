@@ -197,7 +197,7 @@ async def test_workers_that_cannot_write_outcomes(
     assert told(await looked(insights)) == [("unwritten", "degraded")]
 
 
-async def test_workers_that_go_on_although_one_outcome_cannot_be_written(
+async def test_worker_with_one_unwritten_outcome_is_degraded(
     insights: Insights, connection: asyncpg.Connection
 ) -> None:
     unwritten = {"jobs": 1, "error": "RaiseError", "message": "odd", "is_claiming": True}

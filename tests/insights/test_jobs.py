@@ -90,7 +90,7 @@ async def test_the_timeline_tells_what_happened_in_order(app: Penstock, insights
     ]
 
 
-async def test_the_timeline_knows_when_an_attempt_began_that_lost_its_worker(
+async def test_timeline_shows_the_start_of_a_lost_attempt(
     app: Penstock, insights: Insights, connection: asyncpg.Connection
 ) -> None:
     @app.task
@@ -183,7 +183,7 @@ async def test_a_job_whose_worker_is_lost_says_so(
     assert "ghost" in wait.message
 
 
-async def test_the_timeline_of_a_job_that_was_run_again_has_all_attempts(
+async def test_timeline_of_a_retried_job_has_all_attempts(
     app: Penstock, insights: Insights
 ) -> None:
     @app.task(max_attempts=1)

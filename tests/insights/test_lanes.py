@@ -19,7 +19,7 @@ SELECT 'ready', 'render', 'imports', 'tenant ' || n, 'tenant ' || n, now(), now(
 """
 
 
-async def test_the_largest_lane_comes_first_with_what_waits_and_runs_in_it(
+async def test_largest_lane_comes_first_with_its_counts(
     insights: Insights, connection: asyncpg.Connection
 ) -> None:
     await fair(connection)

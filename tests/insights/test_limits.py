@@ -97,7 +97,7 @@ async def test_only_so_many_are_shown_and_those_waited_for_first(
     assert found.number == Count(300)
 
 
-async def test_what_lets_no_job_run_comes_first_with_the_jobs_that_wait_for_it(
+async def test_closed_limits_come_first_with_their_waiting_jobs(
     insights: Insights, connection: asyncpg.Connection
 ) -> None:
     await fair(connection)

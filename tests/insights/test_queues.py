@@ -85,7 +85,7 @@ async def test_queues_beyond_the_limit_are_counted(app: Penstock, insights: Insi
     assert page.left_out == Count(6)
 
 
-async def test_a_glance_has_the_busiest_queues_of_any_kind_and_counts_the_others(
+async def test_overview_shows_the_busiest_queues_and_counts_the_rest(
     app: Penstock, insights: Insights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @app.task
@@ -123,9 +123,7 @@ async def test_queues_that_workers_alone_know_do_not_fill_a_glance(
     assert seen.queues_left_out == Count(3)
 
 
-async def test_a_queue_that_is_asked_for_by_name_is_found_among_thousands(
-    app: Penstock, insights: Insights
-) -> None:
+async def test_queue_is_found_by_name_among_thousands(app: Penstock, insights: Insights) -> None:
     @app.task
     async def send() -> None: ...
 

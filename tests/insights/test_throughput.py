@@ -66,7 +66,7 @@ SELECT extract(epoch FROM clock_timestamp() - max(finished_at))::float FROM pens
 """
 
 
-async def test_a_window_is_shortened_to_what_was_read_and_the_rate_stays_true(
+async def test_bounded_read_shortens_the_window_and_keeps_the_rate(
     insights: Insights, connection: asyncpg.Connection
 ) -> None:
     await fill(connection, jobs=20_000, per_second=500)

@@ -78,7 +78,7 @@ SELECT 'w' || n, now() + CASE WHEN n <= 3 THEN -1 ELSE 1 END * interval '1 minut
 """
 
 
-async def test_workers_beyond_the_limit_are_counted_and_living_ones_are_first(
+async def test_worker_page_shows_living_workers_first(
     insights: Insights, connection: asyncpg.Connection
 ) -> None:
     await connection.execute(LEASES)
