@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from penstock import ConfigError, NotRetryable, Retryable
-from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.storage import (
     FileChanged,
     Given,
@@ -20,6 +19,7 @@ from penstock_apps.knowledge.storage import (
     StorageDown,
     object_name,
 )
+from penstock_apps.knowledge.storage.errors import ObjectTooLarge
 from tests.knowledge.storage.files import a_file
 
 HOURS_AGO = 7200
@@ -130,9 +130,9 @@ async def test_a_damaged_file_is_not_taken_for_the_one_that_was_stored(
 
 async def test_more_bytes_than_wanted_are_not_read(storage: Storage, tmp_path: Path) -> None:
     name = await storage.put("acme", *a_file(tmp_path, b"hello"))
-    with pytest.raises(Unreadable, match="5 bytes, and at most 4") as unreadable:
+    with pytest.raises(ObjectTooLarge, match="5 bytes, and at most 4") as too_large:
         await storage.read(name, 4)
-    assert unreadable.value.reason == "too_large"
+    assert too_large.value.name == name
 
 
 async def test_deleting_what_is_gone_is_no_error_and_the_rest_goes(

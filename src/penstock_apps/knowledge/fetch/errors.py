@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from penstock import NotRetryable, Retryable
-from penstock_apps.knowledge.errors import KnowledgeError
+from penstock import NotRetryable, PenstockError, Retryable
 
 Fault = Literal[
     "url",
@@ -21,7 +20,11 @@ Fault = Literal[
 ]
 
 
-class FetchRefused(KnowledgeError, NotRetryable):
+class FetchError(PenstockError):
+    """The root of what fetching a page raises."""
+
+
+class FetchRefused(FetchError, NotRetryable):
     """The page cannot or must not be fetched, today or later."""
 
     def __init__(self, fault: Fault, message: str, *, status: int | None = None) -> None:
@@ -30,7 +33,7 @@ class FetchRefused(KnowledgeError, NotRetryable):
         super().__init__(message)
 
 
-class FetchFailed(KnowledgeError, Retryable):
+class FetchFailed(FetchError, Retryable):
     """The page could not be fetched now: its server is down, busy or slow."""
 
     def __init__(

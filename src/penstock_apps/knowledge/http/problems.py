@@ -26,14 +26,22 @@ from penstock_apps.knowledge.errors import (
     Unreadable,
     VectorMissing,
 )
+from penstock_apps.knowledge.fetch.errors import FetchError
 from penstock_apps.knowledge.http.calling import workshop_of
 from penstock_apps.knowledge.http.parameters import expect_known, parameters_of
 from penstock_apps.knowledge.storage import Storage
-from penstock_apps.knowledge.storage.errors import LinkRefused, ObjectMissing, StorageDown
+from penstock_apps.knowledge.storage.errors import (
+    LinkRefused,
+    ObjectMissing,
+    StorageDown,
+    StorageError,
+)
 from penstock_apps.knowledge.upload import UploadRefused
 
 logger = logging.getLogger("penstock.knowledge")
 
+# What these routes answer themselves; the service answers the other errors.
+OWN: Final = (KnowledgeError, StorageError, FetchError, Retryable)
 # The first that fits; the rest is a conflict.
 STATUSES: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (NotFound, 404),
@@ -70,7 +78,7 @@ OF_FILES: Final = (
 )
 
 
-def told(error: KnowledgeError | Retryable) -> Problem:
+def told(error: PenstockError) -> Problem:
     """What one of our errors is to a caller."""
     problem = from_error(error)
     if isinstance(error, Retryable) and error.after:
@@ -126,7 +134,7 @@ class Refusing(APIRoute):
                 return await handler(request)
             except StorageDown as error:
                 raise told_of_storage(error, workshop_of(request).storage) from error
-            except (KnowledgeError, Retryable) as error:
+            except OWN as error:
                 raise told(error) from error
             except asyncpg.UndefinedTableError as error:
                 detail = (

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from penstock import NotRetryable, Retryable
-from penstock_apps.knowledge.errors import KnowledgeError
+from penstock import NotRetryable, PenstockError, Retryable
 
 
-class StorageDown(KnowledgeError, Retryable):
+class StorageError(PenstockError):
+    """The root of what the storage of files raises."""
+
+
+class StorageDown(StorageError, Retryable):
     """The storage does not answer, answers too slowly, or lets nobody in.
 
     `public` is what somebody hears who is not to know where files are stored.
@@ -41,7 +44,7 @@ class StorageRefuses(StorageDown):
     )
 
 
-class ObjectMissing(KnowledgeError, NotRetryable):
+class ObjectMissing(StorageError, NotRetryable):
     """The file is no longer in the storage."""
 
     def __init__(self, name: str) -> None:
@@ -52,7 +55,7 @@ class ObjectMissing(KnowledgeError, NotRetryable):
         )
 
 
-class ObjectDamaged(KnowledgeError, NotRetryable):
+class ObjectDamaged(StorageError, NotRetryable):
     """The bytes of a stored file are not those that were stored."""
 
     def __init__(self, name: str) -> None:
@@ -63,12 +66,22 @@ class ObjectDamaged(KnowledgeError, NotRetryable):
         )
 
 
-class FileChanged(KnowledgeError, Retryable):
+class ObjectTooLarge(StorageError, NotRetryable):
+    """A stored file has more bytes than its reader takes."""
+
+    def __init__(self, name: str, size: int, most_bytes: int) -> None:
+        self.name = name
+        super().__init__(
+            f"The stored file {name} has {size:,} bytes, and at most {most_bytes:,} are read."
+        )
+
+
+class FileChanged(StorageError, Retryable):
     """A file was written to while it was being stored."""
 
     def __init__(self, path: object) -> None:
         Retryable.__init__(self, f"The file {path} changed while it was being read. Read it again.")
 
 
-class LinkRefused(KnowledgeError, NotRetryable):
+class LinkRefused(StorageError, NotRetryable):
     """A signed link that does not open what it is held against."""

@@ -14,12 +14,11 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore
 
 from penstock import ConfigError
-from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.sink import Sink
 from penstock_apps.knowledge.storage import local, remote
 from penstock_apps.knowledge.storage.answering import answering, number_of
 from penstock_apps.knowledge.storage.copying import Copying
-from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged
+from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged, ObjectTooLarge
 from penstock_apps.knowledge.storage.names import MARKS, digest_of, object_name
 from penstock_apps.knowledge.storage.opened import Opened
 from penstock_apps.knowledge.storage.options import STORAGE, Options
@@ -131,11 +130,7 @@ class Storage:
         """A stored file as bytes, for those that are small."""
         opened = await self.open(name)
         if opened.bytes > most_bytes:
-            raise Unreadable(
-                "too_large",
-                f"The stored file {name} has {opened.bytes:,} bytes, "
-                f"and at most {most_bytes:,} are read.",
-            )
+            raise ObjectTooLarge(name, opened.bytes, most_bytes)
         return b"".join([block async for block in opened])
 
     async def to_file(self, name: str, path: Path) -> int:
