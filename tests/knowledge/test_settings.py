@@ -5,8 +5,8 @@ from msgspec.structs import asdict
 
 from penstock import ConfigError
 from penstock_apps.knowledge.environment import check
-from penstock_apps.knowledge.settings import MB, PREFIX, Settings
-from penstock_apps.knowledge.storage import Storage
+from penstock_apps.knowledge.settings import MB, PREFIX, STORAGE, Settings
+from penstock_apps.knowledge.storage import Options, Storage
 
 NUMBERS = sorted(
     name for name, value in asdict(Settings.of({})).items() if type(value) in (int, float)
@@ -68,7 +68,7 @@ def test_what_cannot_be_set_is_refused_at_the_start_in_words(
 
 def test_a_storage_of_no_known_kind_is_refused_by_its_name() -> None:
     with pytest.raises(ConfigError, match=rf"{PREFIX}STORAGE is 'ftp://x'; allowed is a folder, "):
-        Storage.of("ftp://x")
+        Storage.of("ftp://x", Options.of(STORAGE))
 
 
 def test_of_a_variable_that_nobody_reads_is_warned_once(caplog: pytest.LogCaptureFixture) -> None:

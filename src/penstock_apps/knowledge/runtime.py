@@ -13,8 +13,8 @@ from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
 from penstock_apps.knowledge.pipeline.in_flight import InFlight
 from penstock_apps.knowledge.scratch import scratch
 from penstock_apps.knowledge.search import Searching
-from penstock_apps.knowledge.settings import Settings
-from penstock_apps.knowledge.storage import Storage
+from penstock_apps.knowledge.settings import STORAGE, Settings
+from penstock_apps.knowledge.storage import Options, Storage
 from penstock_apps.knowledge.store.bases import Bases
 from penstock_apps.knowledge.store.documents import Documents
 from penstock_apps.knowledge.store.drafts import Drafts
@@ -89,7 +89,7 @@ async def opened_runtime(
 ) -> AsyncIterator[KnowledgeRuntime]:
     """A runtime beside an app."""
     settings = Settings.of()
-    storage = Storage.of(settings.storage_at(database))
+    storage = Storage.of(settings.storage_at(database), Options.of(STORAGE))
     async with AsyncExitStack() as stack:
         folder = await asyncio.to_thread(stack.enter_context, scratch())
         tables = await stack.enter_async_context(TablePool.opened(database, connections))

@@ -14,13 +14,16 @@ from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, StructTyp
 from msgspec.structs import asdict
 
 from penstock import ConfigError, Database, Exponential, Process
+from penstock_apps.knowledge.storage.links import MIN_SECRET_BYTES
 
 PREFIX = "PENSTOCK_KNOWLEDGE_"
 MB = 1024 * 1024
 # The tenant of those who have only one.
 ALONE = "default"
-# A shorter one can be guessed from a link.
-SHORTEST_SECRET = 16
+# Where files are stored, and what the options of that begin with.
+STORAGE = "PENSTOCK_KNOWLEDGE_STORAGE"
+# What the variables begin with that say what may be fetched.
+FETCH = "PENSTOCK_KNOWLEDGE_FETCH"
 MEMORY = "at least 64MB, such as 512MB or 2GB"
 
 # The timeout of a job if extracting has no limit, or takes as long as it may.
@@ -102,8 +105,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         except msgspec.ValidationError as error:
             field = str(error).rpartition("`$.")[2].rstrip("`")
             raise ConfigError(variable(field), given.get(field), _allowed(field)) from error
-        if found.link_secret and len(found.link_secret.encode()) < SHORTEST_SECRET:
-            raise ConfigError(variable("link_secret"), "…", f"at least {SHORTEST_SECRET} bytes")
+        if found.link_secret and len(found.link_secret.encode()) < MIN_SECRET_BYTES:
+            raise ConfigError(variable("link_secret"), "…", f"at least {MIN_SECRET_BYTES} bytes")
         try:
             Process(memory=found.extract_memory)
         except ConfigError as error:

@@ -4,6 +4,8 @@ from penstock import ConfigError
 from penstock_apps.knowledge.fetch import Allowed
 from penstock_apps.knowledge.fetch.address import address_of, where_else
 
+FETCH = "PENSTOCK_CRAWL"
+
 
 @pytest.mark.parametrize(
     "address",
@@ -68,10 +70,11 @@ def test_the_public_internet_is_open(address: str) -> None:
 
 def test_the_environment_allows_hosts_and_networks() -> None:
     allowed = Allowed.of(
+        FETCH,
         {
-            "PENSTOCK_KNOWLEDGE_FETCH_PRIVATE": "wiki.corp, 10.1.0.0/16",
-            "PENSTOCK_KNOWLEDGE_FETCH_PORTS": "443,8443",
-        }
+            "PENSTOCK_CRAWL_PRIVATE": "wiki.corp, 10.1.0.0/16",
+            "PENSTOCK_CRAWL_PORTS": "443,8443",
+        },
     )
     assert allowed.allows("Wiki.corp.", address_of("192.168.0.1"))
     assert not allowed.allows("evil-wiki.corp", address_of("192.168.0.1"))
@@ -79,10 +82,10 @@ def test_the_environment_allows_hosts_and_networks() -> None:
     assert allowed.allows("any.name", address_of("::ffff:10.1.2.3"))
     assert not allowed.allows("any.name", address_of("10.2.0.1"))
     assert allowed.ports == {443, 8443}
-    assert Allowed.of({}) == Allowed()
+    assert Allowed.of(FETCH, {}) == Allowed(variable=FETCH)
 
 
 @pytest.mark.parametrize("ports", ["http", "0", "70000", "-1"])
 def test_a_port_that_is_none_is_refused(ports: str) -> None:
     with pytest.raises(ConfigError):
-        Allowed.of({"PENSTOCK_KNOWLEDGE_FETCH_PORTS": ports})
+        Allowed.of(FETCH, {"PENSTOCK_CRAWL_PORTS": ports})

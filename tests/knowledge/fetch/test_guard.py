@@ -119,7 +119,7 @@ async def test_a_good_name_that_leads_to_a_private_address_is_refused(
         )
     assert site.requests == []
     # The one who asks learns neither where the name leads to nor that there is such a name.
-    assert str(refused.value) == str(unknown("good.example"))
+    assert str(refused.value) == str(unknown("good.example", Allowed()))
     assert refused.value.fault == "unknown_host"
     assert "good.example" in caplog.text
     assert str(address_of(address)) in caplog.text
@@ -136,7 +136,7 @@ async def test_name_of_nobody_is_refused_in_the_same_words(tmp_path: Path, site:
             allow=Allowed(ports=frozenset({site.port})),
             resolve=resolve,
         )
-    assert str(refused.value) == str(unknown("nobody.example"))
+    assert str(refused.value) == str(unknown("nobody.example", Allowed()))
 
 
 async def test_message_has_no_query_of_a_signed_link(site: Site, get: Get) -> None:

@@ -6,7 +6,9 @@ from penstock import ConfigError
 from penstock_apps.knowledge.storage import Link, LinkRefused, Links, object_name
 
 NAME = object_name("acme", bytes(32))
-links = Links(b"a secret of 16 bytes, or more")
+SECRET = b"a secret of 16 bytes, or more"
+PURPOSE = b"tests 1\n"
+links = Links(SECRET, PURPOSE)
 
 
 def test_a_link_opens_its_file_for_an_hour() -> None:
@@ -28,7 +30,12 @@ def test_a_link_to_read_does_not_delete() -> None:
 
 def test_another_secret_opens_nothing() -> None:
     with pytest.raises(LinkRefused, match="not made here"):
-        Links(b"another secret of 16 bytes").verify(links.sign("acme", "GET", NAME), "GET")
+        Links(b"another secret of 16 bytes", PURPOSE).verify(links.sign("acme", "GET", NAME), "GET")
+
+
+def test_link_of_another_purpose_opens_nothing() -> None:
+    with pytest.raises(LinkRefused, match="not made here"):
+        Links(SECRET, b"tests 2\n").verify(links.sign("acme", "GET", NAME), "GET")
 
 
 def test_no_character_of_a_link_can_be_changed() -> None:
@@ -61,5 +68,5 @@ def test_only_a_file_of_the_tenant_gets_a_link_and_none_lasts_longer_than_an_hou
 
 def test_a_short_secret_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError, match="at least 16") as refused:
-        Links(b"hunter2")
+        Links(b"hunter2", PURPOSE)
     assert "hunter2" not in str(refused.value)

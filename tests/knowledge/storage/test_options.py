@@ -3,21 +3,24 @@ import pytest
 from penstock import ConfigError
 from penstock_apps.knowledge.storage import Options, Storage
 
+STORAGE = "PENSTOCK_FILES"
+
 
 def test_the_environment_says_how_the_storage_is_reached() -> None:
     options = Options.of(
+        STORAGE,
         {
-            "PENSTOCK_KNOWLEDGE_STORAGE_ENDPOINT": "http://minio:9000",
-            "PENSTOCK_KNOWLEDGE_STORAGE_REGION": "eu-central-1",
-            "PENSTOCK_KNOWLEDGE_STORAGE_ALLOW_HTTP": "true",
-            "PENSTOCK_KNOWLEDGE_STORAGE_PATIENCE": "5",
-        }
+            "PENSTOCK_FILES_ENDPOINT": "http://minio:9000",
+            "PENSTOCK_FILES_REGION": "eu-central-1",
+            "PENSTOCK_FILES_ALLOW_HTTP": "true",
+            "PENSTOCK_FILES_PATIENCE": "5",
+        },
     )
-    assert options == Options("http://minio:9000", "eu-central-1", True, 5)
+    assert options == Options("http://minio:9000", "eu-central-1", True, 5, STORAGE)
 
 
 def test_without_them_the_defaults_hold() -> None:
-    assert Options.of({}) == Options()
+    assert Options.of(STORAGE, {}) == Options(variable=STORAGE)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +28,7 @@ def test_without_them_the_defaults_hold() -> None:
 )
 def test_a_value_that_is_not_allowed_is_named(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=value):
-        Options.of({f"PENSTOCK_KNOWLEDGE_STORAGE_{name}": value})
+        Options.of(STORAGE, {f"{STORAGE}_{name}": value})
 
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "s3://", "s3://k:s3cret@b/x", "s3://b/x?k=s3cret"])

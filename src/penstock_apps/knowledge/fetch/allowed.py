@@ -10,8 +10,8 @@ from ipaddress import ip_network
 from penstock import ConfigError
 from penstock_apps.knowledge.fetch.address import Address, Network
 
-PRIVATE = "PENSTOCK_KNOWLEDGE_FETCH_PRIVATE"
-PORTS = "PENSTOCK_KNOWLEDGE_FETCH_PORTS"
+# The variables are a prefix of who fetches, an underscore, and one of these.
+ALLOWED_NAMES = ("PRIVATE", "PORTS")
 WEB = frozenset({80, 443})
 
 
@@ -19,11 +19,14 @@ WEB = frozenset({80, 443})
 class Allowed:
     """`private`: hosts and networks that are no part of the public web and may be fetched from.
 
+    `variable` is what the environment variables begin with that allow more: errors name them.
+
     Allowed(private=("wiki.corp", "10.1.0.0/16"), ports=frozenset({80, 443, 8080}))
     """
 
     private: tuple[str, ...] = ()
     ports: frozenset[int] = WEB
+    variable: str = "PENSTOCK_FETCH"
 
     def __post_init__(self) -> None:
         for port in self.ports:
@@ -31,15 +34,27 @@ class Allowed:
                 raise ConfigError("ports", port, "numbers from 1 to 65535")
 
     @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> Allowed:
-        """As the environment has it: lists with commas."""
-        ports = _list(environment.get(PORTS, ""))
-        if not all(map(_is_port, ports)):
-            raise ConfigError(PORTS, environment[PORTS], "numbers from 1 to 65535, with commas")
+    def of(cls, variable: str, environment: Mapping[str, str] = os.environ) -> Allowed:
+        """What `<variable>_PRIVATE` and `<variable>_PORTS` allow, as lists with commas."""
+        private, ports = (f"{variable}_{name}" for name in ALLOWED_NAMES)
+        numbers = _list(environment.get(ports, ""))
+        if not all(map(_is_port, numbers)):
+            raise ConfigError(ports, environment[ports], "numbers from 1 to 65535, with commas")
         return cls(
-            private=tuple(_list(environment.get(PRIVATE, ""))),
-            ports=frozenset(map(int, ports)) or WEB,
+            private=tuple(_list(environment.get(private, ""))),
+            ports=frozenset(map(int, numbers)) or WEB,
+            variable=variable,
         )
+
+    @property
+    def private_variable(self) -> str:
+        """The variable that allows hosts and networks."""
+        return f"{self.variable}_PRIVATE"
+
+    @property
+    def ports_variable(self) -> str:
+        """The variable that allows ports."""
+        return f"{self.variable}_PORTS"
 
     def allows(self, host: str, address: Address) -> bool:
         """Whether this address, found under this name, was allowed in so many words."""

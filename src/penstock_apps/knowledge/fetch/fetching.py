@@ -24,7 +24,7 @@ from penstock_apps.knowledge.fetch.place import place_at, shown
 from penstock_apps.knowledge.fetch.said import said_plainly
 from penstock_apps.knowledge.sink import Sink
 
-USER_AGENT = "Penstock/1.0 (knowledge)"
+USER_AGENT = "Penstock/1.0"
 
 
 async def fetch(
@@ -41,7 +41,7 @@ async def fetch(
     page = await fetch("https://example.org/handbook", folder)
     """
     limits = limits or Limits()
-    guard = Guard(allow or Allowed.of(), resolve)
+    guard = Guard(allow or Allowed(), resolve)
     start = place_at(url)
     try:
         async with asyncio.timeout(limits.total), _pool(guard) as pool:

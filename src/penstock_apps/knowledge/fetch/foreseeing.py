@@ -8,9 +8,8 @@ from penstock_apps.knowledge.fetch.guard import check_port, permitted
 from penstock_apps.knowledge.fetch.place import DEFAULT_PORTS, place_at
 
 
-def foresee(text: str, allow: Allowed | None = None) -> None:
+def foresee(text: str, allow: Allowed) -> None:
     """FetchRefused for an address that no request will be made for; names are not looked up."""
-    allow = allow or Allowed.of()
     url = place_at(text)
     check_port(url.host, url.port or DEFAULT_PORTS[url.scheme], allow)
     try:

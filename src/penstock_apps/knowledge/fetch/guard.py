@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable
 import httpcore
 
 from penstock_apps.knowledge.fetch.address import Address, address_of, where_else
-from penstock_apps.knowledge.fetch.allowed import PORTS, PRIVATE, Allowed
+from penstock_apps.knowledge.fetch.allowed import Allowed
 from penstock_apps.knowledge.fetch.errors import FetchFailed, FetchRefused
 
-logger = logging.getLogger("penstock.knowledge")
+logger = logging.getLogger("penstock.net")
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
@@ -80,9 +80,9 @@ class Guard(httpcore.AsyncNetworkBackend):
         except (socket.gaierror, UnicodeError) as error:
             if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
                 raise FetchFailed(f"The name {host} could not be looked up now.") from error
-            raise unknown(host) from error
+            raise unknown(host, self._allow) from error
         if not found:
-            raise unknown(host)
+            raise unknown(host, self._allow)
         return found
 
 
@@ -93,7 +93,7 @@ def check_port(host: str, port: int, allow: Allowed) -> None:
             "address",
             f"Port {port} of {host} is not one that pages are fetched from "
             f"({', '.join(map(str, sorted(allow.ports)))}). Who runs this server can allow it by "
-            f"{PORTS}.",
+            f"{allow.ports_variable}.",
         )
 
 
@@ -113,22 +113,22 @@ def permitted(host: str, addresses: list[Address], allow: Allowed) -> list[Addre
             host,
             address,
             what,
-            PRIVATE,
+            allow.private_variable,
         )
-        raise unknown(host)
+        raise unknown(host, allow)
     raise FetchRefused(
         "address",
         f"{host} leads to {what}, and only the public web is fetched. Whoever runs this service "
-        f"can allow it by {PRIVATE}.",
+        f"can allow it by {allow.private_variable}.",
     )
 
 
-def unknown(host: str) -> FetchRefused:
+def unknown(host: str, allow: Allowed) -> FetchRefused:
     """A name of nobody, or of a server of ours: which of them is not for those outside to know."""
     return FetchRefused(
         "unknown_host",
         f"The public web has no server with the name {host}. Check the address. Whoever runs this "
-        f"service can allow others by {PRIVATE}.",
+        f"service can allow others by {allow.private_variable}.",
     )
 
 

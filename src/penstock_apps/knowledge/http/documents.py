@@ -45,6 +45,8 @@ FILE: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 TOKEN: Final = worded(r"^[A-Za-z0-9_.-]{1,1000}$", "a token as /documents/{id}/link gives it")
+# Nothing else that is signed with the same secret passes for a link.
+LINK_PURPOSE: Final = b"penstock knowledge link 1\n"
 # Where nobody has set one: links of this process are good for this process.
 _SECRET: Final = os.urandom(32)
 
@@ -146,4 +148,4 @@ async def delete_document(id: Id, library: Change) -> Response:
 
 def _links(runtime: KnowledgeRuntime) -> Links:
     secret = runtime.settings.link_secret
-    return Links(secret.encode() if secret else _SECRET)
+    return Links(secret.encode() if secret else _SECRET, LINK_PURPOSE)

@@ -18,7 +18,7 @@ from penstock.service.dependencies import wiring_of
 from penstock.service.models.jobs import Id
 from penstock.service.problems import Problem, documented
 from penstock.service.routing import as_json, gives, keeps_keys, streamed
-from penstock_apps.knowledge.fetch import FetchRefused, foresee
+from penstock_apps.knowledge.fetch import Allowed, FetchRefused, foresee
 from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
 from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, files_wish
 from penstock_apps.knowledge.http.calling import Add
@@ -27,6 +27,7 @@ from penstock_apps.knowledge.http.problems import Refusing, told
 from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, wants_events, watched
 from penstock_apps.knowledge.intake import Incoming, Intake, Receipt
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.settings import FETCH
 from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import Document
@@ -446,7 +447,7 @@ async def _answer(
 
 def _expect_fetchable(url: str) -> None:
     try:
-        foresee(url)
+        foresee(url, Allowed.of(FETCH))
     except FetchRefused as error:
         raise Problem(422, "does-not-fit", str(error), fields=[("url", str(error))]) from error
 

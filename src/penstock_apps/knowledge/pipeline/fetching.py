@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from penstock import Context
-from penstock_apps.knowledge.fetch import Fetched, Limits, fetch
+from penstock_apps.knowledge.fetch import Allowed, Fetched, Limits, fetch
 from penstock_apps.knowledge.pipeline.document_job import Brought, Stale
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.settings import FETCH
 from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.documents import Work
+
+USER_AGENT: Final = "Penstock/1.0 (knowledge)"
 
 
 class Fetching:
@@ -28,7 +33,13 @@ class Fetching:
         """The work with its file; or what is there already, if the page has not changed."""
         assert work.url is not None
         limits = Limits(bytes=min(Limits().bytes, self._runtime.settings.file_bytes))
-        page = await fetch(work.url, self._runtime.folder, limits)
+        page = await fetch(
+            work.url,
+            self._runtime.folder,
+            limits,
+            allow=Allowed.of(FETCH),
+            user_agent=USER_AGENT,
+        )
         try:
             await self._store(page)
         finally:

@@ -12,15 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from penstock import ConfigError
-from penstock_apps.knowledge.settings import SHORTEST_SECRET
 from penstock_apps.knowledge.storage.errors import LinkRefused
 from penstock_apps.knowledge.storage.names import belongs_to
 
 Method = Literal["GET", "PUT", "DELETE"]
 
 HOUR = 3600
-# So that nothing else which is signed with the same secret passes for a link.
-PURPOSE = b"penstock knowledge link 1\n"
+# A shorter one can be guessed from a link.
+MIN_SECRET_BYTES = 16
 NOT_OURS = "This link was not made here, or it was changed on its way. Ask for a new one."
 
 
@@ -34,12 +33,16 @@ class Link(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class Links:
-    """Makes links and checks them. Whoever has the secret can do both."""
+    """Makes links and checks them. Whoever has the secret can do both.
 
-    def __init__(self, secret: bytes) -> None:
-        if len(secret) < SHORTEST_SECRET:
-            raise ConfigError("secret", "…", f"at least {SHORTEST_SECRET} random bytes")
+    `purpose` is signed with each link: what the same secret signs for another purpose is no link.
+    """
+
+    def __init__(self, secret: bytes, purpose: bytes) -> None:
+        if len(secret) < MIN_SECRET_BYTES:
+            raise ConfigError("secret", "…", f"at least {MIN_SECRET_BYTES} random bytes")
         self._secret = secret
+        self._purpose = purpose
 
     def sign(
         self,
@@ -75,7 +78,7 @@ class Links:
         return link
 
     def _seal(self, body: bytes) -> bytes:
-        return hmac.digest(self._secret, PURPOSE + body, sha256)
+        return hmac.digest(self._secret, self._purpose + body, sha256)
 
 
 def _now(now: float | None) -> float:

@@ -8,11 +8,8 @@ from dataclasses import dataclass
 
 from penstock import ConfigError
 
-STORAGE = "PENSTOCK_KNOWLEDGE_STORAGE"
-ENDPOINT = "PENSTOCK_KNOWLEDGE_STORAGE_ENDPOINT"
-REGION = "PENSTOCK_KNOWLEDGE_STORAGE_REGION"
-ALLOW_HTTP = "PENSTOCK_KNOWLEDGE_STORAGE_ALLOW_HTTP"
-PATIENCE = "PENSTOCK_KNOWLEDGE_STORAGE_PATIENCE"
+# The variables of the options are that of the storage, an underscore, and one of these.
+OPTION_NAMES = ("ENDPOINT", "REGION", "ALLOW_HTTP", "PATIENCE")
 
 SECONDS = "seconds, more than 0 and up to 3600"
 YES = ("1", "true", "yes", "on")
@@ -21,25 +18,31 @@ NO = ("", "0", "false", "no", "off")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`patience`: the seconds that one request may take, and one part of a large file."""
+    """`patience`: the seconds that one request may take, and one part of a large file.
+
+    `variable` is the environment variable that says where the storage is: errors name it.
+    """
 
     endpoint: str | None = None
     region: str | None = None
     allow_http: bool = False
     patience: float = 30.0
+    variable: str = "PENSTOCK_STORAGE"
 
     def __post_init__(self) -> None:
         if not 0 < self.patience <= 3600:
             raise ConfigError("patience", self.patience, SECONDS)
 
     @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> Options:
-        """As the environment has it."""
+    def of(cls, variable: str, environment: Mapping[str, str] = os.environ) -> Options:
+        """The options that the environment sets beside this variable, as `<variable>_REGION`."""
+        endpoint, region, allow_http, patience = (f"{variable}_{name}" for name in OPTION_NAMES)
         return cls(
-            endpoint=environment.get(ENDPOINT) or None,
-            region=environment.get(REGION) or None,
-            allow_http=_yes_or_no(ALLOW_HTTP, environment.get(ALLOW_HTTP, "")),
-            patience=_seconds(PATIENCE, environment.get(PATIENCE) or "30"),
+            endpoint=environment.get(endpoint) or None,
+            region=environment.get(region) or None,
+            allow_http=_yes_or_no(allow_http, environment.get(allow_http, "")),
+            patience=_seconds(patience, environment.get(patience) or "30"),
+            variable=variable,
         )
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
 
 from penstock import ConfigError
-from penstock_apps.knowledge.storage.options import STORAGE, Options
+from penstock_apps.knowledge.storage.options import Options
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -35,7 +35,7 @@ def remote_at(url: str, options: Options) -> Remote:
     parts = urlsplit(url)
     prefix = unquote(parts.path).strip("/") or None
     if parts.username or parts.query or parts.fragment or not parts.netloc:
-        raise ConfigError(STORAGE, _without_secrets(url), ALLOWED)
+        raise ConfigError(options.variable, _without_secrets(url), ALLOWED)
     client, retry = _client(options), _retry(options)
     match parts.scheme:
         case "s3":
@@ -65,7 +65,7 @@ def remote_at(url: str, options: Options) -> Remote:
                 client_options=client,
                 retry_config=retry,
             )
-    raise ConfigError(STORAGE, _without_secrets(url), ALLOWED)
+    raise ConfigError(options.variable, _without_secrets(url), ALLOWED)
 
 
 def _given(**values: str | None) -> dict[str, str]:

@@ -21,7 +21,7 @@ from penstock_apps.knowledge.storage.copying import Copying
 from penstock_apps.knowledge.storage.errors import FileChanged, ObjectDamaged, ObjectTooLarge
 from penstock_apps.knowledge.storage.names import MARKS, digest_of, object_name
 from penstock_apps.knowledge.storage.opened import Opened
-from penstock_apps.knowledge.storage.options import STORAGE, Options
+from penstock_apps.knowledge.storage.options import Options
 from penstock_apps.knowledge.storage.place import Store, folder_at, remote_at
 
 BATCH = 1000
@@ -66,13 +66,15 @@ class Storage:
     @classmethod
     def of(cls, url: str, options: Options | None = None) -> Storage:
         """A folder, `file://`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/…`."""
-        options = options or Options.of()
+        options = options or Options()
         if (folder := folder_at(url)) is None:
             return cls(remote_at(url, options), None, options.patience, url)
         try:
             store = LocalStore(folder, mkdir=True, automatic_cleanup=True)
         except (BaseError, OSError) as error:
-            raise ConfigError(STORAGE, url, "a folder that can be made and written to") from error
+            raise ConfigError(
+                options.variable, url, "a folder that can be made and written to"
+            ) from error
         return cls(store, folder, options.patience, str(folder))
 
     async def put(self, tenant: str, path: Path, digest: bytes) -> str:
