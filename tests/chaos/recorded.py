@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from penstock.store import Attempt, Settlement, Store, errors
+from penstock.store import ClaimedJob, Settlement, Store, errors
 from penstock.store.enqueue import Stored
 from tests.chaos.lines import Lines, Outcome
 
@@ -50,24 +50,24 @@ class RecordedStore(Store):
         if self._failpoint is not None:
             self._failpoint.reach(place)
 
-    async def claim(self, *args: Any, **kwargs: Any) -> list[Attempt]:
+    async def claim(self, *args: Any, **kwargs: Any) -> list[ClaimedJob]:
         self._log.write("claim", "invoke")
         self._reach("claim.before")
         try:
-            attempts = await super().claim(*args, **kwargs)
+            jobs = await super().claim(*args, **kwargs)
         except BaseException as error:
             self._log.write("claim", outcome_of(error), error=repr(error))
             raise
-        if attempts:
+        if jobs:
             self._reach("claim.after")
-        for attempt in attempts:
-            self.tokens[attempt.id, attempt.number] = str(attempt.token)
+        for job in jobs:
+            self.tokens[job.id, job.number] = str(job.token)
         self._log.write_all(
             "claim",
             "ok",
-            [{"job": each.id, "token": each.token, "attempt": each.number} for each in attempts],
+            [{"job": each.id, "token": each.token, "attempt": each.number} for each in jobs],
         )
-        return attempts
+        return jobs
 
     async def settle(self, on: Any, settlements: Sequence[Settlement], **kwargs: Any) -> Any:
         asked = [_told(each) for each in settlements]

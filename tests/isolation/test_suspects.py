@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from tests.chaos.process import Process
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
@@ -66,10 +66,10 @@ async def test_a_suspect_that_has_lost_its_job_is_not_given_to_a_child(
 ) -> None:
     ask = app.store.mark_begun
 
-    async def mark(on: Any, attempts: list[Attempt]) -> Any:
-        if attempts[0].number == 1:
-            await connection.execute(app.store.statement("lose"), attempts[0].id)
-        return await ask(on, attempts)
+    async def mark(on: Any, jobs: list[ClaimedJob]) -> Any:
+        if jobs[0].number == 1:
+            await connection.execute(app.store.statement("lose"), jobs[0].id)
+        return await ask(on, jobs)
 
     app.store.mark_begun = mark  # type: ignore[method-assign, assignment]
     job = await app.enqueue(jobs.attempt)
@@ -95,10 +95,10 @@ async def test_a_suspect_whose_child_dies_while_it_is_marked_gets_another(
     asked, answer = asyncio.Event(), asyncio.Event()
     ask = app.store.mark_begun
 
-    async def mark(on: Any, attempts: list[Attempt]) -> Any:
+    async def mark(on: Any, jobs: list[ClaimedJob]) -> Any:
         asked.set()
         await answer.wait()
-        return await ask(on, attempts)
+        return await ask(on, jobs)
 
     app.store.mark_begun = mark  # type: ignore[method-assign, assignment]
     async with isolating(app, children=1) as worker:

@@ -94,8 +94,8 @@ def test_one_can_be_taken_out_and_an_empty_group_is_gone() -> None:
 
 def test_one_can_be_taken_out_of_a_full_group() -> None:
     gathering = gathered(("a", 10.0), ("a", 10.0), ("a", 10.0))
-    for attempt in tuple(gathering):
-        gathering.remove(attempt)
+    for job in tuple(gathering):
+        gathering.remove(job)
     assert (len(gathering), gathering.full, gathering.room) == (0, 0, 0)
 
 

@@ -18,7 +18,7 @@ def jobs(*lanes: str) -> list[Any]:
 
 def given(hand: PrefetchBuffer, count: int = 100) -> str:
     taken = (hand.take() for _ in range(min(count, len(hand))))
-    return "".join(attempt.row["lane"] for attempt in taken if attempt is not None)
+    return "".join(job.row["lane"] for job in taken if job is not None)
 
 
 def hand_of(lanes: str, **options: Any) -> PrefetchBuffer:
@@ -53,7 +53,7 @@ def test_a_lane_is_given_as_many_in_a_row_as_its_weight() -> None:
 def test_limited_lane_keeps_the_weight_of_its_tenant() -> None:
     hand = PrefetchBuffer(weight=lambda turn: {"a": 2}.get(turn, 1))
     hand.extend(jobs(*["a\x1fx"] * 4, *["b"] * 2), None)
-    lanes = [attempt.row["lane"] for attempt in iter(hand.take, None)]
+    lanes = [job.row["lane"] for job in iter(hand.take, None)]
     assert [lane[0] for lane in lanes] == ["a", "a", "b", "a", "a", "b"]
 
 
@@ -101,7 +101,7 @@ def test_a_lane_that_is_held_for_long_is_named(monkeypatch: pytest.MonkeyPatch) 
     assert hand.long_held(1.0) == []
     now += 1.5
     assert hand.long_held(1.0) == ["a"]
-    assert [attempt.row["lane"] for attempt in hand.of_lane("a")] == ["a", "a"]
+    assert [job.row["lane"] for job in hand.of_lane("a")] == ["a", "a"]
     now += 0.1
     assert hand.long_held(1.0) == [], "looked at now and then"
 
@@ -109,9 +109,9 @@ def test_a_lane_that_is_held_for_long_is_named(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("lanes", ["aaa", "aab"])
 def test_one_is_removed_wherever_it_stands(lanes: str) -> None:
     hand = hand_of(lanes)
-    for attempt in list(hand):
-        assert attempt.row["lane"] in hand
-        hand.remove(attempt)
+    for job in list(hand):
+        assert job.row["lane"] in hand
+        hand.remove(job)
     assert (len(hand), hand.take(), "a" in hand) == (0, None, False)
 
 
@@ -125,5 +125,5 @@ def test_all_are_given_up_and_it_begins_anew(lanes: str) -> None:
 
 
 def test_the_heads_are_the_next_of_each_lane() -> None:
-    assert [attempt.row["lane"] for attempt in hand_of("aab").heads()] == ["a", "b"]
-    assert [attempt.row["lane"] for attempt in hand_of("aaa").heads()] == ["a"]
+    assert [job.row["lane"] for job in hand_of("aab").heads()] == ["a", "b"]
+    assert [job.row["lane"] for job in hand_of("aaa").heads()] == ["a"]

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock, Process
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.store.grants import Limits
 from penstock.worker import Worker
 from penstock.worker.children.assignment import NotBegun
@@ -436,9 +436,9 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             found_fresh = now
         return usable
 
-    def noted(self: LimitKeeper, attempt: Attempt) -> None:
+    def noted(self: LimitKeeper, job: ClaimedJob) -> None:
         at.append(found_fresh)
-        begin(self, attempt)
+        begin(self, job)
 
     monkeypatch.setattr(Bucket, "may_use", property(may_use))
     monkeypatch.setattr(LimitKeeper, "begin", noted)

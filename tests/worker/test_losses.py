@@ -8,7 +8,7 @@ import pytest
 
 from penstock import Batch, Context, Item, Penstock
 from penstock.events import JobsRescued
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until
@@ -214,9 +214,9 @@ def marks(app: Penstock) -> list[list[int]]:
     written: list[list[int]] = []
     ask = app.store.mark_begun
 
-    async def write(on: Any, attempts: list[Attempt]) -> Any:
-        written.append([attempt.id for attempt in attempts])
-        return await ask(on, attempts)
+    async def write(on: Any, jobs: list[ClaimedJob]) -> Any:
+        written.append([job.id for job in jobs])
+        return await ask(on, jobs)
 
     app.store.mark_begun = write  # type: ignore[method-assign, assignment]
     return written
@@ -323,12 +323,12 @@ async def test_locked_suspect_does_not_delay_other_suspects(
     async with database.connect() as other:
         holding = other.transaction()
 
-        async def mark(on: Any, attempts: list[Attempt]) -> Any:
-            if attempts[0].id == int(held.id) and not holding_began.is_set():
+        async def mark(on: Any, jobs: list[ClaimedJob]) -> Any:
+            if jobs[0].id == int(held.id) and not holding_began.is_set():
                 holding_began.set()
                 await holding.start()
-                await other.execute(HOLD, attempts[0].id)
-            return await ask(on, attempts)
+                await other.execute(HOLD, jobs[0].id)
+            return await ask(on, jobs)
 
         holding_began = asyncio.Event()
         app.store.mark_begun = mark  # type: ignore[method-assign, assignment]
@@ -347,7 +347,7 @@ async def test_a_suspect_that_has_lost_its_job_does_not_begin(
     attempts: list[int] = []
     ask = app.store.mark_begun
 
-    async def write(on: Any, about_to_begin: list[Attempt]) -> Any:
+    async def write(on: Any, about_to_begin: list[ClaimedJob]) -> Any:
         if about_to_begin[0].number == 1:
             await connection.execute(app.store.statement("lose"), about_to_begin[0].id)
         return await ask(on, about_to_begin)
@@ -396,10 +396,10 @@ async def test_a_suspect_that_waits_for_its_mark_goes_back_at_a_stop(
     began, asked, answer = asyncio.Event(), asyncio.Event(), asyncio.Event()
     ask = app.store.mark_begun
 
-    async def write(on: Any, attempts: list[Attempt]) -> Any:
+    async def write(on: Any, jobs: list[ClaimedJob]) -> Any:
         asked.set()
         await answer.wait()
-        return await ask(on, attempts)
+        return await ask(on, jobs)
 
     app.store.mark_begun = write  # type: ignore[method-assign, assignment]
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from penstock.outcome import Transition
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.tasks import Request
 
 Requests = Sequence[Request[Any]]
@@ -63,10 +63,10 @@ class Tracing(Protocol):
         """Requests for an enqueue that others carry out."""
         ...
 
-    def running(self, attempt: Attempt) -> Trace:
+    def running(self, job: ClaimedJob) -> Trace:
         """Around an attempt."""
         ...
 
-    def ran(self, attempt: Attempt, seconds: float, transition: Transition) -> None:
+    def ran(self, job: ClaimedJob, seconds: float, transition: Transition) -> None:
         """An attempt that shared a call with others, after its end."""
         ...

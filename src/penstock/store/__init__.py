@@ -1,6 +1,6 @@
 """The only module that executes the queue's SQL."""
 
-from penstock.store.claim import Attempt, Line
+from penstock.store.claim import ClaimedJob, Line
 from penstock.store.connection import (
     Connection,
     Executor,
@@ -21,7 +21,7 @@ from penstock.store.store import Store
 
 __all__ = [
     "Answer",
-    "Attempt",
+    "ClaimedJob",
     "Connection",
     "Executor",
     "Line",

@@ -45,8 +45,8 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Attempt:
-    """One job in one claim: what a worker holds while it runs."""
+class ClaimedJob:
+    """A job as a claim has returned it, with the token of that claim."""
 
     __slots__ = (
         "_extra",
@@ -128,7 +128,7 @@ class Attempt:
         return self._extra
 
     @property
-    def job(self) -> Job:
+    def public_job(self) -> Job:
         """The job as a user sees it, built when somebody looks."""
         if self._job is None:
             self._job = self._build()

@@ -14,7 +14,7 @@ import msgspec
 from penstock import sql
 from penstock.job import COMPLETED, FINAL, Job
 from penstock.store import enqueue, settle
-from penstock.store.claim import Attempt, Line
+from penstock.store.claim import ClaimedJob, Line
 from penstock.store.connection import Executor, Own
 from penstock.store.rows import job_from
 from penstock.store.rules import Rules, read_rules
@@ -99,7 +99,7 @@ class Store:
         lines: Sequence[Line],
         takes: Sequence[int] | None,
         limit: int,
-    ) -> list[Attempt]:
+    ) -> list[ClaimedJob]:
         """Claim up to `limit` jobs, of each line what it may take; in the order of the lines."""
         lanes, priorities, marks, ids = zip(*lines, strict=True)
         rows = await on.fetch(
@@ -119,14 +119,14 @@ class Store:
         if len(lines) > 1:
             turn = {(line.lane, line.priority): index for index, line in enumerate(lines)}
             rows.sort(key=lambda row: turn[row["lane"], row["priority"]])
-        return [Attempt(row, queue) for row in rows]
+        return [ClaimedJob(row, queue) for row in rows]
 
     async def mark_begun(
-        self, on: Executor, attempts: Sequence[Attempt]
+        self, on: Executor, jobs: Sequence[ClaimedJob]
     ) -> tuple[set[UUID], set[UUID]]:
         """Mark attempts of suspects as begun: the tokens of those that may begin, and of those to
         ask for again, whose rows somebody holds. The others have lost their jobs."""
-        ids, tokens = [one.id for one in attempts], [one.token for one in attempts]
+        ids, tokens = [one.id for one in jobs], [one.token for one in jobs]
         rows = await on.fetch(self.call("mark_begun"), ids, tokens)
         marked = {row["token"] for row in rows if row["marked"]}
         return marked, {row["token"] for row in rows} - marked

@@ -21,7 +21,7 @@ from penstock.events import Events
 from penstock.job import AttemptError, Job, State
 from penstock.lifecycle import Health
 from penstock.outcome import PARK_LIMIT, Done, Transition, outcome_of
-from penstock.store import Attempt, Settlement, Store
+from penstock.store import ClaimedJob, Settlement, Store
 from penstock.store.steps import Awaited, Saved
 from penstock.tasks import Options, Request, Task
 from penstock.tasks.registry import not_a_task
@@ -91,7 +91,7 @@ class Ran(Generic[T]):
         return result
 
 
-def unstored(request: Request[Any], number: int) -> Attempt:
+def unstored(request: Request[Any], number: int) -> ClaimedJob:
     """What a claim would give for this request, if it were enqueued and claimed now."""
     options, now = request.options, datetime.now(UTC)
     row = {
@@ -114,7 +114,7 @@ def unstored(request: Request[Any], number: int) -> Attempt:
         "created_at": now,
         "extra": _extra(options, now),
     }
-    return Attempt(cast(asyncpg.Record, row), options.queue)
+    return ClaimedJob(cast(asyncpg.Record, row), options.queue)
 
 
 def _extra(options: Options, now: datetime) -> str:
@@ -179,7 +179,7 @@ class Inline:
         """
         if not isinstance(task, Task):
             raise TypeError(not_a_task("run", task))
-        stored = unstored(task.prepare(*args, **kwargs), self.number)
+        job = unstored(task.prepare(*args, **kwargs), self.number)
         watch = Watch()
         reported: list[Told] = []
         settled: list[Settlement] = []
@@ -198,11 +198,11 @@ class Inline:
         )
         try:
             await opened.tick()
-            await _finished(executor, stored)
+            await _finished(executor, job)
         finally:
             executor.close()
             await opened.close()
-        return _told(stored, settled[0], watch, reported)
+        return _told(job, settled[0], watch, reported)
 
     @property
     def _database(self) -> Database:
@@ -290,9 +290,9 @@ def _parent(step: str, given: Any) -> Parent:
     return Parent(id="0", step=step, task=step, state="completed", result=given)
 
 
-async def _finished(executor: Executor, stored: Attempt) -> None:
+async def _finished(executor: Executor, job: ClaimedJob) -> None:
     """Run the attempt to its end, as the dispatcher does."""
-    run = executor.start(stored, QueueState(stored.queue, 1, 1))
+    run = executor.start(job, QueueState(job.queue, 1, 1))
     if run is None or run.future is None:
         return
     try:
@@ -311,11 +311,11 @@ async def _end(run: Run) -> None:
         await asyncio.wait([run.future])
 
 
-def _told(stored: Attempt, settlement: Settlement, watch: Watch, reported: list[Told]) -> Ran[Any]:
+def _told(job: ClaimedJob, settlement: Settlement, watch: Watch, reported: list[Told]) -> Ran[Any]:
     transition = settlement.transition
     value = watch.returned[0][1] if watch.returned else None
     raised = [error for _, error in watch.raised] + watch.waits
     error = raised[0] if raised else None
     if error is None and transition.error:
         error = surprise(msgspec.convert(transition.error, AttemptError))
-    return Ran(stored.job, transition, value, error, tuple(reported))
+    return Ran(job.public_job, transition, value, error, tuple(reported))

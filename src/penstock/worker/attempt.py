@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from penstock.connect.tracing import Trace
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.tasks import Task
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ class Run:
     """An attempt, its task, the queue whose slot it has, and whether it has been told to stop."""
 
     __slots__ = (
-        "attempt",
         "began",
         "completed",
         "ended",
         "future",
         "has_begun",
         "is_settled",
+        "job",
         "overdue",
         "state",
         "stopped",
@@ -39,8 +39,8 @@ class Run:
         "trace",
     )
 
-    def __init__(self, attempt: Attempt, task: Task[Any, Any], state: QueueState) -> None:
-        self.attempt = attempt
+    def __init__(self, job: ClaimedJob, task: Task[Any, Any], state: QueueState) -> None:
+        self.job = job
         self.state = state
         self.task = task
         self.began = time.monotonic()
@@ -85,10 +85,10 @@ class Run:
         """If the process stood still (SIGSTOP, a suspended laptop), or another handler blocked the
         loop, this one could not go on meanwhile: it gets that time back, once."""
         assert self.timer is not None
-        assert self.attempt.timeout is not None
+        assert self.job.timeout is not None
         late = loop.time() - self.timer.when()
         if late > LATE_S:
-            again = min(late, self.attempt.timeout)
+            again = min(late, self.job.timeout)
             self.timer = loop.call_later(again, self.stop, "timeout")
         else:
             self.stop("timeout")
@@ -104,4 +104,4 @@ class Run:
         self.ended = time.monotonic()
 
     def __repr__(self) -> str:
-        return f"{self.task.name} (job {self.attempt.id}, attempt {self.attempt.number})"
+        return f"{self.task.name} (job {self.job.id}, attempt {self.job.number})"

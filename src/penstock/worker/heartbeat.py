@@ -368,8 +368,8 @@ class Heartbeat(threading.Thread):
         self._events.emit(
             LoopStalled(
                 seconds,
-                run.attempt.task if run else None,
-                str(run.attempt.id) if run else None,
+                run.job.task if run else None,
+                str(run.job.id) if run else None,
             )
         )
 

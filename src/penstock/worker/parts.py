@@ -413,7 +413,7 @@ class Parts:
         if self.lines is not None:
             self.lines.settled(batch)
         for settlement in batch:
-            if (run := settlement.source) is not None and run.attempt.batch is not None:
+            if (run := settlement.source) is not None and run.job.batch is not None:
                 self.maintenance.folder.settled()
                 break
         if any(settlement.transition.state == "blocked" for settlement in batch):
@@ -428,13 +428,13 @@ class Parts:
         run: Run | None = settlement.source
         if run is None:
             return
-        attempt, transition = run.attempt, settlement.transition
+        job, transition = run.job, settlement.transition
         self._events.emit(
             JobFinished(
-                str(attempt.id),
-                attempt.task,
-                attempt.queue,
-                attempt.number,
+                str(job.id),
+                job.task,
+                job.queue,
+                job.number,
                 transition.state,
                 transition.reason,
                 run.seconds,
@@ -450,13 +450,13 @@ class Parts:
         if answer != "cancelled":
             self._tally.refused += 1
             logger.warning("The outcome of job %d was refused: it is not ours.", settlement.id)
-        task, number = (run.attempt.task, run.attempt.number) if run else ("", 0)
+        task, number = (run.job.task, run.job.number) if run else ("", 0)
         self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
 
 
 def _waited(run: Run) -> float:
     """From being ready to the beginning; clocks of two machines differ a little."""
-    ready_at: datetime = run.attempt.row["ready_at"]
+    ready_at: datetime = run.job.row["ready_at"]
     since = (datetime.now(UTC) - ready_at).total_seconds()
     return max(0.0, since - (time.monotonic() - run.began))
 
@@ -470,7 +470,7 @@ def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:
         if run.trace is not None:
             run.trace.settled()
         else:
-            tracing.ran(run.attempt, run.seconds, settlement.transition)
+            tracing.ran(run.job, run.seconds, settlement.transition)
 
 
 def _most_jobs(states: dict[str, QueueState], tasks: Registry) -> int:

@@ -13,7 +13,7 @@ from penstock.integrations.otel import tracing
 from penstock.integrations.otel.metrics import Meters
 from penstock.integrations.otel.tracing import OtelTracing, Sent
 from penstock.outcome import Transition
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 
 
 class Inside:
@@ -33,17 +33,17 @@ class Inside:
     def carried(self, requests: Requests) -> Requests:
         return self._client.carried(requests)
 
-    def running(self, attempt: Attempt) -> Below:
-        return Below(attempt)
+    def running(self, job: ClaimedJob) -> Below:
+        return Below(job)
 
-    def ran(self, attempt: Attempt, seconds: float, transition: Transition) -> None: ...
+    def ran(self, job: ClaimedJob, seconds: float, transition: Transition) -> None: ...
 
 
 class Below:
     """The worker's span, as what surrounds the handler."""
 
-    def __init__(self, attempt: Attempt) -> None:
-        self._context = tracing.context_of(attempt)
+    def __init__(self, job: ClaimedJob) -> None:
+        self._context = tracing.context_of(job)
         self._token: Any = None
 
     def __enter__(self) -> Below:

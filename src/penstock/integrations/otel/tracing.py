@@ -22,7 +22,7 @@ from penstock.app.app import Penstock
 from penstock.connect.tracing import Requests
 from penstock.integrations.otel.metrics import Meters
 from penstock.outcome import Transition
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.tasks import Request
 
 SYSTEM: Final = "messaging.system"
@@ -59,17 +59,17 @@ def of_requests(requests: Requests) -> Attributes:
     return found
 
 
-def of_attempt(attempt: Attempt) -> Attributes:
-    found = _of("process", "process") | _job(attempt)
-    found[TASK] = attempt.task
-    found[ATTEMPT] = attempt.number
-    if tenant := attempt.row["tenant"]:
+def of_attempt(job: ClaimedJob) -> Attributes:
+    found = _of("process", "process") | _job(job)
+    found[TASK] = job.task
+    found[ATTEMPT] = job.number
+    if tenant := job.row["tenant"]:
         found[TENANT] = tenant
     return found
 
 
-def of_settle(attempt: Attempt) -> Attributes:
-    return _of("settle", "settle") | _job(attempt)
+def of_settle(job: ClaimedJob) -> Attributes:
+    return _of("settle", "settle") | _job(job)
 
 
 def of_outcome(transition: Transition) -> Attributes:
@@ -79,8 +79,8 @@ def of_outcome(transition: Transition) -> Attributes:
     return found
 
 
-def _job(attempt: Attempt) -> Attributes:
-    return {DESTINATION: attempt.queue, ID: str(attempt.id)}
+def _job(job: ClaimedJob) -> Attributes:
+    return {DESTINATION: job.queue, ID: str(job.id)}
 
 
 def _of(operation: str, called: str) -> Attributes:
@@ -93,9 +93,9 @@ _W3C: Final = CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePr
 _Fields = dict[str, Any]
 
 
-def context_of(attempt: Attempt) -> Context:
+def context_of(job: ClaimedJob) -> Context:
     """The context in which the job was enqueued, baggage included; empty if it carries none."""
-    extra = attempt.extra
+    extra = job.extra
     found = (extra.meta or {}).get(KEY) if extra is not None else None
     # Anybody's SQL may have written it.
     given = found if isinstance(found, dict) else {}
@@ -172,12 +172,12 @@ class OtelTracing:
     def carried(self, requests: Requests) -> Requests:
         return signed(list(requests), current.get_current())
 
-    def running(self, attempt: Attempt) -> OtelTrace:
-        return OtelTrace(self._tracer, attempt)
+    def running(self, job: ClaimedJob) -> OtelTrace:
+        return OtelTrace(self._tracer, job)
 
-    def ran(self, attempt: Attempt, seconds: float, transition: Transition) -> None:
+    def ran(self, job: ClaimedJob, seconds: float, transition: Transition) -> None:
         now = time.time_ns()
-        followed = OtelTrace(self._tracer, attempt, began=now - int(seconds * BILLION))
+        followed = OtelTrace(self._tracer, job, began=now - int(seconds * BILLION))
         followed.concluded(transition)
         followed.end()
 
@@ -197,18 +197,18 @@ class Sent:
 class OtelTrace:
     """One attempt: a span of its own, in the trace of its creator and linked to that."""
 
-    def __init__(self, tracer: trace.Tracer, attempt: Attempt, began: int | None = None) -> None:
+    def __init__(self, tracer: trace.Tracer, job: ClaimedJob, began: int | None = None) -> None:
         self._tracer = tracer
-        self._attempt = attempt
+        self._job = job
         self._token: Any = None
         self._ended: int | None = None
-        parent = context_of(attempt)
+        parent = context_of(job)
         creator = trace.get_current_span(parent).get_span_context()
         self._span = tracer.start_span(
-            name("process", {self._attempt.queue}),
+            name("process", {self._job.queue}),
             parent,
             kind=SpanKind.CONSUMER,
-            attributes=of_attempt(self._attempt),
+            attributes=of_attempt(self._job),
             links=[Link(creator)] if creator.is_valid else [],
             start_time=began,
         )
@@ -226,7 +226,7 @@ class OtelTrace:
         self._span.end(self._ended)
 
     def carried(self, extra: str | None) -> str | None:
-        return carried(extra, self._attempt.row["created_at"], self._context)
+        return carried(extra, self._job.row["created_at"], self._context)
 
     def concluded(self, transition: Transition) -> None:
         self._ended = time.time_ns()
@@ -240,10 +240,10 @@ class OtelTrace:
         if not self._span.get_span_context().trace_flags.sampled:
             return
         settle = self._tracer.start_span(
-            name("settle", {self._attempt.queue}),
+            name("settle", {self._job.queue}),
             self._context,
             kind=SpanKind.CLIENT,
-            attributes=of_settle(self._attempt),
+            attributes=of_settle(self._job),
             start_time=self._ended,
         )
         settle.end()

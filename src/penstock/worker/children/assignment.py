@@ -58,7 +58,7 @@ class Assignment:
 
     def is_of(self, token: UUID) -> bool:
         """Whether this is the attempt that somebody in a child speaks for."""
-        return self.run.attempt.token == token
+        return self.run.job.token == token
 
     def end(self, answer: Answered | Exception) -> None:
         """Say what came of it, the first time; also if the one who waits is told to stop just now,
@@ -79,30 +79,30 @@ class Assignment:
 
     def order(self) -> Order:
         """What the child is told to do."""
-        attempt, process = self.run.attempt, self.process
-        row = attempt.row
+        job, process = self.run.job, self.process
+        row = job.row
         grace = process.grace_seconds
-        timeout = None if attempt.timeout is None else attempt.timeout + grace
+        timeout = None if job.timeout is None else job.timeout + grace
         seconds = process.seconds
         is_timeout = timeout is not None and (seconds is None or timeout < seconds)
         return Order(
-            attempt.id,
-            attempt.token,
-            attempt.task,
-            attempt.queue,
-            attempt.args,
+            job.id,
+            job.token,
+            job.task,
+            job.queue,
+            job.args,
             row["args_version"],
             row["attempt"],
             row["failures"],
             row["max_attempts"],
             row["losses"],
-            attempt.timeout,
+            job.timeout,
             row["lane"],
             row["priority"],
             row["tenant"],
             row["ready_at"],
             row["created_at"],
-            attempt.batch,
+            job.batch,
             row["extra"] if (trace := self.run.trace) is None else trace.carried(row["extra"]),
             list(self.rated),
             (timeout if is_timeout else seconds) or 0.0,
@@ -121,6 +121,6 @@ def outcome_of(run: Run, process: Process, death: Death) -> Died | TimedOut:
         type=death.name,
         message=f"{message[:1].upper()}{message[1:]}.",
         traceback=storable(shortened(death.trace), TRACEBACK_LIMIT),
-        attempt=run.attempt.number,
+        attempt=run.job.number,
     )
     return TimedOut(error) if is_timeout else Died(error, process.deaths)

@@ -18,7 +18,7 @@ from penstock.isolation.child import find
 from penstock.isolation.limits_page import BUSY, TIMEOUT, Allowed, LimitsPage
 from penstock.isolation.system import resident
 from penstock.job import storable
-from penstock.store import Attempt, Settlement, Store
+from penstock.store import ClaimedJob, Settlement, Store
 from penstock.tasks import Registry, Task
 from penstock.worker import processes
 from penstock.worker.attempt import Run
@@ -193,12 +193,12 @@ class MainLoop:
 
     def _start(self, order: Order) -> None:
         row = msgspec.structs.asdict(order)
-        attempt = Attempt(row, order.queue)  # type: ignore[arg-type]
+        job = ClaimedJob(row, order.queue)  # type: ignore[arg-type]
         if 0.0 < order.begin_by < time.monotonic():
             # The resource is open now, or soon: the next attempt has all its time.
-            self._executor.release(attempt)
+            self._executor.release(job)
             return
-        self._budgets.now_for(attempt, order.rated)
+        self._budgets.now_for(job, order.rated)
         state = self._states.get(order.queue)
         if state is None:
             state = self._states[order.queue] = QueueState(order.queue, 1, 1)
@@ -206,7 +206,7 @@ class MainLoop:
         kind = TIMEOUT if order.is_timeout else BUSY
         allowed = Allowed(now, order.seconds, order.memory, kind)
         self._board.begin(self._row, allowed)
-        run = self._executor.start(attempt, state)
+        run = self._executor.start(job, state)
         if run is None or self._settled:
             return
         self._run = run
@@ -258,7 +258,7 @@ class MainLoop:
     def _report(self, run: Run, done: float, total: float | None, message: str | None) -> None:
         text = None if message is None else storable(str(message), MESSAGE_LIMIT)
         most = None if total is None else float(total)
-        told = Told(run.attempt.token, float(done), most, text)
+        told = Told(run.job.token, float(done), most, text)
         now = time.monotonic()
         if now >= self._report_due:
             self._report_due = now + REPORT

@@ -20,7 +20,7 @@ from penstock.isolation.client import SupervisorClient
 from penstock.isolation.death import Cause, Death, gone_with_its_supervisor
 from penstock.isolation.protocol import Plan
 from penstock.outcome import Died, TimedOut
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.tasks import Task
 from penstock.tasks.settings import Process
 from penstock.worker.attempt import Run
@@ -127,12 +127,12 @@ class ChildPool:
         """How many there are; may be asked for from any thread."""
         return len(self._children)
 
-    def process_of(self, task: Task[..., Any], attempt: Attempt) -> Process | None:
+    def process_of(self, task: Task[..., Any], job: ClaimedJob) -> Process | None:
         """How to isolate an attempt; None if it runs in the worker."""
         isolate = task.settings.isolate
         if isolate:
             return isolate
-        is_alone = attempt.row["suspect"] and task.name in self._names
+        is_alone = job.row["suspect"] and task.name in self._names
         return SUSPECT if is_alone else None
 
     async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Answered:
@@ -193,7 +193,7 @@ class ChildPool:
     def _pump(self) -> None:
         while self._waiting and self._idle:
             errand, child = self._waiting.popleft(), self._idle.pop()
-            if errand.run.attempt.is_suspect:
+            if errand.run.job.is_suspect:
                 self._mark(errand, child)
             else:
                 self._give(errand, child)
@@ -261,7 +261,7 @@ class ChildPool:
 
     async def _give_marked(self, errand: Assignment, child: Child) -> None:
         try:
-            if not await self._suspects.mark(errand.run.attempt):
+            if not await self._suspects.mark(errand.run.job):
                 errand.end(LostJob())
         except MarkRefused as refusal:
             errand.end(refusal)
@@ -445,8 +445,8 @@ class ChildPool:
 
     def outcome(self, run: Run, process: Process, death: Death) -> Died | TimedOut:
         """What it means for an attempt that its child died; told as an event, too."""
-        attempt = run.attempt
-        self._events.emit(ChildDied(str(attempt.id), attempt.task, attempt.number, death.name))
+        job = run.job
+        self._events.emit(ChildDied(str(job.id), job.task, job.number, death.name))
         return outcome_of(run, process, death)
 
     async def close(self) -> None:

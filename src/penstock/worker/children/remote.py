@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import convert
 
 from penstock.errors import StaleAttempt
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.store.steps import Awaited, Saved
 from penstock.store.workflows import Added
 from penstock.tasks.workflow import Parent
@@ -86,7 +86,7 @@ class RemoteJournal(Journal):
 
     async def _call(self, run: Run, what: str, *args: Any) -> Any:
         try:
-            return await _asked(self._line, run.attempt, what, *args)
+            return await _asked(self._line, run.job, what, *args)
         except StaleAttempt:
             run.stopped = run.stopped or "refused"
             raise
@@ -98,13 +98,13 @@ class RemoteBudgets(Budgets):
     def __init__(self, line: Channel) -> None:
         self._line = line
         self._rng = random.Random()
-        self._attempt: Attempt
+        self._job: ClaimedJob
         self._rated: Sequence[str] = ()
         self.has_rate = lambda key: key in self._rated
 
-    def now_for(self, attempt: Attempt, rated: Sequence[str]) -> None:
+    def now_for(self, job: ClaimedJob, rated: Sequence[str]) -> None:
         """The attempt that spends from now on, and those of its keys that have a rate."""
-        self._attempt, self._rated = attempt, rated
+        self._job, self._rated = job, rated
 
     async def reserve(self, key: str, units: float) -> float | None:
         wait: float | None = await self._call("reserve", key, units)
@@ -117,17 +117,17 @@ class RemoteBudgets(Budgets):
         return float(await self._call("close", key, wait))
 
     def learn(self, key: str, share: float) -> None:
-        self._line.tell(self._attempt.token, "learn", key, share)
+        self._line.tell(self._job.token, "learn", key, share)
 
     async def give_back_starts(self, keys: Sequence[str]) -> None:
         await self._call("give_back_starts", list(keys))
 
     async def _call(self, what: str, *args: Any) -> Any:
-        return await _asked(self._line, self._attempt, what, *args)
+        return await _asked(self._line, self._job, what, *args)
 
 
-async def _asked(line: Channel, attempt: Attempt, what: str, *args: Any) -> Any:
+async def _asked(line: Channel, job: ClaimedJob, what: str, *args: Any) -> Any:
     try:
-        return await line.ask(attempt.token, what, *args)
+        return await line.ask(job.token, what, *args)
     except StaleAttempt:
-        raise StaleAttempt(str(attempt.id), attempt.number) from None
+        raise StaleAttempt(str(job.id), job.number) from None

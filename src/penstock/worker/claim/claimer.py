@@ -10,7 +10,7 @@ from collections.abc import Callable
 from penstock.errors import LeaseLost
 from penstock.events import Events, JobsClaimed
 from penstock.lifecycle import Budget, Health, Service
-from penstock.store import Attempt, Pool, Store, errors
+from penstock.store import ClaimedJob, Pool, Store, errors
 from penstock.worker.claim import plan
 from penstock.worker.claim.cursors import Visit
 from penstock.worker.claim.queue import QueueState
@@ -114,33 +114,33 @@ class Claimer(Service):
                 self._asked = self._limiter.answers if is_asking else None
                 return FOR_EVER
             try:
-                attempts = await self._claim(lease, chosen, wanted)
+                jobs = await self._claim(lease, chosen, wanted)
                 if lease != self._session.lease:
                     # It was lost meanwhile: these jobs will be rescued, they are not ours to run.
                     return 0
-                self._quota.spend(len(attempts))
+                self._quota.spend(len(jobs))
                 self._state.slots.measure()
-                self._take_in_hand(chosen, attempts)
+                self._take_in_hand(chosen, jobs)
             finally:
                 plan.end(chosen, self._limiter)
-        self._state.marks.advance(chosen, attempts, wanted)
-        if attempts:
-            self._events.emit(JobsClaimed(self._state.name, len(attempts)))
+        self._state.marks.advance(chosen, jobs, wanted)
+        if jobs:
+            self._events.emit(JobsClaimed(self._state.name, len(jobs)))
             self._deliver(self._state)
         # Until no known line has jobs any more, or there is enough at hand.
         return 0
 
-    def _take_in_hand(self, chosen: list[Visit], attempts: list[Attempt]) -> None:
+    def _take_in_hand(self, chosen: list[Visit], jobs: list[ClaimedJob]) -> None:
         first = chosen[0].line.lane
         is_one = len(chosen) == 1 or all(visit.line.lane == first for visit in chosen)
-        self._state.hand.extend(attempts, first if is_one else None)
+        self._state.hand.extend(jobs, first if is_one else None)
         if self._limiter.holdings.is_on:
-            for attempt in attempts:
-                self._limiter.expect(attempt)
+            for job in jobs:
+                self._limiter.expect(job)
             for grant in {one for visit in chosen for one in visit.grants}:
                 grant.slots.measure()
 
-    async def _claim(self, lease: int, chosen: list[Visit], wanted: int) -> list[Attempt]:
+    async def _claim(self, lease: int, chosen: list[Visit], wanted: int) -> list[ClaimedJob]:
         self._state.marks.begin_claim()
         lines = [visit.line for visit in chosen]
         takes = [visit.take for visit in chosen]

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from penstock.job import UNIT_SEPARATOR
-from penstock.store import Attempt, Line
+from penstock.store import ClaimedJob, Line
 from penstock.worker.claim.lanes import RoundRobin
 
 Key = tuple[str, int]
@@ -67,9 +67,9 @@ class Cursors:
         """A claim is about to look; news from now on may be of jobs that it passes over."""
         self._news.clear()
 
-    def advance(self, visits: Sequence[Visit], attempts: Sequence[Attempt], limit: int) -> None:
+    def advance(self, visits: Sequence[Visit], jobs: Sequence[ClaimedJob], limit: int) -> None:
         """After a claim: go on behind the last job of each line, or where newer news says."""
-        got, ends = _counted(visits, attempts)
+        got, ends = _counted(visits, jobs)
         for line, take, _ in visits:
             if (asked := min(take, limit)) <= 0:
                 break
@@ -141,20 +141,20 @@ def _from_anywhere(found: Sequence[Line]) -> Sequence[Line]:
 
 
 def _counted(
-    visits: Sequence[Visit], attempts: Sequence[Attempt]
-) -> tuple[dict[Key, int], dict[Key, Attempt]]:
+    visits: Sequence[Visit], jobs: Sequence[ClaimedJob]
+) -> tuple[dict[Key, int], dict[Key, ClaimedJob]]:
     """How many jobs came of each line, and which was the last."""
-    if len(visits) == 1 and attempts:
+    if len(visits) == 1 and jobs:
         line = visits[0].line
         key = (line.lane, line.priority)
-        return {key: len(attempts)}, {key: attempts[-1]}
+        return {key: len(jobs)}, {key: jobs[-1]}
     got: dict[Key, int] = {}
-    ends: dict[Key, Attempt] = {}
-    for attempt in attempts:
-        row = attempt.row
+    ends: dict[Key, ClaimedJob] = {}
+    for job in jobs:
+        row = job.row
         key = (row["lane"], row["priority"])
         got[key] = got.get(key, 0) + 1
-        ends[key] = attempt
+        ends[key] = job
     return got, ends
 
 

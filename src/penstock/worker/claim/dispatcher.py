@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Container
 from uuid import UUID
 
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.worker.attempt import Run, StopReason
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.limits.keeper import HELD_MOST, LimitKeeper
@@ -31,7 +31,7 @@ class Dispatcher:
         self,
         executor: Executor,
         limiter: LimitKeeper,
-        move: Callable[[Attempt, str], None],
+        move: Callable[[ClaimedJob, str], None],
         states: Collection[QueueState],
         batched: Container[str],
         wants: Callable[[QueueState], None],
@@ -96,27 +96,27 @@ class Dispatcher:
         while left and slots.used < slots.limit and not self.closed:
             if gathering.size and gathering.slots_due(self._loop.time(), slots.free) >= slots.free:
                 break
-            attempt = hand.take()
-            if attempt is None:
+            job = hand.take()
+            if job is None:
                 break
             left -= 1
-            is_suspect = attempt.row["suspect"]
-            is_isolated = is_suspect and self._executor.isolates(attempt)
+            is_suspect = job.row["suspect"]
+            is_isolated = is_suspect and self._executor.isolates(job)
             if self._alone.grants(is_suspect and not is_isolated):
                 # While it waits nobody else may have its slot.
-                self._begin(state, attempt)
-                self._alone.add(state, attempt)
+                self._begin(state, job)
+                self._alone.add(state, job)
                 return left
             # A suspect shares no call: its arguments are decoded only after its mark.
-            if attempt.task in batched and not is_suspect:
-                self._begin(state, attempt)
-                self._gatherer.add(state, attempt)
+            if job.task in batched and not is_suspect:
+                self._begin(state, job)
+                self._gatherer.add(state, job)
                 if gathering.is_crowded:
                     break
             else:
                 if gathering.expected:
                     gathering.expected, is_surprised = 0, True
-                self._start(state, attempt)
+                self._start(state, job)
         if is_surprised and slots.free <= 0:
             # More was fetched than such jobs have slots: another worker may have some.
             self._release_hand(state)
@@ -133,7 +133,7 @@ class Dispatcher:
             self._call_left(call)
             return False
         for run in call.runs:
-            self.running[run.attempt.id] = run
+            self.running[run.job.id] = run
         self._empty.clear()
         call.future.add_done_callback(lambda _: self._call_ended(call))
         return True
@@ -153,54 +153,54 @@ class Dispatcher:
     def _move_on(self, state: QueueState) -> bool:
         """What holds up its line goes to the one it belongs in, or back if it has long to wait."""
         has_moved = False
-        for attempt in state.hand.newly_held():
-            if (lane := self._limiter.holdings.proper_lane(attempt)) is not None:
-                self._drop(state, attempt)
-                self._move(attempt, lane)
+        for job in state.hand.newly_held():
+            if (lane := self._limiter.holdings.proper_lane(job)) is not None:
+                self._drop(state, job)
+                self._move(job, lane)
                 has_moved = True
         if state.hand.is_held and self._limiter.has_shut:
             self._release_shut(state)
         for lane in state.hand.long_held(HELD_MOST):
-            for attempt in state.hand.of_lane(lane):
-                self._drop(state, attempt)
-                self._executor.release(attempt)
+            for job in state.hand.of_lane(lane):
+                self._drop(state, job)
+                self._executor.release(job)
         return has_moved
 
-    def _drop(self, state: QueueState, attempt: Attempt) -> None:
-        state.hand.remove(attempt)
-        self._limiter.dismiss(attempt)
+    def _drop(self, state: QueueState, job: ClaimedJob) -> None:
+        state.hand.remove(job)
+        self._limiter.dismiss(job)
 
     def recount(self) -> None:
         """The limits are new: they hold also for what runs already, and for what is at hand."""
         for run in self.running.values():
-            self._limiter.recount(run.attempt, runs=True)
-        for attempt in self._alone:
-            self._limiter.recount(attempt, runs=True)
-        for attempt in self._gatherer:
-            self._limiter.recount(attempt, runs=True)
+            self._limiter.recount(run.job, runs=True)
+        for job in self._alone:
+            self._limiter.recount(job, runs=True)
+        for job in self._gatherer:
+            self._limiter.recount(job, runs=True)
         for state in self._states:
             state.hand.hold_none()
-            for attempt in state.hand:
-                self._limiter.recount(attempt, runs=False)
+            for job in state.hand:
+                self._limiter.recount(job, runs=False)
 
-    def _start(self, state: QueueState, attempt: Attempt) -> Run | None:
-        self._begin(state, attempt)
-        return self._run(state, attempt)
+    def _start(self, state: QueueState, job: ClaimedJob) -> Run | None:
+        self._begin(state, job)
+        return self._run(state, job)
 
-    def _begin(self, state: QueueState, attempt: Attempt) -> None:
+    def _begin(self, state: QueueState, job: ClaimedJob) -> None:
         # Those that it was counted against at hand may be the last of their limits.
-        if state.hand.is_limited or attempt.grants:
-            self._limiter.begin(attempt)
+        if state.hand.is_limited or job.grants:
+            self._limiter.begin(job)
 
-    def _run(self, state: QueueState, attempt: Attempt) -> Run | None:
+    def _run(self, state: QueueState, job: ClaimedJob) -> Run | None:
         state.slots.take()
-        run = self._executor.start(attempt, state)
+        run = self._executor.start(job, state)
         if run is None or run.future is None or run.future.done():
             state.slots.give_back()
-            if attempt.grants:
-                (self._limiter.end if run else self._limiter.undo)(attempt)
+            if job.grants:
+                (self._limiter.end if run else self._limiter.undo)(job)
             return None
-        self.running[attempt.id] = run
+        self.running[job.id] = run
         self._empty.clear()
         run.future.add_done_callback(lambda _: self._ended(run))
         return run
@@ -211,10 +211,10 @@ class Dispatcher:
             run.timer.cancel()
         if not run.is_settled:
             self._executor.never_ran(run)
-        if self.running.get(run.attempt.id) is run:
-            del self.running[run.attempt.id]
-        if run.attempt.grants:
-            (self._limiter.end if run.has_begun else self._limiter.undo)(run.attempt)
+        if self.running.get(run.job.id) is run:
+            del self.running[run.job.id]
+        if run.job.grants:
+            (self._limiter.end if run.has_begun else self._limiter.undo)(run.job)
         if not self.running:
             self._empty.set()
 
@@ -228,8 +228,8 @@ class Dispatcher:
 
     def jobs(self) -> list[int]:
         """All jobs that are here: running, fetched, gathered, set apart."""
-        held = [attempt.id for state in self._states for attempt in (*state.hand, *state.gathering)]
-        return [*self.running, *held, *(attempt.id for attempt in self._alone)]
+        held = [job.id for state in self._states for job in (*state.hand, *state.gathering)]
+        return [*self.running, *held, *(job.id for job in self._alone)]
 
     def release_fetched(self) -> None:
         """What was fetched and not begun goes back."""
@@ -238,9 +238,9 @@ class Dispatcher:
         self._gatherer.give_back()
 
     def _release_hand(self, state: QueueState) -> None:
-        for attempt in state.hand.clear():
-            self._limiter.dismiss(attempt)
-            self._executor.release(attempt)
+        for job in state.hand.clear():
+            self._limiter.dismiss(job)
+            self._executor.release(job)
 
     def release_shut(self) -> None:
         """What was fetched and may not begin for a while, its key being closed, goes back."""
@@ -249,16 +249,16 @@ class Dispatcher:
 
     def _release_shut(self, state: QueueState) -> None:
         shut = {one.row["lane"] for one in state.hand.heads() if self._limiter.is_shut(one)}
-        for attempt in tuple(state.hand) if shut else ():
-            if attempt.row["lane"] in shut:
-                self._drop(state, attempt)
-                self._executor.release(attempt)
+        for job in tuple(state.hand) if shut else ():
+            if job.row["lane"] in shut:
+                self._drop(state, job)
+                self._executor.release(job)
 
     def give_back(self) -> None:
         """What was fetched and will not begin goes back at once."""
         self._alone.stop_clearing()
-        for attempt in self._take_unstarted():
-            self._executor.release(attempt)
+        for job in self._take_unstarted():
+            self._executor.release(job)
         for run in tuple(self.running.values()):
             if not run.has_begun:
                 run.stop("shutdown")
@@ -268,36 +268,36 @@ class Dispatcher:
         self._take_unstarted()
         self.stop_all("lost")
 
-    def _take_unstarted(self) -> list[Attempt]:
+    def _take_unstarted(self) -> list[ClaimedJob]:
         begun = [*self._alone.clear(), *self._gatherer.clear()]
-        for attempt in begun:
-            self._limiter.undo(attempt)
-        unstarted = [attempt for state in self._states for attempt in state.hand.clear()]
-        for attempt in unstarted:
-            self._limiter.dismiss(attempt)
+        for job in begun:
+            self._limiter.undo(job)
+        unstarted = [job for state in self._states for job in state.hand.clear()]
+        for job in unstarted:
+            self._limiter.dismiss(job)
         return [*begun, *unstarted]
 
-    def cancel(self, job: int, token: UUID) -> bool:
+    def cancel(self, job_id: int, token: UUID) -> bool:
         """An attempt was cancelled: stop it if it runs, forget it if it has not begun.
 
         Whether it was here.
         """
-        run = self.running.get(job)
-        if run is not None and run.attempt.token == token:
+        run = self.running.get(job_id)
+        if run is not None and run.job.token == token:
             run.stop("cancelled")
             return True
         if (waiting := self._alone.cancel(token)) is not None:
             self._limiter.undo(waiting)
             return True
         for state in self._states:
-            for attempt in tuple(state.hand):
-                if attempt.token == token:
-                    self._drop(state, attempt)
+            for job in tuple(state.hand):
+                if job.token == token:
+                    self._drop(state, job)
                     self._wants(state)
                     return True
-            for attempt in tuple(state.gathering):
-                if attempt.token == token:
-                    self._gatherer.cancel(state, attempt)
+            for job in tuple(state.gathering):
+                if job.token == token:
+                    self._gatherer.cancel(state, job)
                     return True
         return False
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.tasks import Task
 
 # With a key there are many groups. So many items are gathered for them at most, or two calls' worth
@@ -20,23 +20,23 @@ GONE = -1
 class Entry(NamedTuple):
     """A job whose turn has come, and what its handler will get."""
 
-    attempt: Attempt
+    job: ClaimedJob
     value: Any
 
 
-def group_key(task: Task[..., Any], attempt: Attempt, value: Any) -> Hashable:
+def group_key(task: Task[..., Any], job: ClaimedJob, value: Any) -> Hashable:
     """What items must have in common to share a call; raises what a user's function raises.
 
     Items that have failed before do not share a call with items that have not, so a bad item does
     not fail fresh ones.
     """
     assert task.settings.batch is not None
-    had_trouble = attempt.failures > 0
+    had_trouble = job.failures > 0
     match task.settings.batch.key:
         case None:
             key: Hashable = None
         case "tenant" | "lane" as column:
-            key = attempt.row[column]
+            key = job.row[column]
         case function:
             key = function(value)
             _check_key(task, key)
@@ -97,10 +97,10 @@ class Gathering:
     def __len__(self) -> int:
         return self.size
 
-    def __iter__(self) -> Iterator[Attempt]:
+    def __iter__(self) -> Iterator[ClaimedJob]:
         for group in self._groups():
             for entry in group.entries:
-                yield entry.attempt
+                yield entry.job
 
     def _groups(self) -> list[Group]:
         return [group for _, place, group in self._due if place == group.place]
@@ -195,11 +195,11 @@ class Gathering:
         else:
             self.full -= 1
 
-    def remove(self, attempt: Attempt) -> None:
+    def remove(self, job: ClaimedJob) -> None:
         """An item is not wanted any more; the others of its group go on."""
         for group in self._groups():
             for entry in group.entries:
-                if entry.attempt is attempt:
+                if entry.job is job:
                     self._remove(group, entry)
                     return
 
@@ -211,7 +211,7 @@ class Gathering:
         if not group.entries:
             self._forget(group)
 
-    def clear(self) -> list[Attempt]:
+    def clear(self) -> list[ClaimedJob]:
         """Give up all of them."""
         held = list(self)
         self._open.clear()

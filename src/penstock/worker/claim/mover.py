@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.lifecycle import Health, Service
-from penstock.store import Attempt, Pool, Store
+from penstock.store import ClaimedJob, Pool, Store
 
 FOR_EVER = 3600.0
 
@@ -17,19 +17,17 @@ class Mover(Service):
         super().__init__(health)
         self._pool = pool
         self._store = store
-        self._moving: list[tuple[Attempt, str]] = []
+        self._moving: list[tuple[ClaimedJob, str]] = []
 
     def jobs(self) -> list[int]:
-        return [attempt.id for attempt, _ in self._moving]
+        return [job.id for job, _ in self._moving]
 
-    def move(self, attempt: Attempt, lane: str) -> None:
-        self._moving.append((attempt, lane))
+    def move(self, job: ClaimedJob, lane: str) -> None:
+        self._moving.append((job, lane))
         self.wake()
 
     async def tick(self) -> float:
         if moving := tuple(self._moving):
-            await self._store.move(
-                self._pool, [(attempt.id, attempt.token, lane) for attempt, lane in moving]
-            )
+            await self._store.move(self._pool, [(job.id, job.token, lane) for job, lane in moving])
             del self._moving[: len(moving)]
         return FOR_EVER

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.worker.claim.cursors import turn_of
 from penstock.worker.claim.lanes import RoundRobin
 
@@ -23,14 +23,14 @@ class PrefetchBuffer:
     def __init__(
         self,
         weight: Callable[[str], int] = lambda turn: 1,
-        may_start: Callable[[Attempt], bool] = lambda attempt: True,
+        may_start: Callable[[ClaimedJob], bool] = lambda job: True,
         may_any_start: Callable[[], bool] = lambda: True,
     ) -> None:
         self._weight = weight
         self._may_start = may_start
         self._may_any_start = may_any_start
-        self._row: deque[Attempt] = deque()
-        self._lanes: dict[str, deque[Attempt]] = {}
+        self._row: deque[ClaimedJob] = deque()
+        self._lanes: dict[str, deque[ClaimedJob]] = {}
         self._turns = RoundRobin()
         self._turn: str | None = None
         self._left = 0
@@ -49,7 +49,7 @@ class PrefetchBuffer:
     def __len__(self) -> int:
         return len(self._row) + self._size
 
-    def __iter__(self) -> Iterator[Attempt]:
+    def __iter__(self) -> Iterator[ClaimedJob]:
         yield from self._row
         for jobs in self._lanes.values():
             yield from jobs
@@ -58,17 +58,17 @@ class PrefetchBuffer:
         """Whether a job of this lane is at hand."""
         return lane in self._lanes or (bool(self._row) and self._row[0].row["lane"] == lane)
 
-    def extend(self, attempts: Sequence[Attempt], lane: str | None) -> None:
+    def extend(self, jobs: Sequence[ClaimedJob], lane: str | None) -> None:
         """Add what was claimed, in the order of its lines; `lane` if all are of one."""
-        if not attempts:
+        if not jobs:
             return
         self.is_held = False
         is_row = lane is not None and not self._lanes and not self.is_limited
         if is_row and (not self._row or self._row[0].row["lane"] == lane):
-            self._row.extend(attempts)
+            self._row.extend(jobs)
             return
         self._break_row()
-        self._sort(attempts)
+        self._sort(jobs)
 
     def _break_row(self) -> None:
         """From now on there are several lanes; the one there was has had its turn."""
@@ -77,17 +77,17 @@ class PrefetchBuffer:
             self._sort(row)
             self._turns.next()
 
-    def _sort(self, attempts: Iterable[Attempt]) -> None:
-        for attempt in attempts:
-            lane = attempt.row["lane"]
-            jobs = self._lanes.get(lane)
-            if jobs is None:
-                jobs = self._lanes[lane] = deque()
+    def _sort(self, jobs: Iterable[ClaimedJob]) -> None:
+        for job in jobs:
+            lane = job.row["lane"]
+            of_lane = self._lanes.get(lane)
+            if of_lane is None:
+                of_lane = self._lanes[lane] = deque()
                 self._turns.join(lane)
-            jobs.append(attempt)
+            of_lane.append(job)
             self._size += 1
 
-    def take(self) -> Attempt | None:
+    def take(self) -> ClaimedJob | None:
         """The next job that may start; None if there is none."""
         self.is_held = False
         if self._row and not self.is_limited:
@@ -99,16 +99,16 @@ class PrefetchBuffer:
             self.is_held = True
             return None
         if self._turn is not None and self._left > 0:
-            attempt = self._take_from(self._turn)
-            if attempt is not None:
+            job = self._take_from(self._turn)
+            if job is not None:
                 self._left -= 1
-                return attempt
+                return job
         for _ in range(len(self._turns)):
             lane = self._turns.next()
-            attempt = self._take_from(lane)
-            if attempt is not None:
+            job = self._take_from(lane)
+            if job is not None:
                 self._turn, self._left = lane, self._weight(turn_of(lane)) - 1
-                return attempt
+                return job
         self.is_held = True
         self._asked_all = time.monotonic()
         return None
@@ -117,7 +117,7 @@ class PrefetchBuffer:
         """Whether to ask each lane can wait: the whole queue may start nothing now."""
         return time.monotonic() - self._asked_all < ASK_ALL
 
-    def _take_from(self, lane: str) -> Attempt | None:
+    def _take_from(self, lane: str) -> ClaimedJob | None:
         jobs = self._lanes.get(lane)
         if not jobs:
             return None
@@ -128,11 +128,11 @@ class PrefetchBuffer:
             return None
         if self._held_since:
             self._held_since.pop(lane, None)
-        attempt = jobs.popleft()
+        job = jobs.popleft()
         self._size -= 1
         if not jobs:
             self._forget(lane)
-        return attempt
+        return job
 
     def _forget(self, lane: str) -> None:
         del self._lanes[lane]
@@ -141,11 +141,11 @@ class PrefetchBuffer:
         if lane == self._turn:
             self._turn = None
 
-    def heads(self) -> list[Attempt]:
+    def heads(self) -> list[ClaimedJob]:
         """The job of each lane that is next."""
         return [*list(self._row)[:1], *(jobs[0] for jobs in self._lanes.values())]
 
-    def newly_held(self) -> list[Attempt]:
+    def newly_held(self) -> list[ClaimedJob]:
         """The jobs that hold up their lanes, each once."""
         lanes, self._newly_held = self._newly_held, []
         return [self._lanes[lane][0] for lane in lanes if lane in self._held_since]
@@ -164,22 +164,22 @@ class PrefetchBuffer:
         self._newly_held.clear()
         self.is_held = False
 
-    def of_lane(self, lane: str) -> list[Attempt]:
+    def of_lane(self, lane: str) -> list[ClaimedJob]:
         """The jobs of a lane."""
         return list(self._lanes.get(lane, ()))
 
-    def remove(self, attempt: Attempt) -> None:
-        if attempt in self._row:
-            self._row.remove(attempt)
+    def remove(self, job: ClaimedJob) -> None:
+        if job in self._row:
+            self._row.remove(job)
             return
-        lane = attempt.row["lane"]
-        self._lanes[lane].remove(attempt)
+        lane = job.row["lane"]
+        self._lanes[lane].remove(job)
         self._held_since.pop(lane, None)
         self._size -= 1
         if not self._lanes[lane]:
             self._forget(lane)
 
-    def clear(self) -> list[Attempt]:
+    def clear(self) -> list[ClaimedJob]:
         """Give up all of them."""
         held = list(self)
         self._row.clear()

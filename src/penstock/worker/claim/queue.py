@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection
 from itertools import islice
 
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.store.rules import Rules
 from penstock.worker.claim.cursors import Cursors
 from penstock.worker.claim.micro_batch import Gathering
@@ -40,11 +40,11 @@ class QueueState:
         self._told: str | None = None
         self.hand = PrefetchBuffer(
             lambda turn: self.weight(turn),
-            lambda attempt: self.may_start(attempt),
+            lambda job: self.may_start(job),
             lambda: self.may_any_start(),
         )
         self.weight: Callable[[str], int] = lambda turn: 1
-        self.may_start: Callable[[Attempt], bool] = lambda attempt: True
+        self.may_start: Callable[[ClaimedJob], bool] = lambda job: True
         self.may_any_start: Callable[[], bool] = lambda: True
         self.is_barred: Callable[[str], bool] = lambda lane: False
         self.is_open = True

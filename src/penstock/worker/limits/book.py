@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from penstock.job import UNIT_SEPARATOR, split_lane
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.store.rules import Limit, Rules
 from penstock.worker.limits.grants import Grant
 
@@ -103,25 +103,25 @@ class LimitBook:
             grant = self._grants[key] = Grant(key, limit, self._ahead_most)
         return grant
 
-    def of_job(self, attempt: Attempt) -> Grants:
+    def of_job(self, job: ClaimedJob) -> Grants:
         """The grants that one job needs, also those that came up after it was enqueued."""
-        lane = attempt.row["lane"]
-        key = (attempt.queue, lane, attempt.task)
+        lane = job.row["lane"]
+        key = (job.queue, lane, job.task)
         found = self._by_job.get(key)
         if found is None:
-            found = self.of_line(attempt.queue, lane)
-            task = self._grant(f"task:{attempt.task}")
+            found = self.of_line(job.queue, lane)
+            task = self._grant(f"task:{job.task}")
             if task is not None and task not in found:
                 found = (*found, task)
             self._by_job[key] = found
         return found
 
-    def proper_lane(self, attempt: Attempt) -> str | None:
+    def proper_lane(self, job: ClaimedJob) -> str | None:
         """Where a job belongs that stands in a line without its task's limit; None if it is right.
 
         The limit is newer than the job. In a line of its own it does not hold up the others.
         """
-        lane, key = attempt.row["lane"], f"task:{attempt.task}"
+        lane, key = job.row["lane"], f"task:{job.task}"
         turn, keys = split_lane(lane)
         if key in keys or self._rules.limit_of(key) is None:
             return None

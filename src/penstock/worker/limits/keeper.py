@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.errors import LeaseLost
 from penstock.lifecycle import Health, Service
-from penstock.store import Attempt, Pool, Store, errors
+from penstock.store import ClaimedJob, Pool, Store, errors
 from penstock.store.grants import Ask, Granted, Limits
 from penstock.store.rules import Rules
 from penstock.worker.lease import Session
@@ -130,20 +130,20 @@ class LimitKeeper(Service):
 
     # Around an attempt
 
-    def expect(self, attempt: Attempt) -> None:
+    def expect(self, job: ClaimedJob) -> None:
         """A job was claimed and is at hand."""
-        attempt.grants = self.holdings.of_line(attempt.queue, attempt.row["lane"])
-        for grant in attempt.grants:
+        job.grants = self.holdings.of_line(job.queue, job.row["lane"])
+        for grant in job.grants:
             grant.at_hand += 1
 
-    def dismiss(self, attempt: Attempt) -> None:
+    def dismiss(self, job: ClaimedJob) -> None:
         """It is no longer at hand."""
-        for grant in attempt.grants:
+        for grant in job.grants:
             grant.at_hand -= 1
-        attempt.grants = ()
+        job.grants = ()
 
-    def may_start(self, attempt: Attempt) -> bool:
-        for grant in self.holdings.of_job(attempt):
+    def may_start(self, job: ClaimedJob) -> bool:
+        for grant in self.holdings.of_job(job):
             if not grant.may_start:
                 self._need(grant, 1)
                 return False
@@ -157,39 +157,39 @@ class LimitKeeper(Service):
                 return False
         return True
 
-    def begin(self, attempt: Attempt) -> None:
-        self.dismiss(attempt)
-        attempt.grants = self.holdings.of_job(attempt)
-        for grant in attempt.grants:
+    def begin(self, job: ClaimedJob) -> None:
+        self.dismiss(job)
+        job.grants = self.holdings.of_job(job)
+        for grant in job.grants:
             grant.start()
 
-    def end(self, attempt: Attempt) -> None:
-        for grant in attempt.grants:
+    def end(self, job: ClaimedJob) -> None:
+        for grant in job.grants:
             grant.end()
             if not grant.slots.used:
                 self._unused.add(grant)
                 self.spare(grant)
             if grant.shrink():
                 self._ask(grant)
-        attempt.grants = ()
+        job.grants = ()
 
-    def undo(self, attempt: Attempt) -> None:
+    def undo(self, job: ClaimedJob) -> None:
         """It was counted as begun and has not: the tokens that it used go back, too."""
-        rated = [one for one in attempt.grants if one.limit.rate is not None]
-        self.end(attempt)
+        rated = [one for one in job.grants if one.limit.rate is not None]
+        self.end(job)
         if rated:
             self._in_vain.update(rated)
             self.wake()
 
-    def recount(self, attempt: Attempt, *, runs: bool) -> None:
+    def recount(self, job: ClaimedJob, *, runs: bool) -> None:
         """Limits are new: count a job also against those that it was not counted against."""
-        new = tuple(one for one in self.holdings.of_job(attempt) if one not in attempt.grants)
+        new = tuple(one for one in self.holdings.of_job(job) if one not in job.grants)
         for grant in new:
             if runs:
                 grant.slots.take()
             else:
                 grant.at_hand += 1
-        attempt.grants += new
+        job.grants += new
 
     @property
     def has_shut(self) -> bool:
@@ -197,12 +197,12 @@ class LimitKeeper(Service):
         until = time.monotonic() + HELD_MOST
         return any(one.ask_at > until for one in self._refused)
 
-    def is_shut(self, attempt: Attempt) -> bool:
+    def is_shut(self, job: ClaimedJob) -> bool:
         """Whether a job at hand has long to wait: its bucket is closed, or empty and slow."""
         until = time.monotonic() + HELD_MOST
         return any(
             grant.limit.rate is not None and grant.tokens < 1 and grant.ask_at > until
-            for grant in attempt.grants
+            for grant in job.grants
         )
 
     # News

@@ -76,9 +76,9 @@ class Calls:
         """The call of some items, which does not begin yet."""
         call = SharedCall(task, state)
         on_stop = partial(self._stopped, call)
-        for attempt, value in entries:
-            attempt.worker = worker
-            call.add(ItemRun(attempt, value, call, on_stop))
+        for job, value in entries:
+            job.worker = worker
+            call.add(ItemRun(job, value, call, on_stop))
         return call
 
     async def run_alone(self, call: SharedCall, value: Any) -> None:
@@ -88,8 +88,8 @@ class Calls:
 
     def _begin_timeouts(self, call: SharedCall) -> None:
         for run in call.runs:
-            if run.attempt.timeout is not None and not run.is_settled:
-                run.limit(self._loop, run.attempt.timeout)
+            if run.job.timeout is not None and not run.is_settled:
+                run.limit(self._loop, run.job.timeout)
 
     def _stopped(self, call: SharedCall, run: ItemRun) -> None:
         """One item is told to stop: it is settled, and the call ends if it was the last."""
@@ -187,9 +187,9 @@ class Calls:
         except Exception as doubt:
             # Their settle asks the same, and goes on asking while the database is away.
             logger.warning("What a call of %s has completed is not known: %r", part[0].task, doubt)
-            done = {run.attempt.id for run in claimed}
+            done = {run.job.id for run in claimed}
         for run in claimed:
-            if run.attempt.id in done:
+            if run.job.id in done:
                 self._endings.raised(run, error)
             else:
                 run.completed = False
@@ -199,7 +199,7 @@ class Calls:
         """All these items have failed with the error, or must wait for what it says."""
         lanes: dict[str, list[ItemRun]] = {}
         for run in part:
-            lanes.setdefault(run.attempt.row["lane"], []).append(run)
+            lanes.setdefault(run.job.row["lane"], []).append(run)
         for runs in lanes.values():
             heeded = await self._endings.heed(runs[0], error, len(runs))
             for run in runs:

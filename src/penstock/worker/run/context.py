@@ -145,21 +145,21 @@ class AttemptContext(Context):
 
     @property
     def job(self) -> Job:
-        return self._run.attempt.job
+        return self._run.job.public_job
 
     @property
     def attempt(self) -> int:
-        return self._run.attempt.number
+        return self._run.job.number
 
     @property
     def logger(self) -> JobLogger:
         if self._logger is None:
-            attempt = self._run.attempt
+            job = self._run.job
             fields = {
-                "job_id": str(attempt.id),
-                "task": attempt.task,
-                "queue": attempt.queue,
-                "attempt": attempt.number,
+                "job_id": str(job.id),
+                "task": job.task,
+                "queue": job.queue,
+                "attempt": job.number,
             }
             self._logger = JobLogger(logger, fields)
         return self._logger
@@ -195,17 +195,17 @@ class AttemptContext(Context):
             raise RuntimeError(NO_TRANSACTION)
 
     async def _hold(self, on: Executor) -> None:
-        attempt = self._run.attempt
+        job = self._run.job
         with self._refusing():
-            await self._store.fence(on, attempt.id, attempt.token)
+            await self._store.fence(on, job.id, job.token)
 
     async def complete_on(self, on: Executor, result: Any = None) -> None:
-        attempt = self._run.attempt
+        job = self._run.job
         stored = None if result is None else encode_result(result)
         with self._refusing():
-            is_settled = await self._store.complete(on, attempt.id, attempt.token, stored)
+            is_settled = await self._store.complete(on, job.id, job.token, stored)
         if not is_settled:
-            raise StaleAttempt(str(attempt.id), attempt.number)
+            raise StaleAttempt(str(job.id), job.number)
         self._run.completed = True
 
     @contextmanager

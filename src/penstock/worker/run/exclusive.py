@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic
 from uuid import UUID
 
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.worker.attempt import Run
 from penstock.worker.claim.queue import QueueState
 
@@ -62,7 +62,7 @@ class ExclusiveRunner:
 
     def __init__(
         self,
-        run: Callable[[QueueState, Attempt], Run | None],
+        run: Callable[[QueueState, ClaimedJob], Run | None],
         is_free: Callable[[], bool],
         make_room: Callable[[], Awaitable[None]],
         resume: Callable[[], None],
@@ -75,16 +75,16 @@ class ExclusiveRunner:
         self._wait = wait
         self._solitude = ExclusiveTurn(wait)
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[tuple[QueueState, Attempt]] = deque()
+        self._waiting: deque[tuple[QueueState, ClaimedJob]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._opening: asyncio.TimerHandle | None = None
         self._clearing: asyncio.Task[None] | None = None
         self._running: Run | None = None
         self.closed = False
 
-    def __iter__(self) -> Iterator[Attempt]:
+    def __iter__(self) -> Iterator[ClaimedJob]:
         """Those that wait."""
-        return (attempt for _, attempt in self._waiting)
+        return (job for _, job in self._waiting)
 
     @property
     def is_wanted(self) -> bool:
@@ -95,7 +95,7 @@ class ExclusiveRunner:
     def job(self) -> int | None:
         """The job that runs alone, or the next that will. May be asked from another thread."""
         if (running := self._running) is not None:
-            return running.attempt.id
+            return running.job.id
         try:
             return self._waiting[0][1].id
         except IndexError:
@@ -108,15 +108,15 @@ class ExclusiveRunner:
         self._solitude.end()
         return False
 
-    def add(self, state: QueueState, attempt: Attempt) -> None:
+    def add(self, state: QueueState, job: ClaimedJob) -> None:
         """Take in a job that counts against its limits already: it will not ask again."""
         logger.info(
             "An earlier worker was lost while it had job %d (losses: %d), so the job runs alone.",
-            attempt.id,
-            attempt.losses,
+            job.id,
+            job.losses,
         )
         state.is_wary = True
-        self._waiting.append((state, attempt))
+        self._waiting.append((state, job))
         if self._timer is None:
             self._timer = self._loop.call_later(self._wait, self.look, True)
         self.look()
@@ -154,8 +154,8 @@ class ExclusiveRunner:
         waiting = tuple(self._waiting)
         self._waiting.clear()
         if not self.closed:
-            for state, attempt in waiting:
-                self._run(state, attempt)
+            for state, job in waiting:
+                self._run(state, job)
         self._go_on()
 
     def ended(self, run: Run) -> bool:
@@ -183,7 +183,7 @@ class ExclusiveRunner:
             self._timer.cancel()
             self._timer = None
 
-    def cancel(self, token: UUID) -> Attempt | None:
+    def cancel(self, token: UUID) -> ClaimedJob | None:
         """Forget one that waits; None if it does not."""
         for place in tuple(self._waiting):
             if place[1].token == token:
@@ -197,7 +197,7 @@ class ExclusiveRunner:
         if self._clearing is not None:
             self._clearing.cancel()
 
-    def clear(self) -> list[Attempt]:
+    def clear(self) -> list[ClaimedJob]:
         """Give up those that wait; they still count against their limits."""
         waiting = list(self)
         self._waiting.clear()

@@ -21,7 +21,7 @@ from penstock.connect.tracing import Trace, Tracing
 from penstock.errors import ArgumentsDoNotFit
 from penstock.job import AttemptError
 from penstock.outcome import Parked, ParkedReason, Released
-from penstock.store import Attempt, Settlement, Store
+from penstock.store import ClaimedJob, Settlement, Store
 from penstock.tasks import Context, Registry, Task, describe_error
 from penstock.tasks.reader import Call
 from penstock.tasks.settings import Process
@@ -102,26 +102,26 @@ class Executor:
             self._bridge,
         )
 
-    def start(self, attempt: Attempt, state: QueueState) -> Run | None:
+    def start(self, job: ClaimedJob, state: QueueState) -> Run | None:
         """Start an attempt; None if it cannot be run here and is put back."""
-        task = self._tasks.find(attempt.task)
+        task = self._tasks.find(job.task)
         if task is None:
-            self._park(attempt, Parked("unknown_task"))
+            self._park(job, Parked("unknown_task"))
             return None
-        if (process := self._process(task, attempt)) is not None:
-            run = Run(attempt, task, state)
+        if (process := self._process(task, job)) is not None:
+            run = Run(job, task, state)
             # Its child keeps the time, and begins when the handler does.
             child = partial(self._in_child, run, process)
             run.future = self._loop.create_task(self._followed(run, child))
             return run
-        if self._suspects is not None and attempt.row["suspect"]:
-            return self._start_suspect(task, attempt, state, self._suspects)
-        if (call := self._decoded(task, attempt)) is None:
+        if self._suspects is not None and job.row["suspect"]:
+            return self._start_suspect(task, job, state, self._suspects)
+        if (call := self._decoded(task, job)) is None:
             return None
         if task.settings.batch is not None:
-            return self._calls.start(task, [Entry(attempt, *call[0])], state, self._worker).runs[0]
-        attempt.worker = self._worker
-        run = Run(attempt, task, state)
+            return self._calls.start(task, [Entry(job, *call[0])], state, self._worker).runs[0]
+        job.worker = self._worker
+        run = Run(job, task, state)
         body = self._followed(run, partial(self._handler(task), run, call))
         if sys.version_info >= (3, 12):
             run.future = asyncio.Task(body, loop=self._loop, eager_start=True)
@@ -129,31 +129,31 @@ class Executor:
                 return run
         else:
             run.future = self._loop.create_task(body)
-        if attempt.timeout is not None:
-            run.limit(self._loop, attempt.timeout)
+        if job.timeout is not None:
+            run.limit(self._loop, job.timeout)
         return run
 
     def _handler(self, task: Task[Any, Any]) -> Callable[[Run, Call], Coroutine[Any, Any, None]]:
         return self._on_loop if task.is_async else self._in_thread
 
     def _start_suspect(
-        self, task: Task[Any, Any], attempt: Attempt, state: QueueState, suspects: Suspects
+        self, task: Task[Any, Any], job: ClaimedJob, state: QueueState, suspects: Suspects
     ) -> Run | None:
         """Start a suspect in this process: no code of the user runs before its mark.
 
         An item has a call of its own, so it needs no key.
         """
-        if not self._has_resources(task, attempt):
+        if not self._has_resources(task, job):
             return None
         run: Run
         if task.settings.batch is not None:
-            item = self._calls.prepare(task, [Entry(attempt, None)], state, self._worker)
+            item = self._calls.prepare(task, [Entry(job, None)], state, self._worker)
             [run] = item.runs
             body = partial(self._run_item, item)
             run.future = item.future = self._loop.create_task(self._marked(run, body, suspects))
             return run
-        attempt.worker = self._worker
-        run = Run(attempt, task, state)
+        job.worker = self._worker
+        run = Run(job, task, state)
         body = partial(self._run_followed, run)
         run.future = self._loop.create_task(self._marked(run, body, suspects))
         return run
@@ -165,52 +165,52 @@ class Executor:
     async def _run_followed(self, run: Run, call: Call) -> None:
         await self._followed(run, partial(self._handler(run.task), run, call))
 
-    def isolates(self, attempt: Attempt) -> bool:
+    def isolates(self, job: ClaimedJob) -> bool:
         """Whether an attempt would run in a child process."""
-        task = self._tasks.find(attempt.task)
-        return task is not None and self._process(task, attempt) is not None
+        task = self._tasks.find(job.task)
+        return task is not None and self._process(task, job) is not None
 
-    def _process(self, task: Task[Any, Any], attempt: Attempt) -> Process | None:
-        return self._isolation.process_of(task, attempt) if self._isolation else None
+    def _process(self, task: Task[Any, Any], job: ClaimedJob) -> Process | None:
+        return self._isolation.process_of(task, job) if self._isolation else None
 
-    def gather(self, attempt: Attempt, state: QueueState) -> bool:
+    def gather(self, job: ClaimedJob, state: QueueState) -> bool:
         """Put an item where it waits for its call; False if it cannot be run here."""
-        task = self._tasks.get(attempt.task)
-        if (call := self._decoded(task, attempt)) is None:
+        task = self._tasks.get(job.task)
+        if (call := self._decoded(task, job)) is None:
             return False
         (value,), _ = call
         try:
-            key = group_key(task, attempt, value)
+            key = group_key(task, job, value)
         except Exception as error:
-            self._endings.write(attempt, task.failed(error), task, None)
+            self._endings.write(job, task.failed(error), task, None)
             return False
-        state.gathering.add(task, key, Entry(attempt, value), self._loop.time())
+        state.gathering.add(task, key, Entry(job, value), self._loop.time())
         return True
 
     def start_call(self, group: Group, state: QueueState) -> SharedCall:
         """Start the call of items that were gathered."""
         return self._calls.start(group.task, group.entries, state, self._worker)
 
-    def _decoded(self, task: Task[Any, Any], attempt: Attempt) -> Call | None:
+    def _decoded(self, task: Task[Any, Any], job: ClaimedJob) -> Call | None:
         """What to call the handler with; None if it cannot be run here and is put back."""
-        if not self._has_resources(task, attempt):
+        if not self._has_resources(task, job):
             return None
         try:
-            return task.decode(attempt.args, attempt.args_version)
+            return task.decode(job.args, job.args_version)
         except ArgumentsDoNotFit as error:
-            self._park(attempt, Parked("bad_arguments", describe_error(error)))
+            self._park(job, Parked("bad_arguments", describe_error(error)))
             return None
 
-    def _has_resources(self, task: Task[Any, Any], attempt: Attempt) -> bool:
+    def _has_resources(self, task: Task[Any, Any], job: ClaimedJob) -> bool:
         """Whether a handler's resources are open; if not, the job is put back."""
         if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
-            self._park(attempt, Parked("missing_resource", _note("ResourceMissing", missing)))
+            self._park(job, Parked("missing_resource", _note("ResourceMissing", missing)))
             return False
         return True
 
-    def release(self, attempt: Attempt) -> None:
+    def release(self, job: ClaimedJob) -> None:
         """Give back an attempt that was never started."""
-        self._endings.write(attempt, Released(), None, None)
+        self._endings.write(job, Released(), None, None)
 
     # What is run
 
@@ -218,7 +218,7 @@ class Executor:
         """The body of an attempt, before the eyes of who follows jobs."""
         if self._tracing is None:
             return body()
-        run.trace = self._tracing.running(run.attempt)
+        run.trace = self._tracing.running(run.job)
         return _within(run.trace, body)
 
     async def _marked(
@@ -229,7 +229,7 @@ class Executor:
         async with AsyncExitStack() as stack:
             try:
                 turn = await stack.enter_async_context(suspects.turn())
-                is_marked = await suspects.mark_in_turn(run.attempt, turn)
+                is_marked = await suspects.mark_in_turn(run.job, turn)
             except asyncio.CancelledError as error:
                 if not run.is_settled:
                     self._endings.interrupted(run, error)
@@ -243,13 +243,13 @@ class Executor:
                 return
             turn.begin()
             try:
-                call = run.task.decode(run.attempt.args, run.attempt.args_version)
+                call = run.task.decode(run.job.args, run.job.args_version)
             except ArgumentsDoNotFit as error:
                 self._put_back(run, "bad_arguments", error)
                 return
             run.begin()
-            if run.attempt.timeout is not None:
-                run.limit(self._loop, run.attempt.timeout)
+            if run.job.timeout is not None:
+                run.limit(self._loop, run.job.timeout)
             await body(call)
 
     async def _on_loop(self, run: Run, call: Call) -> None:
@@ -293,7 +293,7 @@ class Executor:
 
     async def _in_child(self, run: Run, process: Process) -> None:
         assert self._isolation is not None
-        run.attempt.worker = self._worker
+        run.job.worker = self._worker
         try:
             answer = await self._isolation.run(run, process, self._endings.rated(run))
         except asyncio.CancelledError as error:
@@ -342,8 +342,8 @@ class Executor:
         """The attempt was stopped before its first step (not started eagerly)."""
         self._endings.interrupted(run, asyncio.CancelledError())
 
-    def _park(self, attempt: Attempt, parked: Parked) -> None:
-        self._endings.write(attempt, parked, None, None)
+    def _park(self, job: ClaimedJob, parked: Parked) -> None:
+        self._endings.write(job, parked, None, None)
 
     def close(self) -> None:
         """Take no more threads; those that still run are left to themselves."""

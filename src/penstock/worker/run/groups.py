@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.limits.keeper import LimitKeeper
 from penstock.worker.run.executor import Executor
@@ -33,14 +33,14 @@ class Gatherer:
         self._wait = timing.items_wait
         self._loop = asyncio.get_running_loop()
 
-    def __iter__(self) -> Iterator[Attempt]:
+    def __iter__(self) -> Iterator[ClaimedJob]:
         for state in self._states:
             yield from state.gathering
 
-    def add(self, state: QueueState, attempt: Attempt) -> None:
+    def add(self, state: QueueState, job: ClaimedJob) -> None:
         """Take in an item that counts against its limits already: it will not ask again."""
-        if not self._executor.gather(attempt, state):
-            self._limiter.undo(attempt)
+        if not self._executor.gather(job, state):
+            self._limiter.undo(job)
 
     def start(self, state: QueueState) -> bool:
         """Start the calls that are due; whether one is over already, so that more may start."""
@@ -50,7 +50,7 @@ class Gatherer:
             is_over = not self._began(self._executor.start_call(group, state)) or is_over
         while group := gathering.next(now - self._wait):
             # No slot has been free for it: another worker may have one.
-            self._give_back(entry.attempt for entry in group.entries)
+            self._give_back(entry.job for entry in group.entries)
         if (due := gathering.next_due) is not None:
             self._come_back(state, due if state.slots.free > 0 else due + self._wait)
         return is_over
@@ -61,23 +61,23 @@ class Gatherer:
             state.gathering.timer.cancel()
         state.gathering.timer = self._loop.call_at(at, self._look, state)
 
-    def cancel(self, state: QueueState, attempt: Attempt) -> None:
+    def cancel(self, state: QueueState, job: ClaimedJob) -> None:
         """Forget an item."""
-        state.gathering.remove(attempt)
-        self._limiter.undo(attempt)
+        state.gathering.remove(job)
+        self._limiter.undo(job)
 
     def give_back(self) -> None:
         """All that wait go back."""
         self._give_back(self.clear())
 
-    def _give_back(self, attempts: Iterable[Attempt]) -> None:
-        for attempt in attempts:
-            self._limiter.undo(attempt)
-            self._executor.release(attempt)
+    def _give_back(self, jobs: Iterable[ClaimedJob]) -> None:
+        for job in jobs:
+            self._limiter.undo(job)
+            self._executor.release(job)
 
-    def clear(self) -> list[Attempt]:
+    def clear(self) -> list[ClaimedJob]:
         """Give up all of them; they still count against their limits."""
-        dropped: list[Attempt] = []
+        dropped: list[ClaimedJob] = []
         for state in self._states:
             if state.gathering.timer is not None:
                 state.gathering.timer.cancel()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from penstock.store import Attempt
+from penstock.store import ClaimedJob
 from penstock.tasks import Task
 from penstock.worker.attempt import Run, StopReason
 from penstock.worker.claim.queue import QueueState
@@ -20,12 +20,12 @@ class ItemRun(Run):
 
     def __init__(
         self,
-        attempt: Attempt,
+        job: ClaimedJob,
         value: Any,
         call: SharedCall,
         on_stop: Callable[[ItemRun], None],
     ) -> None:
-        super().__init__(attempt, call.task, call.state)
+        super().__init__(job, call.task, call.state)
         self.value = value
         self._call = call
         self._on_stop = on_stop

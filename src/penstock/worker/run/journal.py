@@ -29,7 +29,7 @@ def stale(run: Run, error: Exception) -> StaleAttempt | None:
     if (reason := _why(error)) is None:
         return None
     run.stopped = run.stopped or reason
-    return StaleAttempt(str(run.attempt.id), run.attempt.number)
+    return StaleAttempt(str(run.job.id), run.job.number)
 
 
 def _why(error: Exception) -> StopReason | None:
@@ -79,68 +79,62 @@ class Journal:
 
     async def read(self, run: Run) -> list[Saved]:
         """All that the job's attempts have kept so far."""
-        attempt = run.attempt
-        return await self._ask(run, lambda: self._steps.read(self._pool, attempt.id, attempt.token))
+        job = run.job
+        return await self._ask(run, lambda: self._steps.read(self._pool, job.id, job.token))
 
     async def save(self, run: Run, saved: Saved) -> float:
         """Keep a result; how many seconds ago the step was first kept."""
-        attempt = run.attempt
-        return await self._ask(
-            run, lambda: self._steps.save(self._pool, attempt.id, attempt.token, saved)
-        )
+        job = run.job
+        return await self._ask(run, lambda: self._steps.save(self._pool, job.id, job.token, saved))
 
     async def recall(self, run: Run, name: str, key: bytes) -> str | None:
         """The result that another job had for the same key, which becomes this step's."""
-        attempt = run.attempt
+        job = run.job
         return await self._ask(
-            run, lambda: self._steps.recall(self._pool, attempt.id, attempt.token, name, key)
+            run, lambda: self._steps.recall(self._pool, job.id, job.token, name, key)
         )
 
     async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
         """Keep a result, for this job and for others."""
-        attempt = run.attempt
+        job = run.job
         await self._ask(
-            run, lambda: self._steps.share(self._pool, attempt.id, attempt.token, saved, key, ttl)
+            run, lambda: self._steps.share(self._pool, job.id, job.token, saved, key, ttl)
         )
 
     async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
         """How many seconds are left of a sleep, which begins with the first call."""
-        attempt = run.attempt
+        job = run.job
         return await self._ask(
             run,
-            lambda: self._steps.sleep(self._pool, attempt.id, attempt.token, name, until, seconds),
+            lambda: self._steps.sleep(self._pool, job.id, job.token, name, until, seconds),
         )
 
     async def wait_for_event(
         self, run: Run, step: str, name: str, after: int, timeout: float | None
     ) -> Awaited:
         """What there is for an attempt that waits for the first event after another."""
-        attempt = run.attempt
+        job = run.job
         return await self._ask(
             run,
-            lambda: self._events.wait(
-                self._pool, attempt.id, attempt.token, step, name, after, timeout
-            ),
+            lambda: self._events.wait(self._pool, job.id, job.token, step, name, after, timeout),
         )
 
     async def parents(self, run: Run) -> list[Parent]:
         """What the jobs came to that this one has waited for."""
-        attempt = run.attempt
-        return await self._ask(
-            run, lambda: self._workflows.parents(self._pool, attempt.id, attempt.token)
-        )
+        job = run.job
+        return await self._ask(run, lambda: self._workflows.parents(self._pool, job.id, job.token))
 
     async def extend(self, run: Run, call: int, added: str) -> list[Added]:
         """Add jobs, as `forms` has them, to the workflow of the attempt's own."""
-        attempt = run.attempt
+        job = run.job
         return await self._ask(
             run,
-            lambda: self._workflows.extend_from(self._pool, attempt.id, attempt.token, call, added),
+            lambda: self._workflows.extend_from(self._pool, job.id, job.token, call, added),
         )
 
     async def completed(self, runs: Sequence[Run]) -> set[int]:
         """The jobs that ctx.complete has ended; of the others the transaction was rolled back."""
-        checks = [Settlement(run.attempt.id, run.attempt.token, DONE, None) for run in runs]
+        checks = [Settlement(run.job.id, run.job.token, DONE, None) for run in runs]
         return await self._ask(runs[0], lambda: self._store.completed(self._pool, checks))
 
     async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
@@ -156,7 +150,7 @@ class Journal:
                     raise known from error
                 is_locked = errors.is_state(error, LOCKED)
                 if is_locked and monotonic() - began >= self._lock_wait:
-                    raise RuntimeError(HELD.format(job=run.attempt.id)) from error
+                    raise RuntimeError(HELD.format(job=run.job.id)) from error
                 is_passing = errors.is_lost(error) or errors.is_passing(error)
                 if not is_passing or run.stopped is not None:
                     if (told := self._explained(error)) is not None:

@@ -25,7 +25,7 @@ from penstock.outcome import (
     decide,
     outcome_of,
 )
-from penstock.store import Attempt, Settlement
+from penstock.store import ClaimedJob, Settlement
 from penstock.tasks import NotNow, Task, describe_error, encode_result, raised_at
 from penstock.tasks.handler.failure import http_retry_after, unawaited
 from penstock.tasks.handler.waits import Suspended, suspension
@@ -81,9 +81,9 @@ class Outcomes:
         if run.completed:
             self._verify(run)
         elif value is None:
-            attempt = run.attempt
+            job = run.job
             run.end()
-            self._settle(Settlement(attempt.id, attempt.token, DONE, None, run))
+            self._settle(Settlement(job.id, job.token, DONE, None, run))
         elif isinstance(value, Awaitable):
             self.raised(run, _unawaited(run, value))
         else:
@@ -98,10 +98,10 @@ class Outcomes:
             return
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             logger.error("%r raised %s; it is taken for a failure.", run, type(error).__name__)
-        attempt = run.attempt
+        job = run.job
         if run.completed:
             logger.warning("%r raised %s after ctx.complete.", run, type(error).__name__)
-        self.conclude(run, run.task.failed(error, attempt=attempt.number, worker=self._worker))
+        self.conclude(run, run.task.failed(error, attempt=job.number, worker=self._worker))
 
     def _put_off(self, run: Run, wait: Suspended) -> None:
         if run.stopped in (None, "refused"):
@@ -133,7 +133,7 @@ class Outcomes:
         error = AttemptError(
             type="NotCommitted",
             message="ctx.complete was called, but its transaction was not committed.",
-            attempt=run.attempt.number,
+            attempt=run.job.number,
             worker=self._worker,
         )
         self.conclude(run, Failed(error))
@@ -141,30 +141,30 @@ class Outcomes:
     def conclude(self, run: Run, outcome: Outcome) -> None:
         """The attempt is over, with this outcome."""
         run.end()
-        self.write(run.attempt, outcome, run.task, run)
+        self.write(run.job, outcome, run.task, run)
 
     def write(
-        self, attempt: Attempt, outcome: Outcome, task: Task[Any, Any] | None, run: Run | None
+        self, job: ClaimedJob, outcome: Outcome, task: Task[Any, Any] | None, run: Run | None
     ) -> None:
         """Decide what becomes of the job, and hand that over; without a run nothing was begun."""
         try:
-            transition = self._decide(attempt, outcome, task)
+            transition = self._decide(job, outcome, task)
         except Exception as error:
             # What a handler or a policy of the user's gave makes no sense: that is its failure.
             failed = Failed(describe_error(error), retryable=False)
-            outcome, transition = failed, self._decide(attempt, failed, None)
+            outcome, transition = failed, self._decide(job, failed, None)
         if transition.error is not None:
-            transition.error.setdefault("attempt", attempt.number)
+            transition.error.setdefault("attempt", job.number)
             transition.error.setdefault("worker", self._worker)
         if transition.counts_failure and run is not None and not run.is_doubtful:
             self._log_failure(run, transition)
         elif isinstance(outcome, Parked):
-            self._log_parked(attempt, outcome, transition)
+            self._log_parked(job, outcome, transition)
         result = None
         if isinstance(outcome, Done) and outcome.result is not None:
             result = encode_result(outcome.result)
         is_check = run is not None and run.completed
-        self._settle(Settlement(attempt.id, attempt.token, transition, result, run, is_check))
+        self._settle(Settlement(job.id, job.token, transition, result, run, is_check))
 
     def _log_failure(self, run: Run, transition: Transition) -> None:
         """Say that an attempt failed, with its error's message in one line."""
@@ -176,7 +176,7 @@ class Outcomes:
             told += f"\n{trace.rstrip()}"
         elif place := raised_at(trace):
             told += f" ({place})"
-        fields = fields_of(run.attempt)
+        fields = fields_of(run.job)
         if transition.state == "failed":
             logger.error("%r failed for good (%s): %s", run, transition.reason, told, extra=fields)
         else:
@@ -188,10 +188,10 @@ class Outcomes:
                 extra=fields,
             )
 
-    def _log_parked(self, attempt: Attempt, parked: Parked, transition: Transition) -> None:
+    def _log_parked(self, job: ClaimedJob, parked: Parked, transition: Transition) -> None:
         """Log that this worker cannot run a job: now and then for each task, and each failure."""
         has_failed = transition.state == "failed"
-        about, now = (parked.reason, attempt.task), time.monotonic()
+        about, now = (parked.reason, job.task), time.monotonic()
         told = self._parked_told.get(about, -PARKED_AGAIN_S)
         if not has_failed:
             if now - told < PARKED_AGAIN_S:
@@ -199,26 +199,24 @@ class Outcomes:
             self._parked_told[about] = now
         what = "failed for good" if has_failed else "put back to be tried again"
         if parked.reason == "unknown_task":
-            why = UNKNOWN.format(task=attempt.task)
+            why = UNKNOWN.format(task=job.task)
         else:
             why = parked.error.message if parked.error else parked.reason
         logger.log(
             logging.ERROR if has_failed else logging.WARNING,
             "This worker cannot run job %d of %s, which is %s: %s",
-            attempt.id,
-            attempt.task,
+            job.id,
+            job.task,
             what,
             why,
-            extra=fields_of(attempt),
+            extra=fields_of(job),
         )
 
-    def _decide(
-        self, attempt: Attempt, outcome: Outcome, task: Task[Any, Any] | None
-    ) -> Transition:
+    def _decide(self, job: ClaimedJob, outcome: Outcome, task: Task[Any, Any] | None) -> Transition:
         return decide(
-            attempt,
+            job,
             outcome,
-            policy=task.policy(attempt.retry) if task else _NO_POLICY,
+            policy=task.policy(job.retry) if task else _NO_POLICY,
             now=datetime.now(UTC),
             rng=self._rng,
             park_limit=self._park_limit,
@@ -226,28 +224,26 @@ class Outcomes:
         )
 
     def _timeout_error(self, run: Run, error: BaseException) -> AttemptError:
-        told = describe_error(error, attempt=run.attempt.number, worker=self._worker)
+        told = describe_error(error, attempt=run.job.number, worker=self._worker)
         return AttemptError(
             kind="timeout",
             type="TimedOut",
-            message=f"The attempt took longer than its timeout of {run.attempt.timeout:g} s.",
+            message=f"The attempt took longer than its timeout of {run.job.timeout:g} s.",
             traceback=told.traceback,
-            attempt=run.attempt.number,
+            attempt=run.job.number,
             worker=self._worker,
         )
 
     def decided(self, run: Run, ended: Ended) -> None:
         """A child process has decided what becomes of the job."""
-        attempt, transition = run.attempt, ended.transition
+        job, transition = run.job, ended.transition
         run.completed = ended.completed
         if ended.refused:
             run.stopped = run.stopped or "refused"
         run.end()
         if transition == DONE:
             transition = DONE  # By which a settle knows what is simply completed.
-        self._settle(
-            Settlement(attempt.id, attempt.token, transition, ended.result, run, ended.is_check)
-        )
+        self._settle(Settlement(job.id, job.token, transition, ended.result, run, ended.is_check))
 
     # Servers that refuse
 
@@ -275,7 +271,7 @@ class Outcomes:
     def rated(self, run: Run) -> list[str]:
         """The keys that the job was given and that have a rate. Not those of a whole queue or task,
         whose jobs may talk to many servers."""
-        _, limits = split_lane(run.attempt.row["lane"])
+        _, limits = split_lane(run.job.row["lane"])
         return [key for key in limits if not key.startswith(OURS) and self._budgets.has_rate(key)]
 
 

@@ -36,7 +36,7 @@ class Progress(Service):
         text = None if message is None else storable(str(message), MESSAGE_LIMIT)
         told = (run, float(done), None if total is None else float(total), text)
         idle = not self._newest
-        self._newest[run.attempt.id] = told
+        self._newest[run.job.id] = told
         if idle:
             self._loop.call_soon_threadsafe(self.wake)
 
@@ -60,13 +60,12 @@ class Progress(Service):
 
     async def _write(self, told: list[Told]) -> None:
         reports = [
-            (run.attempt.id, run.attempt.token, done, total, message)
-            for run, done, total, message in told
+            (run.job.id, run.job.token, done, total, message) for run, done, total, message in told
         ]
         refused = set(await self._store.progress(self._pool, reports))
         for run, *_ in told:
             # Settled meanwhile is no sign of anything; still running here means superseded.
-            if run.attempt.id in refused and not run.is_settled and not run.completed:
+            if run.job.id in refused and not run.is_settled and not run.completed:
                 run.stop("lost")
 
     async def tick(self) -> float:

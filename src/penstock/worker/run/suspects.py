@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from penstock.lifecycle import Health, Service
-from penstock.store import Attempt, Pool, Store, errors
+from penstock.store import ClaimedJob, Pool, Store, errors
 from penstock.wording import counted
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
@@ -43,7 +43,7 @@ class Turn:
         self._ended = ended
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
-        self.attempt: Attempt | None = None
+        self.job: ClaimedJob | None = None
         self.busy_tries = 0
 
     def begin(self) -> None:
@@ -72,7 +72,7 @@ class Suspects(Service):
         self._timing = timing
         self._pool = pool
         self._store = store
-        self._waiting: dict[Attempt, asyncio.Future[bool]] = {}
+        self._waiting: dict[ClaimedJob, asyncio.Future[bool]] = {}
         self._turns = asyncio.Lock()
         # The turn of the suspect that may be marked and run in this process.
         self._turn: Turn | None = None
@@ -92,30 +92,30 @@ class Suspects(Service):
         self._turns.release()
         self.wake()
 
-    async def mark_in_turn(self, attempt: Attempt, turn: Turn) -> bool:
+    async def mark_in_turn(self, job: ClaimedJob, turn: Turn) -> bool:
         """Mark a suspect whose turn it is to run in this process, as `mark` does."""
-        turn.attempt = attempt
-        return await self.mark(attempt)
+        turn.job = job
+        return await self.mark(job)
 
-    async def mark(self, attempt: Attempt) -> bool:
+    async def mark(self, job: ClaimedJob) -> bool:
         """Mark an attempt as begun, if it is a suspect's; False if it has lost its job.
 
         It waits for the database as long as that takes. Raises MarkRefused if the database refuses
         for good, as a trigger may, or where a right is missing.
         """
-        if not attempt.is_suspect:
+        if not job.is_suspect:
             return True
         marked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting[attempt] = marked
+        self._waiting[job] = marked
         self.wake()
         try:
             return await marked
         finally:
-            del self._waiting[attempt]
+            del self._waiting[job]
 
     async def tick(self) -> float:
         turn = self._turn
-        here = None if turn is None else turn.attempt
+        here = None if turn is None else turn.job
         waiting = [one for one, marked in self._waiting.items() if not marked.done()]
         if here is not None and here not in waiting:
             return FOR_EVER  # It runs: the end of its turn wakes this.
@@ -130,38 +130,38 @@ class Suspects(Service):
                 marked.set_exception(MarkRefused(HELD))
         return BUSY_PAUSE_S if is_busy else FOR_EVER
 
-    async def _write(self, attempts: Sequence[Attempt]) -> bool:
+    async def _write(self, jobs: Sequence[ClaimedJob]) -> bool:
         """Mark what can be marked, and halve around what is refused; whether some are busy."""
         try:
-            marked, busy = await self._store.mark_begun(self._pool, attempts)
+            marked, busy = await self._store.mark_begun(self._pool, jobs)
         except Exception as error:
             errors.raise_if_cancelled(error)
             if not errors.is_lasting(error):
                 raise
-            if len(attempts) == 1 or not errors.is_of_row(error):
-                self._refuse(attempts, error)
+            if len(jobs) == 1 or not errors.is_of_row(error):
+                self._refuse(jobs, error)
                 return False
-            middle = len(attempts) // 2
-            is_busy = await self._write(attempts[:middle])
-            return await self._write(attempts[middle:]) or is_busy
-        for attempt in attempts:
-            if (future := self._unanswered(attempt)) and attempt.token not in busy:
-                future.set_result(attempt.token in marked)
+            middle = len(jobs) // 2
+            is_busy = await self._write(jobs[:middle])
+            return await self._write(jobs[middle:]) or is_busy
+        for job in jobs:
+            if (future := self._unanswered(job)) and job.token not in busy:
+                future.set_result(job.token in marked)
         return bool(busy)
 
-    def _refuse(self, attempts: Sequence[Attempt], error: Exception) -> None:
+    def _refuse(self, jobs: Sequence[ClaimedJob], error: Exception) -> None:
         why = f"The database refuses to mark the attempt as begun: {errors.with_hint(error)}"
         logger.error(
             "%s of lost workers cannot be marked as begun, such as job %d, so they are put back and"
             " tried again later: %s",
-            counted(len(attempts), "job"),
-            attempts[0].id,
+            counted(len(jobs), "job"),
+            jobs[0].id,
             errors.with_hint(error),
         )
-        for attempt in attempts:
-            if future := self._unanswered(attempt):
+        for job in jobs:
+            if future := self._unanswered(job):
                 future.set_exception(MarkRefused(why))
 
-    def _unanswered(self, attempt: Attempt) -> asyncio.Future[bool] | None:
-        future = self._waiting.get(attempt)
+    def _unanswered(self, job: ClaimedJob) -> asyncio.Future[bool] | None:
+        future = self._waiting.get(job)
         return None if future is None or future.done() else future

@@ -29,7 +29,7 @@ async def sleep(memory: Memory, *, until: datetime | None = None, seconds: float
     name = str(memory.count("sleep"))
     saved = await memory.find("sleep", name)
     # Ready since then, by that same clock: it need not be asked again for every sleep before.
-    ready_at = memory.run.attempt.row["ready_at"]
+    ready_at = memory.run.job.row["ready_at"]
     if saved is not None and json.decode(saved, type=_Slept).until <= ready_at:
         return
     left = await memory.journal.sleep(memory.run, name, until, seconds)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.job import COMPLETED
 from penstock.outcome import DONE, Transition
-from penstock.store import Attempt, Settlement
+from penstock.store import ClaimedJob, Settlement
 from penstock.wording import counted, span
 from penstock.worker.attempt import Run
 
@@ -66,13 +66,13 @@ logger = logging.getLogger("penstock.worker")
 LINES_PER_SECOND = 100
 
 
-def fields_of(attempt: Attempt) -> dict[str, object]:
+def fields_of(job: ClaimedJob) -> dict[str, object]:
     """What a line about a job carries, for programs."""
     return {
-        "job_id": str(attempt.id),
-        "task": attempt.task,
-        "queue": attempt.queue,
-        "attempt": attempt.number,
+        "job_id": str(job.id),
+        "task": job.task,
+        "queue": job.queue,
+        "attempt": job.number,
     }
 
 
@@ -121,7 +121,7 @@ class JobLines:
                     "%r completed in %s.",
                     run,
                     span(run.seconds),
-                    extra={**fields_of(run.attempt), "seconds": run.seconds},
+                    extra={**fields_of(run.job), "seconds": run.seconds},
                 )
         if lines < len(completed):
             self._untold += len(completed) - lines
