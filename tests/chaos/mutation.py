@@ -11,7 +11,7 @@ SELECT pg_get_functiondef(oid) FROM pg_proc
 FENCE = r"\s+AND j\.token (?:IS NOT DISTINCT FROM|=) g\.token\b"
 OF_WHAT_GOES_BACK = r"(?=\s+RETURNING )"
 NOT_DURABLE = """
-CREATE OR REPLACE FUNCTION penstock.keep_durable_v1() RETURNS void LANGUAGE sql AS ''
+CREATE OR REPLACE FUNCTION penstock.commit_durably_v1() RETURNS void LANGUAGE sql AS ''
 """
 
 
@@ -27,8 +27,8 @@ async def _change(url: str, function: str, *changes: tuple[str, str]) -> None:
 
 async def take_the_token_out_of_the_settle(url: str) -> None:
     """Let a settle find its job by the id alone, as some queues do."""
-    await _change(url, "finish_v1", (FENCE, ""))
-    await _change(url, "put_back_v1", (FENCE + OF_WHAT_GOES_BACK, ""))
+    await _change(url, "finish_jobs_v1", (FENCE, ""))
+    await _change(url, "reschedule_v1", (FENCE + OF_WHAT_GOES_BACK, ""))
 
 
 async def judge_leases_by_a_fast_clock(url: str) -> None:
@@ -41,12 +41,12 @@ async def count_slots_without_their_lock(url: str) -> None:
     """Let slots be granted side by side, each by what was granted before all of them."""
     slowly = "PERFORM pg_sleep(0.2); INSERT INTO"
     await _change(
-        url, "grant_v1", (r"PERFORM lock_grants_v1\(p_keys\);", ""), ("INSERT INTO", slowly)
+        url, "grant_slots_v1", (r"PERFORM lock_grants_v1\(p_keys\);", ""), ("INSERT INTO", slowly)
     )
 
 
 async def count_each_loss_twice(url: str) -> None:
-    await _change(url, "lose_v1", ("THEN 1 ELSE 0 END", "THEN 2 ELSE 0 END"))
+    await _change(url, "mark_worker_lost_v1", ("THEN 1 ELSE 0 END", "THEN 2 ELSE 0 END"))
 
 
 async def tell_nobody_of_new_jobs(url: str) -> None:

@@ -74,8 +74,8 @@ CREATE TRIGGER refuse BEFORE INSERT ON penstock.job
     FOR EACH ROW EXECUTE FUNCTION penstock.refuse_row_v1();
 """
 REFUSING_RULES = """
-ALTER FUNCTION penstock.rules_v1 RENAME TO rules_before;
-CREATE FUNCTION penstock.rules_v1(text[], timestamptz DEFAULT NULL) RETURNS jsonb
+ALTER FUNCTION penstock.read_rules_v1 RENAME TO rules_before;
+CREATE FUNCTION penstock.read_rules_v1(text[], timestamptz DEFAULT NULL) RETURNS jsonb
 LANGUAGE plpgsql AS $$ BEGIN PERFORM penstock.refuse_v1(); RETURN NULL; END $$;
 """
 

@@ -50,18 +50,18 @@ class Engine:
         *,
         queue: str = "default",
         lines: Sequence[tuple[str, int]] = (PLAIN_LINE,),
-        marks: Sequence[tuple[datetime, int]] | None = None,
+        cursors: Sequence[tuple[datetime, int]] | None = None,
         takes: Sequence[int] | None = None,
     ) -> list[asyncpg.Record]:
-        marks = marks or [(LONG_AGO, 0)] * len(lines)
+        cursors = cursors or [(LONG_AGO, 0)] * len(lines)
         return await self.call(
             "claim_v1",
             lease=lease,
             queue=queue,
             lanes=[lane for lane, _ in lines],
             priorities=[priority for _, priority in lines],
-            marks=[ready_at for ready_at, _ in marks],
-            mark_ids=[id for _, id in marks],
+            cursor_times=[ready_at for ready_at, _ in cursors],
+            cursor_ids=[id for _, id in cursors],
             takes=takes,
             limit=limit,
             now=self.now,
@@ -80,7 +80,7 @@ class Engine:
         """Mark attempts as begun: whether each was marked; without those that lost their job."""
         attempts = list(attempts)
         rows = await self.call(
-            "mark_begun_v1",
+            "mark_started_v1",
             ids=[each["id"] for each in attempts],
             tokens=[each["token"] for each in attempts],
         )

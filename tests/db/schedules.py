@@ -39,7 +39,7 @@ async def make(engine: Engine, name: str = "often", **given: Any) -> None:
 
 
 async def look(engine: Engine, now: datetime, **arguments: Any) -> dict[str, Any]:
-    return json.loads(await engine.value("due_v1", now=now, **arguments))
+    return json.loads(await engine.value("list_due_schedules_v1", now=now, **arguments))
 
 
 async def fire(
@@ -58,7 +58,7 @@ async def fire(
         "next_at": after(100).isoformat(),
     }
     firing |= {key: _text(value) for key, value in given.items()}
-    [row] = await engine.call("fire_v1", fires=json.dumps([firing]), now=now)
+    [row] = await engine.call("fire_schedules_v1", fires=json.dumps([firing]), now=now)
     return row["answer"]
 
 

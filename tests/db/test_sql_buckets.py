@@ -31,7 +31,7 @@ async def limit(engine: Engine, key: str, rate: float | None, burst: float | Non
 
 
 async def take(engine: Engine, wants: int, key: str = "model") -> tuple[int, float]:
-    [row] = await engine.call("take_v1", keys=[key], wants=[wants], now=engine.now)
+    [row] = await engine.call("take_tokens_v1", keys=[key], wants=[wants], now=engine.now)
     assert row["key"] == key
     return row["got"], row["wait"]
 
@@ -43,7 +43,7 @@ async def on_key(engine: Engine, function: str, *, key: str = "model", **argumen
 async def reserve(
     engine: Engine, units: float, key: str = "model", *, share: float = 1.0
 ) -> float | None:
-    wait: float | None = await on_key(engine, "reserve", key=key, units=units, share=share)
+    wait: float | None = await on_key(engine, "reserve_budget", key=key, units=units, share=share)
     return wait
 
 
@@ -120,7 +120,7 @@ async def test_a_key_without_a_rate_gives_what_is_wanted(engine: Engine) -> None
 async def test_a_pattern_gives_each_key_a_bucket_of_its_own(two_a_second: Engine) -> None:
     await limit(two_a_second, "customer:*", 1, 3)
     keys = ["customer:b", "model", "customer:a"]
-    rows = await two_a_second.call("take_v1", keys=keys, wants=[9, 9, 2], now=NOON)
+    rows = await two_a_second.call("take_tokens_v1", keys=keys, wants=[9, 9, 2], now=NOON)
     assert [tuple(row) for row in rows] == [
         ("customer:a", 2, 0),
         ("customer:b", 3, 0),
@@ -217,13 +217,13 @@ async def test_a_budget_gives_all_units_or_none_and_says_when(two_a_second: Engi
 
 async def test_the_true_cost_is_given_back_or_spent(two_a_second: Engine) -> None:
     await reserve(two_a_second, 5)
-    await on_key(two_a_second, "correct", units=2.0)
+    await on_key(two_a_second, "adjust_budget", units=2.0)
     assert await reserve(two_a_second, 2) is None
-    await on_key(two_a_second, "correct", units=-10.0)
+    await on_key(two_a_second, "adjust_budget", units=-10.0)
     assert await reserve(two_a_second, 1) == 5.5
     go(two_a_second, 5.5)
     assert await reserve(two_a_second, 1) is None
-    await on_key(two_a_second, "correct", units=100.0)
+    await on_key(two_a_second, "adjust_budget", units=100.0)
     assert await reserve(two_a_second, 5) is None
     assert await take(two_a_second, 1) == (0, 0.5)
 
@@ -254,7 +254,7 @@ async def test_what_will_come_back_is_not_waited_for(two_a_second: Engine) -> No
     await reserve(two_a_second, 5)
     waits = [await reserve(two_a_second, 4, share=0.25) for _ in range(6)]
     assert waits == [2, 2, 2, 2, 2.5, 3], "never before there can be enough"
-    await on_key(two_a_second, "correct", units=3.0)
+    await on_key(two_a_second, "adjust_budget", units=3.0)
     assert await reserve(two_a_second, 4, share=0.25) == (24 - 3 + 4) / 4 / 2
     assert [await reserve(two_a_second, 4, share=odd) for odd in (-1.0, 0.0)] == [0.5, 0.5]
 
@@ -265,7 +265,7 @@ async def test_a_bucket_that_is_full_again_or_opened_forgets_who_waits(
     await reserve(two_a_second, 5)
     for _ in range(9):
         await reserve(two_a_second, 5)
-    await on_key(two_a_second, "correct", units=5.0)
+    await on_key(two_a_second, "adjust_budget", units=5.0)
     assert await reserve(two_a_second, 5) is None
     assert await reserve(two_a_second, 1) == 0.5
 
@@ -296,14 +296,14 @@ async def test_a_budget_gives_no_senseless_number_of_units(
     two_a_second: Engine, units: float | None
 ) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError):
-        await on_key(two_a_second, "reserve", units=units)
+        await on_key(two_a_second, "reserve_budget", units=units)
     if units != -1.0:
         with pytest.raises(asyncpg.InvalidParameterValueError):
-            await on_key(two_a_second, "correct", units=units)
+            await on_key(two_a_second, "adjust_budget", units=units)
 
 
 async def test_a_budget_that_is_gone_takes_a_correction_and_forgets_it(engine: Engine) -> None:
-    await on_key(engine, "correct", units=-3.0)
+    await on_key(engine, "adjust_budget", units=-3.0)
     assert await engine.connection.fetchval("SELECT count(*) FROM penstock.bucket") == 0
 
 
@@ -381,7 +381,7 @@ async def test_takes_of_the_same_keys_do_not_deadlock(engine: Engine, other: Eng
 
     async def hammer(on: Engine, rng: Random) -> None:
         for _ in range(20):
-            await on.call("take_v1", keys=rng.sample(keys, 10), wants=[1] * 10)
+            await on.call("take_tokens_v1", keys=rng.sample(keys, 10), wants=[1] * 10)
 
     await asyncio.gather(hammer(engine, Random(1)), hammer(other, Random(2)))
 

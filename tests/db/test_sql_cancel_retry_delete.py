@@ -106,7 +106,7 @@ async def test_a_retry_removes_the_progress_of_what_comes_back(engine: Engine) -
     free = await engine.attempt(lease)
     held = await engine.attempt(lease, uniques=unique)
     done = await engine.call(
-        "progress_v1",
+        "save_progress_v1",
         ids=[free["id"], held["id"]],
         tokens=[free["token"], held["token"]],
         done=[3.0] * 2,
@@ -226,7 +226,7 @@ async def test_delete_removes_a_job_with_its_steps_and_progress(
     lease = await engine.lease()
     attempt = await engine.attempt(lease)
     await engine.call(
-        "progress_v1",
+        "save_progress_v1",
         ids=[attempt["id"]],
         tokens=[attempt["token"]],
         done=[1.0],
@@ -238,7 +238,7 @@ async def test_delete_removes_a_job_with_its_steps_and_progress(
     )
     assert await engine.answers("delete_v1", attempt["id"]) == {attempt["id"]: "running"}
     if outcome is None:
-        await engine.value("release_v1", lease=lease)
+        await engine.value("release_jobs_v1", lease=lease)
     else:
         await engine.settle([attempt], **outcome)
     assert await engine.answers("delete_v1", attempt["id"], 404) == {

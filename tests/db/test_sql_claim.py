@@ -90,9 +90,9 @@ async def test_a_claim_starts_at_the_mark_of_its_line(engine: Engine) -> None:
     engine.now = NOON
     jobs = await engine.enqueue(4)
     lease = await engine.lease()
-    assert ids(await engine.claim(lease, marks=[(NOON, jobs[2])])) == jobs[2:]
-    assert await engine.claim(lease, marks=[(NOON + timedelta(microseconds=1), 0)]) == []
-    assert ids(await engine.claim(lease, marks=[(LONG_AGO, 0)])) == jobs[:2]
+    assert ids(await engine.claim(lease, cursors=[(NOON, jobs[2])])) == jobs[2:]
+    assert await engine.claim(lease, cursors=[(NOON + timedelta(microseconds=1), 0)]) == []
+    assert ids(await engine.claim(lease, cursors=[(LONG_AGO, 0)])) == jobs[:2]
 
 
 async def test_a_job_past_its_deadline_is_not_claimed(engine: Engine) -> None:
@@ -114,7 +114,7 @@ async def test_every_job_of_every_claim_has_a_token_of_its_own(engine: Engine) -
     await engine.enqueue(100)
     lease = await engine.lease()
     first = {row["token"] for row in await engine.claim(lease)}
-    await engine.value("release_v1", lease=lease)
+    await engine.value("release_jobs_v1", lease=lease)
     second = {row["token"] for row in await engine.claim(lease)}
     assert len(first | second) == 200
 
@@ -186,7 +186,7 @@ async def test_lines_with_ready_jobs_are_found_each_with_its_first_job(engine: E
         [first[lane, priority], _] = await engine.enqueue(2, lanes=lane, priorities=priority)
     await engine.enqueue(lanes="c", delays=1.0)
     await engine.enqueue(lanes="a", queues="mail")
-    rows = await engine.call("scan_lines_v1", queue="default")
+    rows = await engine.call("scan_lanes_v1", queue="default")
     assert [(row["lane"], row["priority"]) for row in rows] == [
         ("", 0),
         ("a", 5),
@@ -195,5 +195,5 @@ async def test_lines_with_ready_jobs_are_found_each_with_its_first_job(engine: E
     ]
     assert {(row["lane"], row["priority"]): row["id"] for row in rows} == first
     assert {row["ready_at"] for row in rows} == {NOON}
-    assert len(await engine.call("scan_lines_v1", queue="default", limit=2)) == 2
-    assert await engine.call("scan_lines_v1", queue="nobody's") == []
+    assert len(await engine.call("scan_lanes_v1", queue="default", limit=2)) == 2
+    assert await engine.call("scan_lanes_v1", queue="nobody's") == []

@@ -41,7 +41,7 @@ async def test_history_has_the_columns_of_live_jobs_that_outlive_them(
 
 
 async def test_a_job_that_ends_takes_all_of_them_to_history(connection: asyncpg.Connection) -> None:
-    assert inserted("finish_v1", "job_history") == await columns(connection, "job_history")
+    assert inserted("finish_jobs_v1", "job_history") == await columns(connection, "job_history")
 
 
 async def test_a_job_that_is_run_again_brings_all_but_its_chances_back(

@@ -282,7 +282,7 @@ async def test_jobs_that_come_back_are_told_once_a_line(database: Database, engi
 
     async with listening(database, "ready") as heard:
         await engine.call("promote_v1", now=NOON + timedelta(days=2))
-        await engine.value("release_v1", lease=lease)
+        await engine.value("release_jobs_v1", lease=lease)
     assert lines(heard) == [("default", "acme", 0)] * 2
 
     await engine.answers("cancel_v1", attempts[0]["id"], attempts[1]["id"])

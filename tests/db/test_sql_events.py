@@ -144,9 +144,9 @@ async def test_event_sent_during_an_open_settle_wakes_the_job(
     async with other.connection.transaction():
         await block(other, attempt)
         assert (await send(engine))["woken"] == 0
-        assert await engine.value("wake_waits_v1") == 0
+        assert await engine.value("wake_due_waits_v1") == 0
     assert await state(engine, attempt) == "blocked"
-    assert await engine.value("wake_waits_v1") == 1
+    assert await engine.value("wake_due_waits_v1") == 1
     assert await state(engine, attempt) == "ready"
     untold = "SELECT count(*) FROM penstock.event WHERE NOT told"
     assert await engine.connection.fetchval(untold) == 0
@@ -164,7 +164,7 @@ async def test_leader_wakes_jobs_that_a_senders_old_snapshot_missed(
     assert (await send(other))["woken"] == 0
     await transaction.commit()
     assert await state(engine, attempt) == "blocked"
-    assert await engine.value("wake_waits_v1") == 1
+    assert await engine.value("wake_due_waits_v1") == 1
     assert await state(engine, attempt) == "ready"
 
 
@@ -190,7 +190,7 @@ async def test_however_they_meet_no_job_stays_behind_its_event(
 
         await asyncio.gather(fall_asleep(attempt, name), send_soon())
         met[await state(engine, attempt)] += 1
-        await engine.value("wake_waits_v1")
+        await engine.value("wake_due_waits_v1")
         assert await state(engine, attempt) != "blocked", met
 
 
@@ -201,7 +201,7 @@ async def test_a_job_that_somebody_holds_is_woken_later(engine: Engine, other: E
     await other.call("cancel_v1", ids=[attempt["id"]])
     assert (await send(engine))["woken"] == 0
     await transaction.rollback()
-    assert await engine.value("wake_waits_v1") == 1
+    assert await engine.value("wake_due_waits_v1") == 1
     assert await state(engine, attempt) == "ready"
 
 
@@ -221,10 +221,10 @@ async def test_a_wait_has_its_time_from_the_first_on(engine: Engine) -> None:
     assert await wait(engine, attempt, timeout=60.0) == ("wait", None)
     await block(engine, attempt)
     engine.now = NOON + timedelta(seconds=59)
-    assert await engine.value("wake_waits_v1", now=engine.now) == 0
+    assert await engine.value("wake_due_waits_v1", now=engine.now) == 0
     engine.now = NOON + timedelta(seconds=60)
-    assert await engine.value("wake_waits_v1", now=engine.now) == 1
-    assert await engine.value("wake_waits_v1", now=engine.now) == 0
+    assert await engine.value("wake_due_waits_v1", now=engine.now) == 1
+    assert await engine.value("wake_due_waits_v1", now=engine.now) == 0
     assert await state(engine, attempt) == "ready"
     next_attempt = await again(engine, attempt)
     answer, result = await wait(engine, next_attempt, timeout=60.0)
@@ -308,7 +308,7 @@ async def test_a_job_that_comes_back_has_its_time_to_wait_anew(
     if while_it != "runs":
         await block(engine, attempt)
     if while_it == "is woken":
-        await engine.value("wake_waits_v1", now=engine.now)
+        await engine.value("wake_due_waits_v1", now=engine.now)
     await engine.call("cancel_v1", ids=[attempt["id"]], now=engine.now)
     engine.now = NOON + timedelta(hours=2)
     await engine.call("retry_v1", ids=[attempt["id"]], now=engine.now)
@@ -342,7 +342,7 @@ async def test_the_leader_hears_when_the_next_wait_is_over(engine: Engine) -> No
     engine.now = NOON
 
     async def next_in() -> float | None:
-        [row] = await engine.call("wake_waits_v1", now=engine.now)
+        [row] = await engine.call("wake_due_waits_v1", now=engine.now)
         return None if row["next_in"] is None else float(row["next_in"])
 
     await blocked(engine)
@@ -371,9 +371,9 @@ async def test_jobs_that_somebody_holds_keep_no_others_waiting(
     async with other.connection.transaction():
         await other.connection.fetch(hold, [each["id"] for each in held])
         for woken in (1, 1, 0):
-            assert await engine.value("wake_waits_v1", limit=1) == woken
+            assert await engine.value("wake_due_waits_v1", limit=1) == woken
     assert [await state(engine, each) for each in (free, last)] == ["ready", "ready"]
-    assert await engine.value("wake_waits_v1") == 3
+    assert await engine.value("wake_due_waits_v1") == 3
 
 
 async def test_locked_jobs_do_not_delay_later_events(engine: Engine, other: Engine) -> None:
@@ -391,9 +391,9 @@ async def test_locked_jobs_do_not_delay_later_events(engine: Engine, other: Engi
         await engine.connection.execute(
             "UPDATE penstock.event_wait SET woken = false; UPDATE penstock.event SET told = false"
         )
-        [first] = await engine.call("wake_waits_v1", limit=2)
+        [first] = await engine.call("wake_due_waits_v1", limit=2)
         assert (first["woken"], first["upto"], first["next_in"]) == (0, early["id"], 0.0)
-        [second] = await engine.call("wake_waits_v1", limit=2, after=first["upto"])
+        [second] = await engine.call("wake_due_waits_v1", limit=2, after=first["upto"])
         assert (second["woken"], second["upto"]) == (1, late["id"])
     assert await state(engine, attempt) == "ready"
 
@@ -425,6 +425,6 @@ async def test_very_many_who_wait_are_woken_in_helpings(engine: Engine) -> None:
         " SELECT id, 'approved:1', '', 'approved', 0 FROM penstock.job"
     )
     assert (await send(engine))["woken"] == 1000
-    assert await engine.value("wake_waits_v1") == 500
+    assert await engine.value("wake_due_waits_v1") == 500
     left = "SELECT count(*) FROM penstock.job WHERE state = 'blocked'"
     assert await engine.connection.fetchval(left) == 0

@@ -311,9 +311,9 @@ class FairQueue(RuleBasedStateMachine):
             "uses": list(uses.values()),
         }
         if not self.model.lives(lease):
-            self.expect_dead(lambda: self.call("grant_v1", **arguments))
+            self.expect_dead(lambda: self.call("grant_slots_v1", **arguments))
             return {}
-        rows = self.call("grant_v1", **arguments)
+        rows = self.call("grant_slots_v1", **arguments)
         assert [row["key"] for row in rows] == sorted(wants)
         for key, slots, share in rows:
             lacking = self.model.lacking(key)
@@ -343,7 +343,7 @@ class FairQueue(RuleBasedStateMachine):
             assert {lease: slots for lease, (slots, _) in answers.items()} == fair
 
     def take(self, wants: dict[str, int]) -> dict[str, int]:
-        rows = self.call("take_v1", keys=list(wants), wants=list(wants.values()))
+        rows = self.call("take_tokens_v1", keys=list(wants), wants=list(wants.values()))
         assert [row["key"] for row in rows] == sorted(wants)
         for key, got, wait in rows:
             assert (got, wait) == self.model.take(key, wants[key])
@@ -354,16 +354,16 @@ class FairQueue(RuleBasedStateMachine):
         burst = self.model.rule(key).burst
         if burst is None or units > burst:
             with pytest.raises(asyncpg.PostgresError) as caught:
-                self.value("reserve_v1", key=key, units=units)
+                self.value("reserve_budget_v1", key=key, units=units)
             assert caught.value.sqlstate == ("PS006" if burst is None else "PS005")
             return
-        wait = self.value("reserve_v1", key=key, units=units, share=share)
+        wait = self.value("reserve_budget_v1", key=key, units=units, share=share)
         assert wait == self.model.reserve(key, units, share)
         if wait is None:
             self.hand_out(key, units)
 
     def correct(self, key: str, units: float) -> None:
-        self.value("correct_v1", key=key, units=units)
+        self.value("adjust_budget_v1", key=key, units=units)
         self.model.correct(key, units)
         # What it has spent beyond its reservation is spent, and less is left for the others.
         self.hand_out(key, min(0.0, -units))
@@ -376,7 +376,7 @@ class FairQueue(RuleBasedStateMachine):
         """From some lines, as many of each as its slots and tokens allow."""
         ready = self.play.run(self.engine.connection.fetch(READY))
         lines = list(dict.fromkeys((row["lane"], row["priority"]) for row in ready))
-        scanned = self.play.run(self.engine.call("scan_lines_v1", queue="default"))
+        scanned = self.play.run(self.engine.call("scan_lanes_v1", queue="default"))
         assert [(row["lane"], row["priority"]) for row in scanned] == lines
         if not self.model.lives(lease):
             self.expect_dead(lambda: self.claim(lease, [("acme", 0)], [1], limit))
@@ -447,8 +447,8 @@ class FairQueue(RuleBasedStateMachine):
             queue="default",
             lanes=[lane for lane, _ in lines],
             priorities=[priority for _, priority in lines],
-            marks=[LONG_AGO] * len(lines),
-            mark_ids=[0] * len(lines),
+            cursor_times=[LONG_AGO] * len(lines),
+            cursor_ids=[0] * len(lines),
             takes=takes,
             limit=limit,
         )
@@ -459,11 +459,11 @@ def test_no_order_of_events_passes_a_limit_or_confuses_lanes(play: Play) -> None
 
 
 FAULTS = [
-    ("grant_v1", "a.most - coalesce(o.slots, 0)", "a.most"),
-    ("grant_v1", "greatest(a.uses, least(", "greatest(0, least("),
-    ("grant_v1", "s.turn % s.among < s.remaining % s.among", "s.remaining % s.among > 0"),
+    ("grant_slots_v1", "a.most - coalesce(o.slots, 0)", "a.most"),
+    ("grant_slots_v1", "greatest(a.uses, least(", "greatest(0, least("),
+    ("grant_slots_v1", "s.turn % s.among < s.remaining % s.among", "s.remaining % s.among > 0"),
     ("fill_bucket_v1", "level := least(burst, ", "level := least(NULL, "),
-    ("reserve_v1", "v.booked - v_opening + p_units", "v.booked - v_opening"),
+    ("reserve_budget_v1", "v.booked - v_opening + p_units", "v.booked - v_opening"),
     ("claim_v1", "LIMIT l.take", "LIMIT p_limit"),
 ]
 

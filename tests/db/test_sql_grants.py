@@ -31,7 +31,7 @@ async def ask_all(
 ) -> dict[str, tuple[int | None, int | None]]:
     """What a lease wants and uses of each key; the slots it holds then, and its share."""
     rows = await engine.call(
-        "grant_v1",
+        "grant_slots_v1",
         lease=lease,
         keys=list(asks),
         wants=[wants for wants, _ in asks.values()],

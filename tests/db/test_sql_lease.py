@@ -43,7 +43,7 @@ async def test_strangers_go_back_and_what_the_worker_knows_stays(engine: Engine)
     lease, neighbour = await engine.lease(), await engine.lease()
     known, stranger = await engine.claim(lease, 2)
     [theirs] = await engine.claim(neighbour)
-    assert await engine.value("release_v1", lease=lease, keep=[known["id"]]) == 1
+    assert await engine.value("release_jobs_v1", lease=lease, keep=[known["id"]]) == 1
     assert await engine.states() == {
         known["id"]: "running",
         stranger["id"]: "ready",
@@ -117,7 +117,7 @@ async def test_fence_refuses_an_attempt_that_lost_its_job(
     attempt = await engine.attempt(lease)
     now = NOON
     if lost == "released":
-        await engine.value("release_v1", lease=lease)
+        await engine.value("release_jobs_v1", lease=lease)
         await engine.claim(lease)
     elif lost == "cancelled":
         await engine.answers("cancel_v1", attempt["id"])
@@ -151,12 +151,12 @@ async def test_fence_limits_idle_time_to_the_rest_of_the_lease(
 async def test_only_the_attempt_that_owns_the_job_reports_progress(engine: Engine) -> None:
     lease = await engine.lease()
     old = await engine.attempt(lease)
-    await engine.value("release_v1", lease=lease)
+    await engine.value("release_jobs_v1", lease=lease)
     [new] = await engine.claim(lease)
 
     async def report(attempt: asyncpg.Record, done: float) -> list[int]:
         rows = await engine.call(
-            "progress_v1",
+            "save_progress_v1",
             ids=[attempt["id"]],
             tokens=[attempt["token"]],
             done=[done],

@@ -95,7 +95,7 @@ LOOKS_AT_WORKFLOWS: dict[str, Call] = {
     "look": lambda on, flow: WORKFLOWS.find(on, flow),
     "look at steps": lambda on, flow: WORKFLOWS.steps(on, flow),
     "list": lambda on, flow: WORKFLOWS.page(on, None, flow + 1, 100),
-    "name": lambda on, flow: on.fetchval("SELECT penstock.name_steps_v1($1, '{step}')", flow),
+    "name": lambda on, flow: on.fetchval("SELECT penstock.resolve_steps_v1($1, '{step}')", flow),
     "retry": lambda on, flow: WORKFLOWS.retry(on, flow, None),
 }
 

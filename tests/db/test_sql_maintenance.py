@@ -27,32 +27,32 @@ async def promote(engine: Engine, now: datetime, **arguments: object) -> asyncpg
 async def test_jobs_are_promoted_when_their_time_has_come(engine: Engine) -> None:
     [soon] = await engine.enqueue(delays=10.0)
     [later] = await engine.enqueue(delays=20.0)
-    told = await promote(engine, after(9))
-    assert (told["promoted"], told["next_in"]) == (0, 1.0)
-    told = await promote(engine, after(10))
-    assert (told["promoted"], told["mark"], told["next_in"]) == (1, after(10), 10.0)
+    promotion = await promote(engine, after(9))
+    assert (promotion["promoted"], promotion["next_in"]) == (0, 1.0)
+    promotion = await promote(engine, after(10))
+    assert (promotion["promoted"], promotion["upto"], promotion["next_in"]) == (1, after(10), 10.0)
     assert await engine.states() == {soon: "ready", later: "scheduled"}
     row = await engine.live(soon)
     assert row is not None
     assert (row["ready_at"], row["run_at"]) == (after(10), after(10))
-    told = await promote(engine, after(30), mark=told["mark"])
-    assert (told["promoted"], told["next_in"]) == (1, None)
+    promotion = await promote(engine, after(30), after=promotion["upto"])
+    assert (promotion["promoted"], promotion["next_in"]) == (1, None)
 
 
-async def test_promotion_goes_on_from_its_mark_without_leaving_one_out(engine: Engine) -> None:
+async def test_promotion_goes_on_where_it_stopped_without_leaving_one_out(engine: Engine) -> None:
     jobs = [(await engine.enqueue(delays=float(delay)))[0] for delay in (1, 2, 2, 2, 3)]
-    mark, promoted = LONG_AGO, []
+    upto, promoted = LONG_AGO, []
     for _ in range(3):
-        told = await promote(engine, after(5), mark=mark, limit=2)
-        mark, _ = told["mark"], promoted.append(told["promoted"])
+        promotion = await promote(engine, after(5), after=upto, limit=2)
+        upto, _ = promotion["upto"], promoted.append(promotion["promoted"])
     assert promoted == [2, 2, 1]
     assert await engine.states() == dict.fromkeys(jobs, "ready")
 
 
 async def test_more_due_than_the_limit_means_go_on_at_once(engine: Engine) -> None:
     await engine.enqueue(3, delays=1.0)
-    told = await promote(engine, after(5), limit=2)
-    assert (told["promoted"], told["next_in"]) == (2, -4.0)
+    promotion = await promote(engine, after(5), limit=2)
+    assert (promotion["promoted"], promotion["next_in"]) == (2, -4.0)
 
 
 async def test_two_promoters_do_not_wait_for_each_other(engine: Engine, other: Engine) -> None:
@@ -180,7 +180,7 @@ async def test_progress_of_jobs_that_are_gone_is_swept(engine: Engine) -> None:
     await engine.enqueue(3)
     gone, final, running = attempts = await engine.claim(lease)
     await engine.call(
-        "progress_v1",
+        "save_progress_v1",
         ids=[each["id"] for each in attempts],
         tokens=[each["token"] for each in attempts],
         done=[1.0] * 3,
@@ -236,7 +236,7 @@ async def test_sweep_removes_an_unclosed_batch_long_after_its_jobs(engine: Engin
 
 
 async def unserved(engine: Engine, now: datetime, seconds: float = 0.0) -> dict[str, float]:
-    rows = await engine.call("unserved_v1", seconds=seconds, now=now)
+    rows = await engine.call("list_unserved_queues_v1", seconds=seconds, now=now)
     return {row["queue"]: row["seconds"] for row in rows}
 
 

@@ -374,7 +374,7 @@ class Orchestra(RuleBasedStateMachine):
 
     def end_session(self, place: int) -> None:
         lease = self.leases[place]
-        strangers = self.value("release_v1", lease=lease, keep=self.known[::2])
+        strangers = self.value("release_jobs_v1", lease=lease, keep=self.known[::2])
         assert strangers == self.model.release(lease, self.known[::2])
         assert self.value("close_lease_v1", lease=lease) == self.model.close_lease(lease)
         self.leases[place] = self.open_lease()
@@ -457,18 +457,22 @@ def test_no_order_of_events_breaks_keys_batches_or_workflows(stage: Play) -> Non
 
 FAULTS = [
     # Tokens
-    ("finish_v1", " AND j.token IS NOT DISTINCT FROM g.token", ""),
-    ("put_back_v1", " AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
+    ("finish_jobs_v1", " AND j.token IS NOT DISTINCT FROM g.token", ""),
+    ("reschedule_v1", " AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
     # Unique keys
-    ("release_keys_v1", "u.keep IS NULL AND", "u.keep < 0 AND"),
-    ("hold_unique_v1", "PERFORM cancel_v1(v_older", "PERFORM cancel_v1('{}'"),
+    ("release_unique_keys_v1", "u.keep IS NULL AND", "u.keep < 0 AND"),
+    ("claim_unique_keys_v1", "PERFORM cancel_v1(v_older", "PERFORM cancel_v1('{}'"),
     # Batches
-    ("finish_v1", "unnest(v_batches, v_counts)", "unnest(v_batches[2:], v_counts[2:])"),
+    ("finish_jobs_v1", "unnest(v_batches, v_counts)", "unnest(v_batches[2:], v_counts[2:])"),
     ("fold_batches_v1", "b.pending = 0 AND b.closed_at", "b.closed_at"),
     # Workflows
-    ("free_children_v1", "pending = greatest(0, j.pending - f.count)", "pending = 0"),
+    ("release_dependents_v1", "pending = greatest(0, j.pending - f.count)", "pending = 0"),
     ("refuse_cycle_v1", "IF v_path IS NOT NULL", "IF false"),
-    ("wait_again_v1", "d.satisfied AND d.child <> ALL", "NOT d.satisfied AND d.child <> ALL"),
+    (
+        "restore_dependencies_v1",
+        "d.satisfied AND d.child <> ALL",
+        "NOT d.satisfied AND d.child <> ALL",
+    ),
     ("delete_v1", "(d.satisfied OR NOT EXISTS", "(true OR NOT EXISTS"),
 ]
 

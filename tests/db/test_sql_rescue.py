@@ -59,7 +59,7 @@ async def test_an_attempt_that_was_marked_as_begun_costs_a_loss(engine: Engine) 
 
 async def test_the_mark_of_an_attempt_says_nothing_of_the_next(engine: Engine) -> None:
     attempt = await engine.begun(lease := await engine.lease(ttl=60))
-    await engine.value("release_v1", lease=lease)
+    await engine.value("release_jobs_v1", lease=lease)
     await engine.claim(lease)
     assert await rescue(engine, after(60)) == {attempt["id"]: False}
     assert (await engine.job(attempt["id"]))["losses"] == 0
@@ -69,7 +69,7 @@ async def test_an_attempt_that_has_lost_its_job_is_not_marked(
     engine: Engine, other: Engine
 ) -> None:
     lost = await engine.attempt(lease := await engine.lease())
-    await engine.value("release_v1", lease=lease)
+    await engine.value("release_jobs_v1", lease=lease)
     await engine.claim(lease)
     settled, kept, held = [await engine.attempt(lease) for _ in range(3)]
     await engine.settle([settled])
@@ -295,10 +295,10 @@ async def test_two_rescuers_at_the_same_time_count_one_loss(engine: Engine, othe
 async def test_rescue_skips_a_job_that_was_claimed_anew(engine: Engine) -> None:
     lease = await engine.lease(ttl=60)
     seen = await engine.attempt(lease)
-    await engine.value("release_v1", lease=lease)
+    await engine.value("release_jobs_v1", lease=lease)
     [newer] = await engine.claim(await engine.lease(ttl=1000))
     taken = await engine.call(
-        "lose_v1",
+        "mark_worker_lost_v1",
         ids=[seen["id"]],
         tokens=[seen["token"]],
         kind="lost",

@@ -143,7 +143,7 @@ async def test_a_schedule_that_cannot_fire_keeps_no_other_from_it(engine: Engine
         }
         for name, version in (("broken", 2), ("often", 1))
     ]
-    rows = await engine.call("fire_v1", fires=json.dumps(firings), now=after(10))
+    rows = await engine.call("fire_schedules_v1", fires=json.dumps(firings), now=after(10))
     answers = {row["name"]: row["answer"] for row in rows}
     assert answers["often"] == "fired"
     assert "high" in answers["broken"]

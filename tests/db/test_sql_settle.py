@@ -170,7 +170,7 @@ async def test_an_old_attempt_cannot_change_what_a_newer_one_settled(
 async def test_the_number_of_the_attempt_is_no_fence(engine: Engine) -> None:
     lease = await engine.lease()
     old = await engine.attempt(lease)
-    await engine.value("release_v1", lease=lease)
+    await engine.value("release_jobs_v1", lease=lease)
     await engine.connection.execute("UPDATE penstock.job SET attempt = 0")
     [new] = await engine.claim(lease)
     assert new["attempt"] == old["attempt"]

@@ -164,7 +164,7 @@ class Queue(RuleBasedStateMachine):
             closed = self.engine.value("close_lease_v1", lease=lease, now=self.model.now)
             assert self.play.run(closed) == self.model.close_lease(lease)
             return self.open_lease()
-        released = self.engine.value("release_v1", lease=lease, keep=keep, now=self.model.now)
+        released = self.engine.value("release_jobs_v1", lease=lease, keep=keep, now=self.model.now)
         assert self.play.run(released) == self.model.release(lease, keep)
         return lease
 
@@ -236,10 +236,10 @@ def test_no_order_of_events_loses_a_job_or_lets_a_stale_write_in(play: Play) -> 
 
 
 FAULTS = {
-    "finish_v1": (" AND j.token IS NOT DISTINCT FROM g.token", ""),
-    "put_back_v1": (" AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
+    "finish_jobs_v1": (" AND j.token IS NOT DISTINCT FROM g.token", ""),
+    "reschedule_v1": (" AND j.token = g.token\n        RETURNING", "\n        RETURNING"),
     # A loss for what was only fetched.
-    "lose_v1": ("p_has_begun OR (j.begun_token = j.token) IS TRUE", "true"),
+    "mark_worker_lost_v1": ("p_has_begun OR (j.begun_token = j.token) IS TRUE", "true"),
 }
 
 

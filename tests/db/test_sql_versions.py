@@ -28,15 +28,15 @@ ALTER TABLE {schema}.job_history ADD COLUMN note text;
 
 CREATE FUNCTION {schema}.claim_v9(
     p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[],
-    p_marks timestamptz[], p_mark_ids bigint[], p_limit integer
+    p_cursor_times timestamptz[], p_cursor_ids bigint[], p_limit integer
 ) RETURNS TABLE (id bigint, token uuid, task text, args jsonb, note text)
 LANGUAGE sql VOLATILE
 SET search_path = {schema}, pg_temp
 AS $$
     WITH claimed AS (
         SELECT c.id, c.token, c.task, c.args
-          FROM claim_v1(
-                   p_lease, p_queue, p_lanes, p_priorities, p_marks, p_mark_ids, NULL, p_limit) AS c
+          FROM claim_v1(p_lease, p_queue, p_lanes, p_priorities,
+                        p_cursor_times, p_cursor_ids, NULL, p_limit) AS c
     )
     SELECT c.id, c.token, c.task, c.args, j.note FROM claimed AS c JOIN job AS j ON j.id = c.id;
 $$;
@@ -134,5 +134,5 @@ def test_code_and_docs_call_the_newest_version_of_each_function() -> None:
         for path in texts
         for verb, version in re.findall(r"\b([a-z_]+)_v([0-9]+)\b", path.read_text("utf-8"))
     ]
-    assert ("claim.sql", "scan_lines", newest["scan_lines"]) in asked
+    assert ("claim.sql", "scan_lanes", newest["scan_lanes"]) in asked
     assert [each for each in asked if int(each[2]) < int(newest.get(each[1], 0))] == []

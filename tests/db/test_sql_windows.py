@@ -28,7 +28,7 @@ async def look(
 ) -> tuple[bool, float | None]:
     stored = windows.stored() if isinstance(windows, Windows) else windows
     text = None if stored is None else json.dumps(stored)
-    [row] = await engine.call("window_v1", windows=text, now=now.astimezone(UTC))
+    [row] = await engine.call("check_windows_v1", windows=text, now=now.astimezone(UTC))
     return row["open"], row["changes_in"]
 
 

@@ -155,8 +155,8 @@ async def test_addition_by_a_job_cancelled_meanwhile_adds_nothing(
     async with engine.connection.transaction():
         await engine.value("cancel_workflow_v1", workflow=flow.id)
         with pytest.raises(asyncpg.LockNotAvailableError):  # to be asked again soon
-            await other.call("extend_from_v1", **given)
+            await other.call("extend_own_workflow_v1", **given)
     with pytest.raises(asyncpg.PostgresError) as refused:
-        await other.call("extend_from_v1", **given)
+        await other.call("extend_own_workflow_v1", **given)
     assert refused.value.sqlstate == "PS003"
     assert await engine.states() == {job: "cancelled"}

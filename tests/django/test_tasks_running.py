@@ -181,7 +181,9 @@ def test_a_task_that_was_lost_with_its_workers_has_failed(app: DjangoPenstock, w
                 "ARRAY[0]::bigint[], NULL, 1)"
             )
             # Only an attempt that is known to have begun costs its job a loss.
-            cursor.execute("SELECT penstock.mark_begun_v1(ARRAY[%s], ARRAY[%s])", cursor.fetchone())
+            cursor.execute(
+                "SELECT penstock.mark_started_v1(ARRAY[%s], ARRAY[%s])", cursor.fetchone()
+            )
             result.refresh()
             assert (result.status, result.attempts) == (TaskResultStatus.RUNNING, loss + 1)
             cursor.execute("DELETE FROM penstock.lease")

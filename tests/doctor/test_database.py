@@ -260,10 +260,10 @@ async def test_a_schema_that_is_too_new_for_this_version_is_an_error(
 async def test_a_function_that_was_dropped_can_be_pasted_back(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
-    await connection.execute("DROP FUNCTION penstock.fence_v1, penstock.progress_v1")
+    await connection.execute("DROP FUNCTION penstock.fence_v1, penstock.save_progress_v1")
     [finding] = await examined("schema")
     assert finding.verdict is ERROR
-    assert "fence_v1, progress_v1" in finding.seen
+    assert "fence_v1, save_progress_v1" in finding.seen
     await paste(connection, finding)
     [finding] = await examined("schema")
     assert finding.verdict is OK
@@ -273,12 +273,12 @@ async def test_a_function_that_was_altered_can_be_pasted_back(
     connection: asyncpg.Connection, examined: Examined
 ) -> None:
     await connection.execute(
-        "CREATE OR REPLACE FUNCTION penstock.keep_durable_v1() RETURNS void "
+        "CREATE OR REPLACE FUNCTION penstock.commit_durably_v1() RETURNS void "
         "LANGUAGE sql AS 'SELECT'"
     )
     [finding] = await examined("schema")
     assert finding.verdict is WARNING
-    assert "keep_durable_v1" in finding.seen
+    assert "commit_durably_v1" in finding.seen
     await paste(connection, finding)
     [finding] = await examined("schema")
     assert finding.verdict is OK

@@ -39,7 +39,7 @@ async def test_the_next_test_finds_no_row_and_counts_from_one(
     "change",
     [
         "CREATE TABLE public.mine ()",
-        "CREATE OR REPLACE FUNCTION penstock.owns_v1(bigint) RETURNS boolean"
+        "CREATE OR REPLACE FUNCTION penstock.owns_job_v1(bigint) RETURNS boolean"
         " LANGUAGE sql STABLE AS 'SELECT true'",
         "ALTER TABLE penstock.job ADD CONSTRAINT small CHECK (id < 10)",
         "ALTER TABLE penstock.queue DISABLE TRIGGER USER",

@@ -24,15 +24,17 @@ def function(name: str, **arguments: Any) -> Call:
     return lambda connection: Engine(connection).call(name, **arguments)
 
 
-def claim(mark: datetime) -> Call:
+def claim(start: datetime) -> Call:
     return lambda connection: Engine(connection).claim(
-        LIVING, FEW, lines=LINES, marks=[(mark, 0)] * len(LINES)
+        LIVING, FEW, lines=LINES, cursors=[(start, 0)] * len(LINES)
     )
 
 
 def claim_in_turns(connection: asyncpg.Connection) -> Awaitable[object]:
-    marks = [(LONG_AGO, 0)] * len(LINES)
-    return Engine(connection).claim(LIVING, FEW, lines=LINES, marks=marks, takes=[1] * len(LINES))
+    cursors = [(LONG_AGO, 0)] * len(LINES)
+    return Engine(connection).claim(
+        LIVING, FEW, lines=LINES, cursors=cursors, takes=[1] * len(LINES)
+    )
 
 
 def settle(ids: range, **columns: Any) -> Call:
@@ -67,7 +69,7 @@ def enqueue_unique(on_conflict: str, hold: str = "live") -> Call:
 
 def progress(connection: asyncpg.Connection) -> Awaitable[object]:
     return Engine(connection).call(
-        "progress_v1",
+        "save_progress_v1",
         ids=list(RUNNING),
         tokens=[token(id) for id in RUNNING],
         done=[1.0] * FEW,
@@ -115,9 +117,9 @@ PKEY, HISTORY = "job_pkey", "job_history_pkey"
 # Called all the time: each by the indexes named, and by no other.
 HOT: dict[str, tuple[Call, set[str]]] = {
     "claim": (claim(LONG_AGO), {"job_ready", PKEY}),
-    "claim from a mark": (claim(MIDDLE), {"job_ready", PKEY}),
+    "claim from a cursor": (claim(MIDDLE), {"job_ready", PKEY}),
     "claim in turns": (claim_in_turns, {"job_ready", PKEY}),
-    "scan lines": (function("scan_lines_v1", queue="default"), {"job_ready"}),
+    "scan lines": (function("scan_lanes_v1", queue="default"), {"job_ready"}),
     "settle as completed": (settle(RUNNING), {PKEY}),
     "settle as retry": (settle(RUNNING, states="scheduled", delays=30.0, errors="{}"), {PKEY}),
     "settle as ready": (settle(RUNNING, states="ready"), {PKEY}),
@@ -142,7 +144,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "promote": (function("promote_v1"), {"job_scheduled", PKEY}),
     "rescue": (function("rescue_v1"), {"job_running", PKEY}),
     "expire": (function("expire_v1"), {"job_deadline", PKEY}),
-    "release": (function("release_v1", lease=OWN), {"job_running", PKEY}),
+    "release": (function("release_jobs_v1", lease=OWN), {"job_running", PKEY}),
     "close a lease": (function("close_lease_v1", lease=OWN), {"job_running", PKEY}),
     "cancel": (function("cancel_v1", ids=list(DUE)), {PKEY, HISTORY}),
     "cancel what has ended": (function("cancel_v1", ids=list(FINAL)), {HISTORY}),
@@ -155,9 +157,9 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {PKEY, HISTORY, "job_scheduled"},
     ),
     "delete": (function("delete_v1", ids=[*DUE, *FINAL]), {PKEY, HISTORY}),
-    "overlap": (function("overlap_v1", schedule="often", overlap="skip"), {PKEY}),
+    "overlap": (function("schedule_overlap_v1", schedule="often", overlap="skip"), {PKEY}),
     "sweep": (function("sweep_v1"), {"job_running", PKEY, HISTORY}),
-    "unserved": (function("unserved_v1", seconds=0.0), {"job_ready"}),
+    "unserved": (function("list_unserved_queues_v1", seconds=0.0), {"job_ready"}),
 }
 
 # Asked by those who watch: a short table may be read from end to end, a long one never.

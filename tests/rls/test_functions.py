@@ -11,53 +11,103 @@ from tests.rls.conftest import APP_LOGIN, WORKER_LOGIN, Ground
 # Every function of the schema, whatever its version: a new one comes with a decision in rls/on.sql.
 # Workers' run with the owner's rights and take no tenant; apps' run with the caller's.
 OF_WORKERS = {
-    *("claim", "scan_lines", "is_paused", "rules", "rules_version", "settle", "completed"),
-    *("mark_begun", "move", "progress", "lose_unwritten"),
-    *("fence", "open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire"),
+    *(
+        "claim",
+        "scan_lanes",
+        "is_queue_paused",
+        "read_rules",
+        "read_rules_version",
+        "settle",
+        "find_completed",
+    ),
+    *("mark_started", "move_to_lanes", "save_progress", "mark_outcome_lost"),
+    *(
+        "fence",
+        "open_lease",
+        "heartbeat",
+        "release_jobs",
+        "close_lease",
+        "elect",
+        "promote",
+        "expire",
+    ),
     *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
-    *("unserved", "grant", "take", "reserve", "correct", "close_bucket", "fold"),
-    *("sync_schedules", "due", "fire", "sweep_fires"),
+    *(
+        "list_unserved_queues",
+        "grant_slots",
+        "take_tokens",
+        "reserve_budget",
+        "adjust_budget",
+        "close_bucket",
+        "fold",
+    ),
+    *("sync_schedules", "list_due_schedules", "fire_schedules", "sweep_fires"),
     *("read_steps", "save_step", "sweep_steps", "recall_step", "share_step", "sweep_cache"),
-    *("read_parents", "extend_from"),
-    *("sleep", "await_event", "wake_waits", "sweep_events"),
+    *("read_parents", "extend_own_workflow"),
+    *("sleep", "await_event", "wake_due_waits", "sweep_events"),
 }
 OF_APPS = {
     *(
         "enqueue",
-        "hold_keys",
-        "place",
+        "claim_idempotency_keys",
+        "assign_lanes",
         "lane",
         "lane_key",
-        "announce",
+        "notify_enqueued",
         "notify_ready",
         "notify_due",
     ),
-    *("keep_durable", "cancel", "finish", "retry", "delete", "dead", "redrive", "purge", "owns"),
-    *("joins", "note"),
-    *("hold_unique", "choose_unique", "be_unique", "replace", "release_keys"),
+    *(
+        "commit_durably",
+        "cancel",
+        "finish_jobs",
+        "retry",
+        "delete",
+        "only_failed",
+        "redrive",
+        "purge",
+        "owns_job",
+    ),
+    *("is_shared_batch", "write_audit"),
+    *("claim_unique_keys", "choose_unique", "apply_unique", "replace_jobs", "release_unique_keys"),
     *("join_batch", "close_batch", "cancel_batch"),
-    *("depend", "refuse_cycle", "free_children", "wait_again"),
-    *("unblock", "join_workflow", "find_cycle", "name_steps", "extend", "doom"),
+    *("add_dependencies", "refuse_cycle", "release_dependents", "restore_dependencies"),
+    *(
+        "unblock",
+        "join_workflow",
+        "find_cycle",
+        "resolve_steps",
+        "extend_workflow",
+        "dependents_to_cancel",
+    ),
     *("cancel_workflow", "retry_workflow"),
-    *("send_event", "wake_waiters", "wake_jobs", "event_key"),
+    *("send_event", "wake_waiters", "wake_jobs", "event_lock_key"),
     *("find_jobs", "match_jobs", "workflow_jobs", "history_dates", "list_partitions", "expires_on"),
 }
 # The policies' own must see what they tell of; a note is written where apps do not even read.
-AS_OWNER = {"owns", "joins", "note"}
+AS_OWNER = {"owns_job", "is_shared_batch", "write_audit"}
 # Called by those, or by people who change settings and look at all tenants.
 OF_THE_OWNER = {
-    *("fold_batches", "call_back"),
+    *("fold_batches", "enqueue_callback"),
     *(
         "enqueue_stored",
-        "put_back",
+        "reschedule",
         "settle_unlocked",
         "explain_unsettled",
-        "lose",
+        "mark_worker_lost",
         "cover_retention",
     ),
-    *("schedule_changed", "overlap", "fire_tick", "fire_schedule", "run_schedule"),
-    *("hold_attempt", "hold_waits", "try_login"),
-    *("settings_changed", "limit", "lock_grants", "fill_bucket", "open_bucket", "window", "late"),
+    *("schedule_changed", "schedule_overlap", "fire_tick", "fire_schedule", "run_schedule"),
+    *("lock_attempt", "lock_event_waits", "try_login"),
+    *(
+        "settings_changed",
+        "get_limit",
+        "lock_grants",
+        "fill_bucket",
+        "open_bucket",
+        "check_windows",
+        "lateness",
+    ),
 }
 
 FUNCTIONS = """
@@ -81,14 +131,14 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
         ("SELECT id FROM penstock.enqueue_v1('{work}', '{\"{}\"}', p_tenants => '{b}')", None),
         ("SELECT id FROM penstock.enqueue_v1('{work}', '{\"{}\"}', p_batch => 2)", None),
     ],
-    "hold_keys": [
-        ("SELECT job FROM penstock.hold_keys_v1('{k}', '{b}', NULL, now())", None),
+    "claim_idempotency_keys": [
+        ("SELECT job FROM penstock.claim_idempotency_keys_v1('{k}', '{b}', NULL, now())", None),
     ],
     # The priority of b's plan is 10.
-    "place": [
+    "assign_lanes": [
         (
-            "SELECT (penstock.place_v1('{work}', '{\"{}\"}', NULL, '{x}', NULL, NULL, '{b}', NULL,"
-            " NULL, NULL)).priorities",
+            "SELECT (penstock.assign_lanes_v1('{work}', '{\"{}\"}', NULL, '{x}', NULL, NULL, '{b}',"
+            " NULL, NULL, NULL)).priorities",
             [0],
         ),
     ],
@@ -111,18 +161,18 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     "history_dates": [("SELECT penstock.history_dates_v1('{102}') IS NULL", True)],
     # The days on which jobs expire are no secret: they are those of every tenant.
     "list_partitions": [("SELECT cardinality(penstock.list_partitions_v1()) > 0", True)],
-    "dead": [("SELECT penstock.dead_v1('{102}')", [])],
+    "only_failed": [("SELECT penstock.only_failed_v1('{102}')", [])],
     "redrive": [("SELECT answer FROM penstock.redrive_v1('{102}')", "missing")],
-    "note": [("SELECT penstock.note_v1('x', 'purge', 'b', NULL, NULL)", "a")],
+    "write_audit": [("SELECT penstock.write_audit_v1('x', 'purge', 'b', NULL, NULL)", "a")],
     "purge": [("SELECT answer FROM penstock.purge_v1('{102}')", "missing")],
-    "finish": [
+    "finish_jobs": [
         (
-            "SELECT penstock.finish_v1('{2}', '{00000000-0000-0000-0000-000000000002}',"
+            "SELECT penstock.finish_jobs_v1('{2}', '{00000000-0000-0000-0000-000000000002}',"
             " '{cancelled}', '{x}', NULL, NULL, NULL, NULL, false, now())",
             0,
         ),
         (
-            "SELECT penstock.finish_v1('{2}', '{00000000-0000-0000-0000-000000000002}',"
+            "SELECT penstock.finish_jobs_v1('{2}', '{00000000-0000-0000-0000-000000000002}',"
             " '{cancelled}', '{x}', NULL, NULL, NULL, NULL, false, now())",
             0,
         ),
@@ -131,55 +181,60 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
     "close_batch": [("SELECT answer FROM penstock.close_batch_v1('{2}')", "missing")],
     "cancel_batch": [("SELECT found FROM penstock.cancel_batch_v1(2, 0, 10)", 0)],
     "join_batch": [("SELECT penstock.join_batch_v1(2, 1, '{a}')", None)],
-    "be_unique": [
+    "apply_unique": [
         (
-            "SELECT (penstock.be_unique_v1(ARRAY['{\"key\": \"key 2\"}'], '{b}', NULL, '{7}',"
+            "SELECT (penstock.apply_unique_v1(ARRAY['{\"key\": \"key 2\"}'], '{b}', NULL, '{7}',"
             " '{t}', now())).new",
             None,
         ),
     ],
-    "hold_unique": [
+    "claim_unique_keys": [
         (
-            "SELECT job FROM penstock.hold_unique_v1('{7}', '{key 2}', '{b}', '{\"{}\"}', now())",
+            "SELECT job FROM"
+            " penstock.claim_unique_keys_v1('{7}', '{key 2}', '{b}', '{\"{}\"}', now())",
             None,
         ),
     ],
-    "release_keys": [(DID.format("release_keys_v1('{2}', now())"), 1)],
-    "free_children": [
-        ("SELECT penstock.free_children_v1('{2}', '{completed}', '{2}', now()) IS NULL", True),
+    "release_unique_keys": [(DID.format("release_unique_keys_v1('{2}', now())"), 1)],
+    "release_dependents": [
+        ("SELECT penstock.release_dependents_v1('{2}', '{completed}', '{2}', now()) IS NULL", True),
     ],
-    "wait_again": [(DID.format("wait_again_v1('{2}', '{2}')"), 1)],
+    "restore_dependencies": [(DID.format("restore_dependencies_v1('{2}', '{2}')"), 1)],
     "refuse_cycle": [(DID.format("refuse_cycle_v1('{2}', '{2}')"), 1)],
-    "replace": [
+    "replace_jobs": [
         (
             DID.format(
-                "replace_v1('{2}', '{t}', '{x}', '{\"{}\"}', NULL, NULL, NULL, NULL, NULL, NULL,"
-                " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, now())"
+                "replace_jobs_v1('{2}', '{t}', '{x}', '{\"{}\"}', NULL, NULL, NULL, NULL, NULL,"
+                " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, now())"
             ),
             1,
         ),
     ],
-    "depend": [
+    "add_dependencies": [
         (
-            "SELECT ord FROM penstock.depend_v1('{7}', '{t}', ARRAY['[{\"job\": 2}]'], NULL, 1)",
+            "SELECT ord FROM"
+            " penstock.add_dependencies_v1('{7}', '{t}', ARRAY['[{\"job\": 2}]'], NULL, 1)",
             None,
         ),
         (
-            "SELECT ord FROM penstock.depend_v1('{7}', '{t}', NULL, ARRAY['[{\"job\": 2}]'], 1)",
+            "SELECT ord FROM"
+            " penstock.add_dependencies_v1('{7}', '{t}', NULL, ARRAY['[{\"job\": 2}]'], 1)",
             None,
         ),
     ],
     "join_workflow": [("SELECT penstock.join_workflow_v1(2, '{a}')", None)],
-    "extend": [
+    "extend_workflow": [
         (
-            'SELECT id FROM penstock.extend_v1(2, \'[{"request": {"task": "work"},'
+            'SELECT id FROM penstock.extend_workflow_v1(2, \'[{"request": {"task": "work"},'
             ' "step": "a", "parents": [], "children": []}]\')',
             None,
         ),
     ],
-    "name_steps": [("SELECT penstock.name_steps_v1(2, '{step 2}')", None)],
+    "resolve_steps": [("SELECT penstock.resolve_steps_v1(2, '{step 2}')", None)],
     "find_cycle": [("SELECT coalesce(penstock.find_cycle_v1(2), '{}')", [])],
-    "doom": [("SELECT coalesce(penstock.doom_v1('{2}', '{2}'), '{}')", [])],
+    "dependents_to_cancel": [
+        ("SELECT coalesce(penstock.dependents_to_cancel_v1('{2}', '{2}'), '{}')", [])
+    ],
     "cancel_workflow": [("SELECT coalesce(penstock.cancel_workflow_v1(2), -1)", -1)],
     "retry_workflow": [("SELECT coalesce(penstock.retry_workflow_v1(2), -1)", -1)],
     "send_event": [("SELECT id FROM penstock.send_event_v1('event 2', p_tenant => 'b')", None)],
@@ -191,8 +246,8 @@ CROSSINGS: dict[str, list[tuple[str, Any]]] = {
         ),
     ],
     "wake_jobs": [("SELECT penstock.wake_jobs_v1('{2}', false)", [2])],
-    "owns": [("SELECT penstock.owns_v1(2) OR penstock.owns_v1(102)", False)],
-    "joins": [("SELECT penstock.joins_v1(2)", False)],
+    "owns_job": [("SELECT penstock.owns_job_v1(2) OR penstock.owns_job_v1(102)", False)],
+    "is_shared_batch": [("SELECT penstock.is_shared_batch_v1(2)", False)],
 }
 # Not allowed, another tenant's, or not there: a batch, a parent, a child, a workflow, a step of it.
 REFUSALS = ("42501", "PS007", "PS011", "PS013", "PS014", "PS016", "PS017")
@@ -201,11 +256,11 @@ HARMLESS = {
     "choose_unique",
     "lane",
     "lane_key",
-    "announce",
+    "notify_enqueued",
     "notify_ready",
     "notify_due",
-    "keep_durable",
-    "event_key",
+    "commit_durably",
+    "event_lock_key",
     "expires_on",
 }
 
@@ -295,7 +350,7 @@ async def test_without_a_tenant_an_apps_functions_reach_nothing(
         ("SELECT answer FROM penstock.cancel_v1('{1}')", "missing"),
         ("SELECT answer FROM penstock.retry_v1('{101}')", "missing"),
         ("SELECT answer FROM penstock.delete_v1('{101}')", "missing"),
-        ("SELECT penstock.owns_v1(1)", False),
+        ("SELECT penstock.owns_job_v1(1)", False),
     ):
         async with seeded.trying(tenant) as connection:
             assert await connection.fetchval(call) == answer

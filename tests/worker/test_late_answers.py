@@ -51,7 +51,7 @@ async def test_worker_asks_again_for_slots_freed_meanwhile(
     meter = Meter(app)
     await app.set_limit("queue:default", slots=1)
     holder = await connection.fetchval("SELECT penstock.open_lease_v1('holder', 3600)")
-    ask = "SELECT penstock.grant_v1($1, '{queue:default}', '{1}', '{1}')"
+    ask = "SELECT penstock.grant_slots_v1($1, '{queue:default}', '{1}', '{1}')"
     await connection.execute(ask, holder)
     async with worker_of(app, SLOTS, limit_retry=3600.0, limit_idle=3600.0) as worker:
         await listening(worker)

@@ -383,7 +383,7 @@ async def test_a_mark_whose_answer_was_lost_is_written_again(
 
         job = await app.enqueue(work)
         await connection.execute(SUSPECT)
-        lost = proxy.drop_reply_after("mark_begun_v1")
+        lost = proxy.drop_reply_after("mark_started_v1")
         async with worker_of(app):
             await lost.wait()
             await app.wait(job, timeout=30)
@@ -480,7 +480,7 @@ async def test_suspects_wait_for_the_right_to_mark_them(
     async def work(ctx: Context) -> None:
         begun.append(ctx.attempt)
 
-    right = "EXECUTE ON FUNCTION penstock.mark_begun_v1(bigint[], uuid[])"
+    right = "EXECUTE ON FUNCTION penstock.mark_started_v1(bigint[], uuid[])"
     await connection.execute(ALL_SUSPECTS)
     async with worker_of(app, **SIDE_BY_SIDE, parked=0.05):
         await connection.execute(f"REVOKE {right} FROM current_user, PUBLIC")

@@ -500,7 +500,7 @@ async def test_stop_counts_no_loss_for_a_job_that_never_began(
     worker = worker_of(app, unwritten_retry=3600)
     await connection.execute(ALL_SUSPECTS)
     async with worker:
-        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v1', 'mark_begun_v1')}")
+        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v1', 'mark_started_v1')}")
         job = await app.enqueue(slow.task, "never begun")
         await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
     found = await app.get(job)
@@ -516,7 +516,7 @@ async def test_stop_keeps_the_lease_if_losses_cannot_be_counted(
     worker = worker_of(app, unwritten_retry=3600)
     async with worker:
         [job] = await slow.running(app, worker, "ended")
-        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v1', 'lose_unwritten_v1')}")
+        await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v1', 'mark_outcome_lost_v1')}")
         slow.go_on.set()
         await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
     assert "No loss could be counted" in errors()[-1]
@@ -551,7 +551,7 @@ async def test_hard_exit_names_uncountable_outcomes_in_the_lease(
     worker = worker_of(app, unwritten_retry=3600)
     async with worker:
         [job] = await slow.running(app, worker, "ended")
-        await connection.execute(REVOKE.replace("settle_v1", "lose_unwritten_v1"))
+        await connection.execute(REVOKE.replace("settle_v1", "mark_outcome_lost_v1"))
         async with connection.transaction():
             await connection.execute("SELECT FROM penstock.job FOR UPDATE")
             slow.go_on.set()
@@ -609,7 +609,7 @@ async def test_stop_does_not_wait_for_an_unattachable_partition(
 
 
 @pytest.mark.parametrize(
-    "function", ["heartbeat_v1", "settle_v1", "finish_v1", "lose_unwritten_v1", "rescue_v1"]
+    "function", ["heartbeat_v1", "settle_v1", "finish_jobs_v1", "mark_outcome_lost_v1", "rescue_v1"]
 )
 async def test_a_worker_whose_role_lacks_a_right_does_not_start(
     app: Penstock, connection: asyncpg.Connection, function: str

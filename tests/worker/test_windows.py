@@ -92,7 +92,7 @@ async def test_a_window_closes_by_the_clock(
     async def is_closed() -> bool:
         return await connection.fetchval(
             "SELECT NOT w.open FROM penstock.queue AS q, "
-            "penstock.window_v1(q.windows, clock_timestamp() - interval '0.5 s') AS w"
+            "penstock.check_windows_v1(q.windows, clock_timestamp() - interval '0.5 s') AS w"
         )
 
     async with worker_of(app, ["imports", "other"], **DEAF):

@@ -1,6 +1,6 @@
 """The header `Idempotency-Key`: a request that is sent again is done once, and answered again.
 
-The database keeps the key with the jobs of the request, in one transaction: see `hold_keys`. What
+The database keeps the key with the jobs of the request, in one transaction: see `claim_idempotency_keys`. What
 the key stands for is the whole body, so that another body with the same key is refused.
 """
 

@@ -52,12 +52,13 @@ WORKER_TABLES = {
 # What a worker calls, in any version. Under row level security it may call nothing else, and these
 # run with the owner's rights.
 WORKER_FUNCTIONS = (
-    *("claim", "scan_lines", "is_paused", "rules", "rules_version", "mark_begun", "move"),
-    *("settle", "lose_unwritten", "completed", "progress", "fence"),
-    *("read_parents", "extend_from", "read_steps", "save_step", "sweep_steps", "sleep"),
-    *("recall_step", "share_step", "sweep_cache", "await_event", "wake_waits", "sweep_events"),
-    *("open_lease", "heartbeat", "release", "close_lease", "elect", "promote", "expire", "fold"),
-    *("rescue", "rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
-    *("unserved", "grant", "take", "reserve", "correct", "close_bucket"),
-    *("sync_schedules", "due", "fire", "sweep_fires"),
+    *("claim", "scan_lanes", "is_queue_paused", "read_rules", "read_rules_version"),
+    *("mark_started", "move_to_lanes", "settle", "mark_outcome_lost", "find_completed"),
+    *("save_progress", "fence", "read_parents", "extend_own_workflow", "read_steps"),
+    *("save_step", "sweep_steps", "sleep", "recall_step", "share_step", "sweep_cache"),
+    *("await_event", "wake_due_waits", "sweep_events", "open_lease", "heartbeat"),
+    *("release_jobs", "close_lease", "elect", "promote", "expire", "fold", "rescue"),
+    *("rescue_overtime", "sweep", "ensure_partitions", "drop_partition"),
+    *("list_unserved_queues", "grant_slots", "take_tokens", "reserve_budget", "adjust_budget"),
+    *("close_bucket", "sync_schedules", "list_due_schedules", "fire_schedules", "sweep_fires"),
 )

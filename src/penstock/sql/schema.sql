@@ -4,523 +4,7 @@ SET check_function_bodies = false;
 
 CREATE SCHEMA penstock;
 
-CREATE FUNCTION penstock.announce_v1(p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamp with time zone[], p_count integer, p_ready_at timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET plan_cache_mode TO 'force_generic_plan'
-    AS $$
-DECLARE
-    v_count integer := p_count;
-BEGIN
-    IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
-        v_count := 1;  -- All jobs are in one line.
-    END IF;
-    WITH given AS MATERIALIZED (
-        SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,
-               coalesce(g.priority, 0::smallint) AS priority,
-               coalesce(g.run_at, p_now + make_interval(secs => coalesce(g.delay, 0))) AS due
-          FROM unnest(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
-                      array_fill(0, ARRAY[v_count]))
-            AS g (queue, lane, priority, delay, run_at, pad)
-    ), line AS MATERIALIZED (
-        SELECT DISTINCT g.queue, g.lane, g.priority FROM given AS g WHERE g.due <= p_now
-    ), told AS (
-        SELECT notify_ready_v1(l.queue, l.lane, l.priority, p_ready_at)
-          FROM line AS l WHERE (SELECT count(*) FROM line) <= 64
-        UNION ALL
-        SELECT notify_ready_v1(l.queue, NULL, max(l.priority), p_ready_at)
-          FROM line AS l WHERE (SELECT count(*) FROM line) > 64 GROUP BY l.queue
-        UNION ALL
-        SELECT notify_due_v1(min(g.due)) FROM given AS g WHERE g.due > p_now HAVING count(*) > 0
-    )
-    SELECT count(*) INTO v_count FROM told;
-    RETURN v_count;
-END
-$$;
-
-CREATE FUNCTION penstock.await_event_v1(p_job bigint, p_token uuid, p_step text, p_name text, p_after bigint, p_timeout double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(answer text, result jsonb)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    v_tenant text := hold_attempt_v1(p_job, p_token);
-    v_until  timestamptz;
-BEGIN
-    PERFORM keep_durable_v1();
-    IF NOT pg_try_advisory_xact_lock_shared(event_key_v1(v_tenant, p_name)) THEN
-        answer := 'busy';
-        RETURN NEXT;
-        RETURN;
-    END IF;
-    answer := 'got';
-    SELECT jsonb_build_object('event', e.id, 'payload', e.payload) INTO result FROM event AS e
-     WHERE e.tenant = v_tenant AND e.name = p_name AND e.id > p_after AND e.expires_at > v_now
-     ORDER BY e.id LIMIT 1;
-    IF NOT FOUND THEN
-        INSERT INTO event_wait AS w (job, step, tenant, name, after_event, until)
-        VALUES (p_job, p_step, v_tenant, p_name, p_after, v_now + make_interval(secs => p_timeout))
-        ON CONFLICT (job, step) DO UPDATE SET woken = false
-        RETURNING w.until INTO v_until;
-        IF v_until <= v_now THEN
-            answer := 'timeout';
-            result := '{"timed_out": true}';
-        ELSE
-            answer := 'wait';
-        END IF;
-    END IF;
-    IF result IS NOT NULL THEN
-        PERFORM save_step_v1(p_job, p_token, 'event', p_step, result, v_now);
-        DELETE FROM event_wait AS w WHERE w.job = p_job AND w.step = p_step;
-    END IF;
-    RETURN NEXT;
-END
-$$;
-
-CREATE FUNCTION penstock.be_unique_v1(p_rules text[], p_tenants text[], p_idempotency_keys text[], p_jobs bigint[], p_new boolean[], p_now timestamp with time zone, OUT keys text[], OUT jobs bigint[], OUT new boolean[], OUT replaced boolean[]) RETURNS record
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    v_rules text[];
-BEGIN
-    SELECT array_agg(CASE WHEN g.is_new THEN g.key || coalesce(':' || g.part, '') END ORDER BY g.ord),
-           array_agg(CASE WHEN g.part IS NULL THEN g.rule ELSE g.rule || jsonb_build_object(
-               'until', to_timestamp((g.part + 1) * g.period)) END::text ORDER BY g.ord)
-      INTO keys, v_rules
-      FROM (SELECT r.ord, r.is_new, r.rule::jsonb AS rule, r.rule::jsonb ->> 'key' AS key,
-                   (r.rule::jsonb ->> 'period')::double precision AS period,
-                   floor(extract(epoch FROM p_now) / (r.rule::jsonb ->> 'period')::double precision)::bigint AS part
-              FROM unnest(p_rules, p_new) WITH ORDINALITY AS r (rule, is_new, ord)) AS g;
-
-    SELECT array_agg(coalesce(h.job, g.job) ORDER BY g.ord),
-           array_agg(g.is_new AND (h.key IS NULL OR (h.is_new AND h.ord = g.ord)) ORDER BY g.ord),
-           array_agg(coalesce(h.is_replaced AND h.ord = g.ord, false) ORDER BY g.ord)
-      INTO jobs, new, replaced
-      FROM unnest(p_jobs, p_new, keys, p_tenants) WITH ORDINALITY AS g (job, is_new, key, tenant, ord)
-      LEFT JOIN hold_unique_v1(p_jobs, keys, p_tenants, v_rules, p_now) AS h
-        ON h.key = g.key AND h.tenant = coalesce(g.tenant, '');
-
-    -- An idempotency key that was new stands for the job that there is, for all of this call that have it.
-    IF p_idempotency_keys IS NOT NULL THEN
-        UPDATE unique_claim AS u SET job = g.job
-          FROM unnest(p_idempotency_keys, p_tenants, jobs, p_jobs) AS g (key, tenant, job, was)
-         WHERE u.kind = 'idempotency' AND u.tenant = coalesce(g.tenant, '') AND u.key = g.key
-           AND u.job = g.was AND g.job <> g.was;
-        jobs := ARRAY(SELECT coalesce(m.job, g.job)
-                        FROM unnest(jobs, p_jobs) WITH ORDINALITY AS g (job, was, ord)
-                        LEFT JOIN (SELECT DISTINCT o.was, o.job FROM unnest(jobs, p_jobs) AS o (job, was)
-                                    WHERE o.job <> o.was) AS m ON m.was = g.was
-                       ORDER BY g.ord);
-    END IF;
-END
-$$;
-
-CREATE FUNCTION penstock.call_back_v1(p_batch bigint, p_tenant text, p_moment text, p_callbacks jsonb, p_now timestamp with time zone) RETURNS bigint
-    LANGUAGE sql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-    SELECT enqueue_stored_v1(p_callbacks -> p_moment, coalesce(nullif(p_tenant, ''), p_callbacks -> p_moment ->> 'tenant', ''),
-                             jsonb_build_object('batch', p_batch::text, 'moment', p_moment), NULL, p_now)
-     WHERE p_callbacks ? p_moment;
-$$;
-
-CREATE FUNCTION penstock.cancel_batch_v1(p_batch bigint, p_after bigint, p_limit integer, p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(found integer, cancelled integer, last bigint)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
-    AS $$
-DECLARE
-    v_ids bigint[];
-BEGIN
-    v_ids := ARRAY(SELECT j.id FROM job AS j
-                    WHERE (j.batch, j.id) > (p_batch, p_after) AND j.batch <= p_batch
-                    ORDER BY j.batch, j.id LIMIT p_limit);
-    RETURN QUERY
-    SELECT count(*)::integer, (count(*) FILTER (WHERE c.answer = 'cancelled'))::integer, max(c.id)
-      FROM cancel_v1(v_ids, p_reason, p_now) AS c;
-END
-$$;
-
-CREATE FUNCTION penstock.cancel_v1(p_ids bigint[], p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now     timestamptz := coalesce(p_now, statement_timestamp());
-    v_done    bigint[] := '{}';
-    v_answers text[];
-    v_ids     bigint[];
-    v_tokens  uuid[];
-    v_leases  bigint[];
-BEGIN
-    LOOP
-        SELECT coalesce(array_agg(l.id), '{}'), coalesce(array_agg(l.token), '{}'),
-               coalesce(array_agg(l.lease), '{}')
-          INTO v_ids, v_tokens, v_leases
-          FROM (SELECT j.id, j.token, j.lease FROM job AS j
-                 WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE) AS l;
-        PERFORM finish_v1(v_ids, v_tokens, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
-                          array_fill(p_reason, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL, false, v_now);
-        INSERT INTO signal (lease, job, token, kind)
-        SELECT r.lease, r.id, r.token, 'cancelled'
-          FROM unnest(v_ids, v_tokens, v_leases) AS r (id, token, lease) WHERE r.lease IS NOT NULL;
-        PERFORM pg_notify(current_schema() || '.signal', r.lease::text)
-           FROM (SELECT DISTINCT lease FROM unnest(v_leases) AS x (lease) WHERE lease IS NOT NULL) AS r;
-        v_done := v_done || v_ids;
-        v_answers := ARRAY(
-            SELECT CASE WHEN g.id = ANY (v_done) THEN 'cancelled' ELSE coalesce(a.state, 'missing') END
-              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
-              LEFT JOIN find_jobs_v1(ARRAY(SELECT o FROM unnest(p_ids) AS o EXCEPT SELECT d FROM unnest(v_done) AS d)) AS a ON a.id = g.id
-             ORDER BY g.ord);
-        -- Again if one of them lives: a retry has brought it back from history in between.
-        EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];
-    END LOOP;
-    RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
-END
-$$;
-
-CREATE FUNCTION penstock.cancel_workflow_v1(p_workflow bigint, p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-DECLARE
-    v_jobs  bigint[];
-    v_ended integer := 0;
-BEGIN
-    PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
-    LOOP
-        v_jobs := ARRAY(SELECT j.id FROM job AS j WHERE j.workflow = p_workflow);
-        EXIT WHEN cardinality(v_jobs) = 0;
-        v_ended := v_ended + (SELECT count(*) FROM cancel_v1(v_jobs, p_reason, p_now) AS c WHERE c.answer = 'cancelled');
-    END LOOP;
-    RETURN v_ended;
-END
-$$;
-
-CREATE FUNCTION penstock.choose_unique_v1(p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[]) RETURNS TABLE(ord bigint, job bigint, tenant text, key text, hold text, on_conflict text, keep double precision, until timestamp with time zone)
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_key text;
-BEGIN
-    SELECT g.key INTO v_key
-      FROM unnest(p_keys, p_tenants, p_rules) AS g (key, tenant, rule)
-     WHERE g.key IS NOT NULL
-     GROUP BY g.key, coalesce(g.tenant, '')
-    HAVING count(*) > 1 AND bool_or(g.rule::jsonb ->> 'on_conflict' = 'raise')
-     LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'Unique key "%" is given to two jobs of one call.', v_key
-            USING ERRCODE = 'PS010', DETAIL = json_build_array(v_key, NULL)::text,
-                  HINT = 'Leave one of them out, or ask for another answer to the conflict.';
-    END IF;
-    RETURN QUERY
-    SELECT DISTINCT ON (g.tenant, g.key)
-           g.ord, g.job, g.tenant, g.key, coalesce(g.rule ->> 'hold', 'live'), coalesce(g.rule ->> 'on_conflict', 'skip'),
-           (g.rule ->> 'keep')::double precision, (g.rule ->> 'until')::timestamptz
-      FROM (SELECT k.ord, k.job, coalesce(k.tenant, '') AS tenant, k.key, k.rule::jsonb AS rule
-              FROM unnest(p_jobs, p_keys, p_tenants, p_rules) WITH ORDINALITY AS k (job, key, tenant, rule, ord)
-             WHERE k.key IS NOT NULL) AS g
-     ORDER BY g.tenant, g.key,
-              CASE WHEN g.rule ->> 'on_conflict' IN ('replace', 'supersede') THEN -g.ord ELSE g.ord END;
-END
-$$;
-
-CREATE FUNCTION penstock.claim_v1(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_marks timestamp with time zone[], p_mark_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, batch bigint, suspect boolean, extra jsonb)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_sort TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_salt bytea := uuid_send(gen_random_uuid());
-BEGIN
-    IF p_options ->> 'commit' = 'async' THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
-    IF NOT EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now) THEN
-        RAISE EXCEPTION 'Lease % has expired or was given up; claim with a new one.', p_lease
-            USING ERRCODE = 'PS001';
-    END IF;
-    IF EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL) THEN
-        RETURN;
-    END IF;
-    RETURN QUERY
-    UPDATE job AS j
-       SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
-           attempt = j.attempt + 1, attempted_at = v_now
-     WHERE j.id = ANY (ARRAY(
-           SELECT t.id
-             FROM unnest(p_lanes, p_priorities, p_marks, p_mark_ids, p_takes)
-               AS l (lane, priority, mark, mark_id, take)
-            CROSS JOIN LATERAL (
-                  SELECT c.id
-                    FROM job AS c
-                   WHERE c.state = 'ready' AND c.queue = p_queue
-                     AND c.lane = l.lane AND c.priority = l.priority
-                     AND (c.ready_at, c.id) >= (l.mark, l.mark_id)
-                     AND (c.deadline IS NULL OR c.deadline > v_now)
-                   ORDER BY c.ready_at, c.id
-                   LIMIT l.take
-                     FOR NO KEY UPDATE SKIP LOCKED) AS t
-            LIMIT p_limit))
-    RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
-              j.failures, j.max_attempts, j.losses, j.timeout,
-              j.lane, j.priority, j.tenant, j.ready_at, j.created_at, j.batch, j.suspect,
-              CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
-                     OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
-                     OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
-                     OR j.tags IS NOT NULL OR j.run_at <> j.created_at
-                     OR j.workflow IS NOT NULL OR j.unique_key IS NOT NULL
-                   THEN jsonb_build_object(
-                       'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
-                       'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
-                       'meta', j.meta, 'retry', j.retry, 'errors', j.errors, 'workflow', j.workflow,
-                       'step', j.step, 'unique_key', j.unique_key)
-              END;
-END
-$$;
-
-CREATE FUNCTION penstock.close_batch_v1(p_batches bigint[], p_cancel boolean DEFAULT false, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now timestamptz := coalesce(p_now, statement_timestamp());
-BEGIN
-    -- Waits for whoever is adding jobs to it: he holds its key.
-    PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR UPDATE;
-    UPDATE batch AS b SET closed_at = v_now WHERE b.id = ANY (p_batches) AND b.closed_at IS NULL;
-    UPDATE batch AS b SET cancelled_at = v_now
-     WHERE p_cancel AND b.id = ANY (p_batches) AND b.finished_at IS NULL AND b.cancelled_at IS NULL;
-    -- One that is empty, or done already, has no delta to come that would finish it.
-    INSERT INTO batch_delta (batch)
-    SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.finished_at IS NULL;
-    RETURN QUERY
-    SELECT g.id, CASE WHEN b.id IS NULL THEN 'missing' ELSE 'closed' END
-      FROM unnest(p_batches) AS g (id) LEFT JOIN batch AS b ON b.id = g.id;
-END
-$$;
-
-CREATE FUNCTION penstock.close_bucket_v1(p_key text, p_seconds double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-DECLARE
-    v_now   timestamptz := coalesce(p_now, clock_timestamp());
-    v_until timestamptz;
-BEGIN
-    IF p_seconds >= 0 AND p_seconds <= 31536000 THEN
-        v_until := v_now + make_interval(secs => p_seconds);
-    ELSE
-        RAISE EXCEPTION 'A key is closed for 0 to 31536000 seconds (a year), not for %.', p_seconds
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    INSERT INTO bucket AS b (key, level, filled_at, closed_until) VALUES (p_key, 'Infinity', v_now, v_until)
-    ON CONFLICT ON CONSTRAINT bucket_pkey DO UPDATE SET closed_until = excluded.closed_until
-     WHERE b.closed_until IS NULL OR b.closed_until < excluded.closed_until;
-    IF FOUND THEN
-        PERFORM pg_notify(current_schema() || '.buckets', json_build_array(p_key, p_seconds)::text);
-        RETURN p_seconds;
-    END IF;
-    RETURN (SELECT extract(epoch FROM b.closed_until - v_now) FROM bucket AS b WHERE b.key = p_key);
-END
-$$;
-
-CREATE FUNCTION penstock.close_lease_v1(p_lease bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-DECLARE
-    v_now      timestamptz := coalesce(p_now, statement_timestamp());
-    v_keys     text[] := ARRAY(SELECT g.key FROM "grant" AS g WHERE g.lease = p_lease);
-    v_released integer;
-BEGIN
-    -- Who asks at this moment is either seen here, or sees that the slots are free.
-    PERFORM lock_grants_v1(v_keys);
-    PERFORM pg_notify(current_schema() || '.grants', k.key)
-       FROM unnest(v_keys) AS k (key)
-      WHERE EXISTS (SELECT FROM "grant" AS g JOIN lease AS l ON l.id = g.lease AND l.expires_at > v_now
-                     WHERE g.key = k.key AND g.lease <> p_lease AND g.wanted > g.slots);
-    DELETE FROM leader AS r WHERE r.lease = p_lease;
-    IF FOUND THEN
-        PERFORM pg_notify(current_schema() || '.leader', 'vacant');
-    END IF;
-    v_released := release_v1(p_lease, '{}', p_now);
-    DELETE FROM "grant" AS g WHERE g.lease = p_lease;
-    DELETE FROM signal AS s WHERE s.lease = p_lease;
-    DELETE FROM lease AS l WHERE l.id = p_lease;
-    RETURN v_released;
-END
-$$;
-
-CREATE FUNCTION penstock.completed_v1(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF bigint
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    AS $$
-DECLARE
-    v_usual date := expires_on_v1((statement_timestamp() AT TIME ZONE 'UTC')::date, 7);
-    v_found bigint[] := ARRAY(
-        SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
-         WHERE h.expires_on = v_usual AND h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed');
-    v_dates date[];
-BEGIN
-    RETURN QUERY SELECT f FROM unnest(v_found) AS f;
-    IF cardinality(v_found) < cardinality(p_ids) THEN
-        v_dates := history_dates_v1(ARRAY(SELECT g FROM unnest(p_ids) AS g EXCEPT SELECT f FROM unnest(v_found) AS f));
-        RETURN QUERY
-            SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
-             WHERE h.expires_on = ANY (v_dates) AND h.id = ANY (p_ids) AND h.id <> ALL (v_found)
-               AND h.last_token = g.token AND h.state = 'completed';
-    END IF;
-END
-$$;
-
-CREATE FUNCTION penstock.correct_v1(p_key text, p_units double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-DECLARE
-    v record;
-BEGIN
-    IF abs(p_units) < 'Infinity' THEN
-        SELECT f.level, f.rate, f.burst, f.filled_at, f.booked INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
-        UPDATE bucket AS b SET level = least(v.burst, v.level + p_units), filled_at = v.filled_at,
-                               booked = v.booked - p_units
-         WHERE b.key = p_key AND v.rate IS NOT NULL;
-    ELSE
-        RAISE EXCEPTION 'A budget is corrected by a number of units, not by %.', p_units
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-END
-$$;
-
-CREATE FUNCTION penstock.cover_retention_v1() RETURNS trigger
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-BEGIN
-    -- Waits for whoever makes partitions now, who may not have seen this row.
-    PERFORM pg_advisory_xact_lock(
-        hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0));
-    BEGIN
-        PERFORM ensure_partitions_v1();
-    EXCEPTION WHEN SQLSTATE 'PS018' THEN
-        -- All are there but one that is detached and cannot be attached, as workers and the doctor say.
-        NULL;
-    END;
-    RETURN NULL;
-END
-$$;
-
-CREATE FUNCTION penstock.dead_v1(p_ids bigint[]) RETURNS bigint[]
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-DECLARE
-    v_dates date[] := history_dates_v1(p_ids);
-    v_dead  bigint[];
-BEGIN
-    -- In the order of ids, so that two who name the same jobs do not wait for each other. The state is asked for
-    -- behind a fence: beside the ids it would lead the planner to the index of all that have failed.
-    v_dead := ARRAY(
-        WITH named AS MATERIALIZED (
-            SELECT h.id, h.state FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE
-        )
-        SELECT n.id FROM named AS n WHERE n.state = 'failed');
-    RETURN ARRAY(SELECT g.id FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
-                  WHERE g.id = ANY (v_dead) ORDER BY g.ord);
-END
-$$;
-
-CREATE FUNCTION penstock.delete_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_live  bigint[];
-    v_final bigint[];
-    v_dates date[];
-    v_gone  bigint[];
-BEGIN
-    SELECT coalesce(array_agg(l.id), '{}') INTO v_live
-      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
-    PERFORM finish_v1(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
-                      array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
-                      coalesce(p_now, statement_timestamp()));
-    v_dates := history_dates_v1(p_ids);
-    SELECT coalesce(array_agg(f.id), '{}') INTO v_final
-      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE) AS f;
-    v_gone := v_final;
-    DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
-    DELETE FROM step AS s WHERE s.job = ANY (v_gone);
-    DELETE FROM event_wait AS w WHERE w.job = ANY (v_gone);
-    DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
-    -- Who waits for one of them goes on waiting, until somebody unblocks it.
-    DELETE FROM dependency AS d
-     WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
-    -- A key must not go on standing for a job that nobody can find any more.
-    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
-    DELETE FROM job_history AS h WHERE h.id = ANY (v_final) AND h.expires_on = ANY (v_dates);
-    RETURN QUERY
-    SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
-      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
-END
-$$;
-
-CREATE FUNCTION penstock.depend_v1(p_jobs bigint[], p_new boolean[], p_parents text[], p_children text[], p_workflow bigint) RETURNS TABLE(ord bigint, pending integer, has_children boolean, is_doomed boolean, is_stalled boolean)
+CREATE FUNCTION penstock.add_dependencies_v1(p_jobs bigint[], p_new boolean[], p_parents text[], p_children text[], p_workflow bigint) RETURNS TABLE(ord bigint, pending integer, has_children boolean, is_doomed boolean, is_stalled boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -637,7 +121,670 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.doom_v1(p_parents bigint[], p_workflows bigint[]) RETURNS bigint[]
+CREATE FUNCTION penstock.adjust_budget_v1(p_key text, p_units double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v record;
+BEGIN
+    IF abs(p_units) < 'Infinity' THEN
+        SELECT f.level, f.rate, f.burst, f.filled_at, f.booked INTO v FROM fill_bucket_v1(p_key, p_now) AS f;
+        UPDATE bucket AS b SET level = least(v.burst, v.level + p_units), filled_at = v.filled_at,
+                               booked = v.booked - p_units
+         WHERE b.key = p_key AND v.rate IS NOT NULL;
+    ELSE
+        RAISE EXCEPTION 'A budget is corrected by a number of units, not by %.', p_units
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.apply_unique_v1(p_rules text[], p_tenants text[], p_idempotency_keys text[], p_jobs bigint[], p_new boolean[], p_now timestamp with time zone, OUT keys text[], OUT jobs bigint[], OUT new boolean[], OUT replaced boolean[]) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_rules text[];
+BEGIN
+    SELECT array_agg(CASE WHEN g.is_new THEN g.key || coalesce(':' || g.part, '') END ORDER BY g.ord),
+           array_agg(CASE WHEN g.part IS NULL THEN g.rule ELSE g.rule || jsonb_build_object(
+               'until', to_timestamp((g.part + 1) * g.period)) END::text ORDER BY g.ord)
+      INTO keys, v_rules
+      FROM (SELECT r.ord, r.is_new, r.rule::jsonb AS rule, r.rule::jsonb ->> 'key' AS key,
+                   (r.rule::jsonb ->> 'period')::double precision AS period,
+                   floor(extract(epoch FROM p_now) / (r.rule::jsonb ->> 'period')::double precision)::bigint AS part
+              FROM unnest(p_rules, p_new) WITH ORDINALITY AS r (rule, is_new, ord)) AS g;
+
+    SELECT array_agg(coalesce(h.job, g.job) ORDER BY g.ord),
+           array_agg(g.is_new AND (h.key IS NULL OR (h.is_new AND h.ord = g.ord)) ORDER BY g.ord),
+           array_agg(coalesce(h.is_replaced AND h.ord = g.ord, false) ORDER BY g.ord)
+      INTO jobs, new, replaced
+      FROM unnest(p_jobs, p_new, keys, p_tenants) WITH ORDINALITY AS g (job, is_new, key, tenant, ord)
+      LEFT JOIN claim_unique_keys_v1(p_jobs, keys, p_tenants, v_rules, p_now) AS h
+        ON h.key = g.key AND h.tenant = coalesce(g.tenant, '');
+
+    -- An idempotency key that was new stands for the job that there is, for all of this call that have it.
+    IF p_idempotency_keys IS NOT NULL THEN
+        UPDATE unique_claim AS u SET job = g.job
+          FROM unnest(p_idempotency_keys, p_tenants, jobs, p_jobs) AS g (key, tenant, job, was)
+         WHERE u.kind = 'idempotency' AND u.tenant = coalesce(g.tenant, '') AND u.key = g.key
+           AND u.job = g.was AND g.job <> g.was;
+        jobs := ARRAY(SELECT coalesce(m.job, g.job)
+                        FROM unnest(jobs, p_jobs) WITH ORDINALITY AS g (job, was, ord)
+                        LEFT JOIN (SELECT DISTINCT o.was, o.job FROM unnest(jobs, p_jobs) AS o (job, was)
+                                    WHERE o.job <> o.was) AS m ON m.was = g.was
+                       ORDER BY g.ord);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.assign_lanes_v1(p_tasks text[], p_args text[], p_queues text[], p_lanes text[], p_limits text[], p_priorities smallint[], p_tenants text[], p_subjects text[], p_requested_bys text[], p_metas text[], OUT lanes text[], OUT priorities smallint[]) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_tasks text[] := ARRAY(SELECT l.key FROM limit_setting AS l WHERE l.key LIKE 'task:%');
+BEGIN
+    WITH limited AS (
+        SELECT DISTINCT t.task FROM unnest(p_tasks) AS t (task), unnest(v_tasks) AS l (key)
+         WHERE 'task:' || t.task = l.key
+            OR right(l.key, 1) = '*' AND starts_with('task:' || t.task, left(l.key, -1))
+    )
+    SELECT array_agg(CASE WHEN g.limits IS NULL AND l.task IS NULL THEN replace(left(w.turn, 200), E'\x1f', ' ')
+                          ELSE lane_v1(w.turn, g.limits, 'task:' || l.task) END ORDER BY g.ord),
+           array_agg(greatest(-100, least(100, coalesce(g.priority, 0) + coalesce(p.priority, 0)))::smallint
+                     ORDER BY g.ord)
+      INTO lanes, priorities
+      FROM unnest(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
+                  p_requested_bys, p_metas) WITH ORDINALITY
+        AS g (task, args, queue, lane, limits, priority, tenant, subject, requested_by, meta, ord)
+      LEFT JOIN queue AS q ON q.name = coalesce(g.queue, 'default') AND q.fair
+      LEFT JOIN tenant_setting AS t ON t.tenant = g.tenant
+      LEFT JOIN plan AS p ON p.name = t.plan
+      LEFT JOIN limited AS l ON l.task = g.task
+     CROSS JOIN LATERAL (
+           SELECT coalesce(g.lane, CASE WHEN q.fair THEN
+                      lane_key_v1(q.lane_key, g.task, g.tenant, g.subject, g.requested_by, g.args, g.meta)
+                  END, '') AS turn) AS w;
+END
+$$;
+
+CREATE FUNCTION penstock.await_event_v1(p_job bigint, p_token uuid, p_step text, p_name text, p_after bigint, p_timeout double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(answer text, result jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now    timestamptz := coalesce(p_now, statement_timestamp());
+    v_tenant text := lock_attempt_v1(p_job, p_token);
+    v_until  timestamptz;
+BEGIN
+    PERFORM commit_durably_v1();
+    IF NOT pg_try_advisory_xact_lock_shared(event_lock_key_v1(v_tenant, p_name)) THEN
+        answer := 'busy';
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    answer := 'got';
+    SELECT jsonb_build_object('event', e.id, 'payload', e.payload) INTO result FROM event AS e
+     WHERE e.tenant = v_tenant AND e.name = p_name AND e.id > p_after AND e.expires_at > v_now
+     ORDER BY e.id LIMIT 1;
+    IF NOT FOUND THEN
+        INSERT INTO event_wait AS w (job, step, tenant, name, after_event, until)
+        VALUES (p_job, p_step, v_tenant, p_name, p_after, v_now + make_interval(secs => p_timeout))
+        ON CONFLICT (job, step) DO UPDATE SET woken = false
+        RETURNING w.until INTO v_until;
+        IF v_until <= v_now THEN
+            answer := 'timeout';
+            result := '{"timed_out": true}';
+        ELSE
+            answer := 'wait';
+        END IF;
+    END IF;
+    IF result IS NOT NULL THEN
+        PERFORM save_step_v1(p_job, p_token, 'event', p_step, result, v_now);
+        DELETE FROM event_wait AS w WHERE w.job = p_job AND w.step = p_step;
+    END IF;
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.cancel_batch_v1(p_batch bigint, p_after bigint, p_limit integer, p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(found integer, cancelled integer, last bigint)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+DECLARE
+    v_ids bigint[];
+BEGIN
+    v_ids := ARRAY(SELECT j.id FROM job AS j
+                    WHERE (j.batch, j.id) > (p_batch, p_after) AND j.batch <= p_batch
+                    ORDER BY j.batch, j.id LIMIT p_limit);
+    RETURN QUERY
+    SELECT count(*)::integer, (count(*) FILTER (WHERE c.answer = 'cancelled'))::integer, max(c.id)
+      FROM cancel_v1(v_ids, p_reason, p_now) AS c;
+END
+$$;
+
+CREATE FUNCTION penstock.cancel_v1(p_ids bigint[], p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now     timestamptz := coalesce(p_now, statement_timestamp());
+    v_done    bigint[] := '{}';
+    v_answers text[];
+    v_ids     bigint[];
+    v_tokens  uuid[];
+    v_leases  bigint[];
+BEGIN
+    LOOP
+        SELECT coalesce(array_agg(l.id), '{}'), coalesce(array_agg(l.token), '{}'),
+               coalesce(array_agg(l.lease), '{}')
+          INTO v_ids, v_tokens, v_leases
+          FROM (SELECT j.id, j.token, j.lease FROM job AS j
+                 WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE) AS l;
+        PERFORM finish_jobs_v1(v_ids, v_tokens, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
+                               array_fill(p_reason, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL, false, v_now);
+        INSERT INTO signal (lease, job, token, kind)
+        SELECT r.lease, r.id, r.token, 'cancelled'
+          FROM unnest(v_ids, v_tokens, v_leases) AS r (id, token, lease) WHERE r.lease IS NOT NULL;
+        PERFORM pg_notify(current_schema() || '.signal', r.lease::text)
+           FROM (SELECT DISTINCT lease FROM unnest(v_leases) AS x (lease) WHERE lease IS NOT NULL) AS r;
+        v_done := v_done || v_ids;
+        v_answers := ARRAY(
+            SELECT CASE WHEN g.id = ANY (v_done) THEN 'cancelled' ELSE coalesce(a.state, 'missing') END
+              FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+              LEFT JOIN find_jobs_v1(ARRAY(SELECT o FROM unnest(p_ids) AS o EXCEPT SELECT d FROM unnest(v_done) AS d)) AS a ON a.id = g.id
+             ORDER BY g.ord);
+        -- Again if one of them lives: a retry has brought it back from history in between.
+        EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];
+    END LOOP;
+    RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
+END
+$$;
+
+CREATE FUNCTION penstock.cancel_workflow_v1(p_workflow bigint, p_reason text DEFAULT 'requested'::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_jobs  bigint[];
+    v_ended integer := 0;
+BEGIN
+    PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    LOOP
+        v_jobs := ARRAY(SELECT j.id FROM job AS j WHERE j.workflow = p_workflow);
+        EXIT WHEN cardinality(v_jobs) = 0;
+        v_ended := v_ended + (SELECT count(*) FROM cancel_v1(v_jobs, p_reason, p_now) AS c WHERE c.answer = 'cancelled');
+    END LOOP;
+    RETURN v_ended;
+END
+$$;
+
+CREATE FUNCTION penstock.check_windows_v1(p_windows jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(open boolean, changes_in double precision)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_zone  text := coalesce(p_windows ->> 'timezone', 'UTC');
+    v_open  tstzmultirange;
+    v_until timestamptz;
+BEGIN
+    open := true;
+    IF p_windows -> 'open' IS NOT NULL THEN
+        -- From yesterday, whose windows may reach into today, over two weeks: a window within the hour that the
+        -- clock skips is missing from one of them.
+        SELECT coalesce(range_agg(tstzrange(s.starts, greatest(s.starts, s.ends))), '{}') INTO v_open
+          FROM generate_series(-1, 16) AS n
+         CROSS JOIN LATERAL (SELECT (v_now AT TIME ZONE v_zone)::date + n AS day) AS d
+         CROSS JOIN jsonb_to_recordset(p_windows -> 'open') AS w (days integer[], "from" time, "to" time)
+         CROSS JOIN LATERAL (
+               SELECT (d.day + w."from") AT TIME ZONE v_zone AS starts,
+                      (d.day + (w."to" <= w."from")::integer + w."to") AT TIME ZONE v_zone AS ends) AS s
+         WHERE extract(isodow FROM d.day) = ANY (coalesce(w.days, '{1,2,3,4,5,6,7}'));
+        open := v_open @> v_now;
+        SELECT min(CASE WHEN open THEN upper(r) ELSE lower(r) END) INTO v_until
+          FROM unnest(v_open) AS r WHERE CASE WHEN open THEN r @> v_now ELSE lower(r) > v_now END;
+        -- What stays open for more than a week has no end.
+        IF NOT open OR v_until - v_now <= interval '8 days' THEN
+            changes_in := extract(epoch FROM v_until - v_now);
+        END IF;
+    END IF;
+    RETURN NEXT;
+EXCEPTION WHEN data_exception THEN
+    open := true;
+    changes_in := NULL;
+    RETURN NEXT;
+END
+$$;
+
+CREATE FUNCTION penstock.choose_unique_v1(p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[]) RETURNS TABLE(ord bigint, job bigint, tenant text, key text, hold text, on_conflict text, keep double precision, until timestamp with time zone)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_key text;
+BEGIN
+    SELECT g.key INTO v_key
+      FROM unnest(p_keys, p_tenants, p_rules) AS g (key, tenant, rule)
+     WHERE g.key IS NOT NULL
+     GROUP BY g.key, coalesce(g.tenant, '')
+    HAVING count(*) > 1 AND bool_or(g.rule::jsonb ->> 'on_conflict' = 'raise')
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'Unique key "%" is given to two jobs of one call.', v_key
+            USING ERRCODE = 'PS010', DETAIL = json_build_array(v_key, NULL)::text,
+                  HINT = 'Leave one of them out, or ask for another answer to the conflict.';
+    END IF;
+    RETURN QUERY
+    SELECT DISTINCT ON (g.tenant, g.key)
+           g.ord, g.job, g.tenant, g.key, coalesce(g.rule ->> 'hold', 'live'), coalesce(g.rule ->> 'on_conflict', 'skip'),
+           (g.rule ->> 'keep')::double precision, (g.rule ->> 'until')::timestamptz
+      FROM (SELECT k.ord, k.job, coalesce(k.tenant, '') AS tenant, k.key, k.rule::jsonb AS rule
+              FROM unnest(p_jobs, p_keys, p_tenants, p_rules) WITH ORDINALITY AS k (job, key, tenant, rule, ord)
+             WHERE k.key IS NOT NULL) AS g
+     ORDER BY g.tenant, g.key,
+              CASE WHEN g.rule ->> 'on_conflict' IN ('replace', 'supersede') THEN -g.ord ELSE g.ord END;
+END
+$$;
+
+CREATE FUNCTION penstock.claim_idempotency_keys_v1(p_keys text[], p_tenants text[], p_fingerprints bytea[], p_now timestamp with time zone) RETURNS TABLE(ord bigint, job bigint, is_new boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_won      bigint[];
+    v_mismatch text;
+    v_job      bigint;
+BEGIN
+    WITH won AS (
+        INSERT INTO unique_claim AS u (kind, tenant, key, job, fingerprint, expires_at)
+        SELECT 'idempotency', g.tenant, g.key, nextval('job_id_seq'), g.fingerprint, p_now + interval '7 days'
+          FROM (SELECT DISTINCT ON (coalesce(k.tenant, ''), k.key)
+                       coalesce(k.tenant, '') AS tenant, k.key, k.fingerprint
+                  FROM unnest(p_keys, p_tenants, p_fingerprints) WITH ORDINALITY
+                    AS k (key, tenant, fingerprint, ord)
+                 WHERE k.key IS NOT NULL
+                 ORDER BY coalesce(k.tenant, ''), k.key, k.ord) AS g
+        ON CONFLICT (kind, tenant, key) DO UPDATE
+           SET job = excluded.job, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at
+         WHERE u.expires_at <= p_now
+        RETURNING u.job
+    )
+    SELECT coalesce(array_agg(w.job), '{}') INTO v_won FROM won AS w;
+
+    SELECT k.key, u.job INTO v_mismatch, v_job
+      FROM unnest(p_keys, p_tenants, p_fingerprints) AS k (key, tenant, fingerprint)
+      JOIN unique_claim AS u
+        ON u.kind = 'idempotency' AND u.tenant = coalesce(k.tenant, '') AND u.key = k.key
+     WHERE u.fingerprint IS DISTINCT FROM k.fingerprint
+     LIMIT 1;
+    IF v_mismatch IS NOT NULL THEN
+        RAISE EXCEPTION 'Idempotency key "%" belongs to a job with other arguments.', v_mismatch
+            USING ERRCODE = 'PS002', HINT = 'Use a new key for a new request, or send the same arguments.',
+                  DETAIL = json_build_array(v_mismatch, v_job::text)::text;
+    END IF;
+
+    RETURN QUERY
+    SELECT k.ord, coalesce(u.job, nextval('job_id_seq')),
+           u.job IS NULL
+           OR (u.job = ANY (v_won)
+               AND row_number() OVER (PARTITION BY u.job ORDER BY k.ord) = 1)
+      FROM unnest(p_keys, p_tenants) WITH ORDINALITY AS k (key, tenant, ord)
+      LEFT JOIN unique_claim AS u
+        ON u.kind = 'idempotency' AND u.tenant = coalesce(k.tenant, '') AND u.key = k.key;
+END
+$$;
+
+CREATE FUNCTION penstock.claim_unique_keys_v1(p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[], p_now timestamp with time zone) RETURNS TABLE(ord bigint, tenant text, key text, job bigint, is_new boolean, is_replaced boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v        record;
+    v_claim  record;
+    v_state  text;
+    v_passes boolean;
+    v_won    bigint[];
+    v_lost   bigint[];
+    v_older  bigint[] := '{}';
+    v_update boolean;
+    v_others bigint[];
+BEGIN
+    WITH chosen AS MATERIALIZED (
+        SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+    ), taken AS (
+        INSERT INTO unique_claim AS u (kind, tenant, key, job, keep, until)
+        SELECT 'unique', c.tenant, c.key, c.job, c.keep, c.until FROM chosen AS c ORDER BY c.tenant, c.key
+        ON CONFLICT DO NOTHING
+        RETURNING u.job
+    )
+    SELECT array_agg(c.ord) FILTER (WHERE t.job IS NOT NULL), array_agg(c.ord) FILTER (WHERE t.job IS NULL)
+      INTO v_won, v_lost
+      FROM chosen AS c LEFT JOIN taken AS t ON t.job = c.job;
+    RETURN QUERY
+    SELECT g.ord, coalesce(g.tenant, ''), g.key, g.job, true, false
+      FROM unnest(p_jobs, p_keys, p_tenants) WITH ORDINALITY AS g (job, key, tenant, ord)
+      JOIN unnest(v_won) AS w (ord) ON w.ord = g.ord;
+    IF v_lost IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- Jobs in the way are locked by their ids, as by everybody who takes many; each is asked about later.
+    IF cardinality(v_lost) > 1 THEN
+        SELECT bool_or(g.on_conflict IN ('replace', 'supersede')),
+               array_agg((SELECT u.job FROM unique_claim AS u
+                           WHERE u.kind = 'unique' AND u.tenant = g.tenant AND u.key = g.key AND u.expires_at IS NULL))
+          INTO v_update, v_others
+          FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+         WHERE g.ord = ANY (v_lost) AND (g.on_conflict IN ('replace', 'supersede') OR g.hold = 'waiting');
+        IF v_update THEN
+            PERFORM 1 FROM job AS j WHERE j.id = ANY (v_others) ORDER BY j.id FOR UPDATE;
+        ELSIF v_others IS NOT NULL THEN
+            PERFORM 1 FROM job AS j WHERE j.id = ANY (v_others) ORDER BY j.id FOR SHARE;
+        END IF;
+    END IF;
+    FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
+              WHERE g.ord = ANY (v_lost) ORDER BY g.tenant, g.key LOOP
+        ord := v.ord; tenant := v.tenant; key := v.key;
+        job := v.job; is_new := false; is_replaced := false;
+        WHILE NOT is_new LOOP
+            -- Both in one snapshot: a claim whose job is not there was left behind by somebody's own SQL.
+            SELECT u.job, u.expires_at, coalesce(u.expires_at <= p_now, j.id IS NULL) AS is_over
+              INTO v_claim
+              FROM unique_claim AS u LEFT JOIN job AS j ON j.id = u.job
+             WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key;
+            IF NOT FOUND THEN  -- let go of in between
+                INSERT INTO unique_claim (kind, tenant, key, job, keep, until)
+                VALUES ('unique', v.tenant, v.key, v.job, v.keep, v.until) ON CONFLICT DO NOTHING;
+                is_new := FOUND;
+                CONTINUE;
+            END IF;
+            v_state := NULL;
+            IF v_claim.expires_at IS NULL AND NOT v_claim.is_over THEN
+                -- One that is blocked for an event is in the midst of its work.
+                IF v.on_conflict IN ('replace', 'supersede') THEN
+                    SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
+                      FROM job AS j WHERE j.id = v_claim.job FOR UPDATE;
+                    CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
+                ELSIF v.hold = 'waiting' THEN
+                    SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
+                      FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
+                    CONTINUE WHEN NOT FOUND;
+                END IF;
+            END IF;
+            v_passes := v_claim.is_over
+                OR coalesce(v_state = 'running' AND (v.hold = 'waiting' OR v.on_conflict = 'replace'), false);
+            IF v_passes OR v.on_conflict = 'supersede' THEN
+                UPDATE unique_claim AS u
+                   SET job = v.job, keep = v.keep, until = v.until, expires_at = NULL
+                 WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key AND u.job = v_claim.job;
+                is_new := FOUND;
+                IF is_new AND NOT v_passes THEN
+                    v_older := v_older || v_claim.job;
+                END IF;
+                CONTINUE;
+            END IF;
+            IF v.on_conflict = 'raise' THEN
+                RAISE EXCEPTION 'Unique key "%" is held by job %.', v.key, v_claim.job
+                    USING ERRCODE = 'PS010', DETAIL = json_build_array(v.key, v_claim.job::text)::text,
+                          HINT = 'Wait for that job, or ask for another answer to the conflict.';
+            END IF;
+            job := v_claim.job;
+            is_replaced := v.on_conflict = 'replace' AND v_state IS NOT NULL;
+            EXIT;
+        END LOOP;
+        RETURN NEXT;
+    END LOOP;
+    IF v_older <> '{}' THEN
+        PERFORM cancel_v1(v_older, 'superseded', p_now);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.claim_v1(p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[], p_cursor_times timestamp with time zone[], p_cursor_ids bigint[], p_takes integer[], p_limit integer, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer, failures integer, max_attempts integer, losses smallint, timeout double precision, lane text, priority smallint, tenant text, ready_at timestamp with time zone, created_at timestamp with time zone, batch bigint, suspect boolean, extra jsonb)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_salt bytea := uuid_send(gen_random_uuid());
+BEGIN
+    IF p_options ->> 'commit' = 'async' THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    IF NOT EXISTS (SELECT FROM lease AS l WHERE l.id = p_lease AND l.expires_at > v_now) THEN
+        RAISE EXCEPTION 'Lease % has expired or was given up; claim with a new one.', p_lease
+            USING ERRCODE = 'PS001';
+    END IF;
+    IF EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    UPDATE job AS j
+       SET state = 'running', lease = p_lease, token = encode(substring(sha256(v_salt || int8send(j.id)) FOR 16), 'hex')::uuid,
+           attempt = j.attempt + 1, attempted_at = v_now
+     WHERE j.id = ANY (ARRAY(
+           SELECT t.id
+             FROM unnest(p_lanes, p_priorities, p_cursor_times, p_cursor_ids, p_takes)
+               AS l (lane, priority, cursor_time, cursor_id, take)
+            CROSS JOIN LATERAL (
+                  SELECT c.id
+                    FROM job AS c
+                   WHERE c.state = 'ready' AND c.queue = p_queue
+                     AND c.lane = l.lane AND c.priority = l.priority
+                     AND (c.ready_at, c.id) >= (l.cursor_time, l.cursor_id)
+                     AND (c.deadline IS NULL OR c.deadline > v_now)
+                   ORDER BY c.ready_at, c.id
+                   LIMIT l.take
+                     FOR NO KEY UPDATE SKIP LOCKED) AS t
+            LIMIT p_limit))
+    RETURNING j.id, j.token, j.task, j.args, j.args_version, j.attempt,
+              j.failures, j.max_attempts, j.losses, j.timeout,
+              j.lane, j.priority, j.tenant, j.ready_at, j.created_at, j.batch, j.suspect,
+              CASE WHEN coalesce(j.subject, j.requested_by, j.reason) IS NOT NULL
+                     OR coalesce(j.meta, j.retry, j.errors) IS NOT NULL
+                     OR coalesce(j.deadline, j.stuck_since) IS NOT NULL
+                     OR j.tags IS NOT NULL OR j.run_at <> j.created_at
+                     OR j.workflow IS NOT NULL OR j.unique_key IS NOT NULL
+                   THEN jsonb_build_object(
+                       'run_at', j.run_at, 'deadline', j.deadline, 'stuck_since', j.stuck_since,
+                       'subject', j.subject, 'requested_by', j.requested_by, 'tags', j.tags,
+                       'meta', j.meta, 'retry', j.retry, 'errors', j.errors, 'workflow', j.workflow,
+                       'step', j.step, 'unique_key', j.unique_key)
+              END;
+END
+$$;
+
+CREATE FUNCTION penstock.close_batch_v1(p_batches bigint[], p_cancel boolean DEFAULT false, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_now timestamptz := coalesce(p_now, statement_timestamp());
+BEGIN
+    -- Waits for whoever is adding jobs to it: he holds its key.
+    PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR UPDATE;
+    UPDATE batch AS b SET closed_at = v_now WHERE b.id = ANY (p_batches) AND b.closed_at IS NULL;
+    UPDATE batch AS b SET cancelled_at = v_now
+     WHERE p_cancel AND b.id = ANY (p_batches) AND b.finished_at IS NULL AND b.cancelled_at IS NULL;
+    -- One that is empty, or done already, has no delta to come that would finish it.
+    INSERT INTO batch_delta (batch)
+    SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.finished_at IS NULL;
+    RETURN QUERY
+    SELECT g.id, CASE WHEN b.id IS NULL THEN 'missing' ELSE 'closed' END
+      FROM unnest(p_batches) AS g (id) LEFT JOIN batch AS b ON b.id = g.id;
+END
+$$;
+
+CREATE FUNCTION penstock.close_bucket_v1(p_key text, p_seconds double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now   timestamptz := coalesce(p_now, clock_timestamp());
+    v_until timestamptz;
+BEGIN
+    IF p_seconds >= 0 AND p_seconds <= 31536000 THEN
+        v_until := v_now + make_interval(secs => p_seconds);
+    ELSE
+        RAISE EXCEPTION 'A key is closed for 0 to 31536000 seconds (a year), not for %.', p_seconds
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO bucket AS b (key, level, filled_at, closed_until) VALUES (p_key, 'Infinity', v_now, v_until)
+    ON CONFLICT ON CONSTRAINT bucket_pkey DO UPDATE SET closed_until = excluded.closed_until
+     WHERE b.closed_until IS NULL OR b.closed_until < excluded.closed_until;
+    IF FOUND THEN
+        PERFORM pg_notify(current_schema() || '.buckets', json_build_array(p_key, p_seconds)::text);
+        RETURN p_seconds;
+    END IF;
+    RETURN (SELECT extract(epoch FROM b.closed_until - v_now) FROM bucket AS b WHERE b.key = p_key);
+END
+$$;
+
+CREATE FUNCTION penstock.close_lease_v1(p_lease bigint, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+DECLARE
+    v_now      timestamptz := coalesce(p_now, statement_timestamp());
+    v_keys     text[] := ARRAY(SELECT g.key FROM "grant" AS g WHERE g.lease = p_lease);
+    v_released integer;
+BEGIN
+    -- Who asks at this moment is either seen here, or sees that the slots are free.
+    PERFORM lock_grants_v1(v_keys);
+    PERFORM pg_notify(current_schema() || '.grants', k.key)
+       FROM unnest(v_keys) AS k (key)
+      WHERE EXISTS (SELECT FROM "grant" AS g JOIN lease AS l ON l.id = g.lease AND l.expires_at > v_now
+                     WHERE g.key = k.key AND g.lease <> p_lease AND g.wanted > g.slots);
+    DELETE FROM leader AS r WHERE r.lease = p_lease;
+    IF FOUND THEN
+        PERFORM pg_notify(current_schema() || '.leader', 'vacant');
+    END IF;
+    v_released := release_jobs_v1(p_lease, '{}', p_now);
+    DELETE FROM "grant" AS g WHERE g.lease = p_lease;
+    DELETE FROM signal AS s WHERE s.lease = p_lease;
+    DELETE FROM lease AS l WHERE l.id = p_lease;
+    RETURN v_released;
+END
+$$;
+
+CREATE FUNCTION penstock.commit_durably_v1() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.cover_retention_v1() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+BEGIN
+    -- Waits for whoever makes partitions now, who may not have seen this row.
+    PERFORM pg_advisory_xact_lock(
+        hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0));
+    BEGIN
+        PERFORM ensure_partitions_v1();
+    EXCEPTION WHEN SQLSTATE 'PS018' THEN
+        -- All are there but one that is detached and cannot be attached, as workers and the doctor say.
+        NULL;
+    END;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION penstock.delete_v1(p_ids bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_live  bigint[];
+    v_final bigint[];
+    v_dates date[];
+    v_gone  bigint[];
+BEGIN
+    SELECT coalesce(array_agg(l.id), '{}') INTO v_live
+      FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
+    PERFORM finish_jobs_v1(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
+                           array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
+                           coalesce(p_now, statement_timestamp()));
+    v_dates := history_dates_v1(p_ids);
+    SELECT coalesce(array_agg(f.id), '{}') INTO v_final
+      FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE) AS f;
+    v_gone := v_final;
+    DELETE FROM progress AS p WHERE p.job = ANY (v_gone);
+    DELETE FROM step AS s WHERE s.job = ANY (v_gone);
+    DELETE FROM event_wait AS w WHERE w.job = ANY (v_gone);
+    DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
+    -- Who waits for one of them goes on waiting, until somebody unblocks it.
+    DELETE FROM dependency AS d
+     WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
+    -- A key must not go on standing for a job that nobody can find any more.
+    DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
+    DELETE FROM job_history AS h WHERE h.id = ANY (v_final) AND h.expires_on = ANY (v_dates);
+    RETURN QUERY
+    SELECT g.id, CASE WHEN g.id = ANY (v_gone) THEN 'deleted' ELSE coalesce(j.state, 'missing') END
+      FROM unnest(p_ids) AS g (id) LEFT JOIN job AS j ON j.id = g.id AND j.id = ANY (p_ids);
+END
+$$;
+
+CREATE FUNCTION penstock.dependents_to_cancel_v1(p_parents bigint[], p_workflows bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -703,42 +850,6 @@ BEGIN
 END
 $_$;
 
-CREATE FUNCTION penstock.due_v1(p_limit integer DEFAULT 100, p_except text[] DEFAULT '{}'::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS jsonb
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET "TimeZone" TO 'UTC'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    v_now  timestamptz := coalesce(p_now, statement_timestamp());
-    v_term timestamptz := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'orchestration');
-BEGIN
-    RETURN (
-        WITH known AS MATERIALIZED (
-            SELECT DISTINCT n.name
-              FROM lease AS l CROSS JOIN LATERAL jsonb_array_elements_text(l.info -> 'schedules') AS n (name)
-             WHERE l.expires_at > v_now AND jsonb_typeof(l.info -> 'schedules') = 'array'
-        ), active AS MATERIALIZED (
-            SELECT s.name, s.next_at, coalesce(s.next_at <= v_now, true) AS is_due,
-                   coalesce(s.on_start AND s.started_at IS DISTINCT FROM v_term AND v_term <= v_now, false) AS starts
-              FROM schedule AS s
-             WHERE s.paused_at IS NULL AND s.name <> ALL (p_except)
-               AND (s.declared IS NULL OR s.name IN (SELECT k.name FROM known AS k))
-        ), due AS (
-            SELECT s.name, s.version, s.cron, s.every, s.timezone, s.anchor, s.done_until, s.catch_up,
-                   CASE WHEN a.starts THEN v_term END AS start
-              FROM active AS a JOIN schedule AS s ON s.name = a.name
-             WHERE a.is_due OR a.starts
-             ORDER BY a.next_at NULLS FIRST LIMIT p_limit
-        )
-        SELECT jsonb_build_object(
-                   'now', v_now,
-                   'due', coalesce((SELECT jsonb_agg(to_jsonb(d)) FROM due AS d), '[]'),
-                   'next_in', (SELECT extract(epoch FROM min(a.next_at) - v_now) FROM active AS a
-                                WHERE NOT a.is_due AND NOT a.starts)));
-END
-$$;
-
 CREATE FUNCTION penstock.elect_v1(p_role text, p_lease bigint, p_ttl double precision, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -775,6 +886,15 @@ CREATE FUNCTION penstock.enqueue(task text, args jsonb DEFAULT '{}'::jsonb, queu
         p_metas => ARRAY[meta::text], p_deadlines => ARRAY[deadline], p_batch => batch,
         p_uniques => CASE WHEN unique_key IS NOT NULL THEN ARRAY[json_build_object('key', unique_key)::text] END,
         p_options => '{"notify": true}') AS e;
+$$;
+
+CREATE FUNCTION penstock.enqueue_callback_v1(p_batch bigint, p_tenant text, p_moment text, p_callbacks jsonb, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT enqueue_stored_v1(p_callbacks -> p_moment, coalesce(nullif(p_tenant, ''), p_callbacks -> p_moment ->> 'tenant', ''),
+                             jsonb_build_object('batch', p_batch::text, 'moment', p_moment), NULL, p_now)
+     WHERE p_callbacks ? p_moment;
 $$;
 
 CREATE FUNCTION penstock.enqueue_stored_v1(p_request jsonb, p_tenant text, p_meta jsonb DEFAULT NULL::jsonb, p_run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
@@ -831,7 +951,7 @@ DECLARE
     v_other  text;
 BEGIN
     IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
+        PERFORM commit_durably_v1();
     END IF;
     -- Postgres knows times, and an infinity, that no worker could read.
     IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
@@ -855,20 +975,20 @@ BEGIN
     END IF;
     IF p_lanes IS NOT NULL OR p_limits IS NOT NULL OR (SELECT s.places FROM setting_version AS s) THEN
         SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
-          FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
-                        p_requested_bys, p_metas) AS w;
+          FROM assign_lanes_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
+                               p_requested_bys, p_metas) AS w;
     END IF;
     IF p_keys IS NOT NULL THEN
         SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
           INTO v_jobs, v_new
-          FROM hold_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
+          FROM claim_idempotency_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
     ELSIF p_uniques IS NOT NULL OR p_parents IS NOT NULL OR p_children IS NOT NULL THEN
         v_jobs := ARRAY(SELECT nextval('job_id_seq') FROM generate_subscripts(p_tasks, 1));
         v_new := array_fill(true, ARRAY[cardinality(p_tasks)]);
     END IF;
     IF p_uniques IS NOT NULL THEN
         SELECT u.keys, u.jobs, u.new, u.replaced INTO v_uniques, v_jobs, v_new, v_replaced
-          FROM be_unique_v1(p_uniques, p_tenants, p_keys, v_jobs, v_new, v_now) AS u;
+          FROM apply_unique_v1(p_uniques, p_tenants, p_keys, v_jobs, v_new, v_now) AS u;
     END IF;
     IF p_workflow IS NOT NULL THEN
         PERFORM join_workflow_v1(p_workflow, p_tenants);
@@ -878,7 +998,7 @@ BEGIN
                array_agg(v_jobs[d.ord] ORDER BY d.ord) FILTER (WHERE d.is_doomed),
                array_agg(CASE WHEN d.is_stalled THEN 'parent_failed' END ORDER BY d.ord)
           INTO v_pending, v_parent, v_doomed, v_reasons
-          FROM depend_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
+          FROM add_dependencies_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
     END IF;
     IF p_batch IS NOT NULL THEN
         PERFORM join_batch_v1(p_batch, coalesce(cardinality(array_positions(v_new, true)), cardinality(p_tasks)), p_tenants,
@@ -924,18 +1044,18 @@ BEGIN
           FROM unnest(v_jobs, v_new, v_lanes, v_priorities) AS k (job, is_new, lane, priority);
     END IF;
     IF v_doomed IS NOT NULL THEN
-        PERFORM finish_v1(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
-                          array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
-                          false, v_now);
+        PERFORM finish_jobs_v1(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
+                               array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
+                               false, v_now);
     END IF;
     IF true = ANY (v_replaced) THEN
-        PERFORM replace_v1(v_jobs, v_replaced, p_tasks, p_args, p_args_versions, p_queues, v_lanes,
-                           coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts,
-                           p_subjects, p_requested_bys, p_tags, p_metas, p_retries, p_deadlines, v_now);
+        PERFORM replace_jobs_v1(v_jobs, v_replaced, p_tasks, p_args, p_args_versions, p_queues, v_lanes,
+                                coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts,
+                                p_subjects, p_requested_bys, p_tags, p_metas, p_retries, p_deadlines, v_now);
     END IF;
     IF p_options ->> 'notify' = 'true' THEN
-        PERFORM announce_v1(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
-                            cardinality(p_tasks), v_since, v_now);
+        PERFORM notify_enqueued_v1(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
+                                   cardinality(p_tasks), v_since, v_now);
         -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
         IF v_uniques IS NOT NULL THEN
             PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)
@@ -1049,7 +1169,7 @@ BEGIN
 END
 $_$;
 
-CREATE FUNCTION penstock.event_key_v1(p_tenant text, p_name text) RETURNS bigint
+CREATE FUNCTION penstock.event_lock_key_v1(p_tenant text, p_name text) RETURNS bigint
     LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
@@ -1078,9 +1198,9 @@ BEGIN
     IF cardinality(v_ids) = 0 THEN
         RETURN 0;
     END IF;
-    RETURN finish_v1(v_ids, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
-                     array_fill('expired'::text, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL,
-                     false, v_now);
+    RETURN finish_jobs_v1(v_ids, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
+                          array_fill('expired'::text, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL,
+                          false, v_now);
 END
 $$;
 
@@ -1120,7 +1240,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.extend_from_v1(p_job bigint, p_token uuid, p_call integer, p_steps jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, duplicate boolean)
+CREATE FUNCTION penstock.extend_own_workflow_v1(p_job bigint, p_token uuid, p_call integer, p_steps jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, duplicate boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET lock_timeout TO '100ms'
@@ -1141,12 +1261,12 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT e.id, e.duplicate
-      FROM extend_v1(v_workflow, p_steps, format('workflow %s, job %s, call %s: ', v_workflow, p_job, p_call), p_now,
-                     '{"notify": true, "durable": true}') AS e;
+      FROM extend_workflow_v1(v_workflow, p_steps, format('workflow %s, job %s, call %s: ', v_workflow, p_job, p_call), p_now,
+                              '{"notify": true, "durable": true}') AS e;
 END
 $$;
 
-CREATE FUNCTION penstock.extend_v1(p_workflow bigint, p_steps jsonb, p_scope text DEFAULT NULL::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean)
+CREATE FUNCTION penstock.extend_workflow_v1(p_workflow bigint, p_steps jsonb, p_scope text DEFAULT NULL::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, duplicate boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -1165,7 +1285,7 @@ BEGIN
         RAISE EXCEPTION 'There is no workflow %.', p_workflow
             USING ERRCODE = 'PS016', DETAIL = json_build_array(p_workflow::text)::text;
     END IF;
-    v_names := name_steps_v1(p_workflow, ARRAY(
+    v_names := resolve_steps_v1(p_workflow, ARRAY(
         SELECT DISTINCT e ->> 'step' FROM jsonb_array_elements(p_steps) AS s,
                jsonb_array_elements((s -> 'parents') || (s -> 'children')) AS e WHERE e ? 'step'));
     SELECT array_agg(g.r ->> 'task' ORDER BY g.ord) AS tasks,
@@ -1220,7 +1340,7 @@ DECLARE
 BEGIN
     PERFORM 1 FROM job AS j WHERE j.id = p_id AND j.token = p_token FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        IF EXISTS (SELECT FROM completed_v1(ARRAY[p_id], ARRAY[p_token])) THEN
+        IF EXISTS (SELECT FROM find_completed_v1(ARRAY[p_id], ARRAY[p_token])) THEN
             RAISE EXCEPTION 'Job % was completed by this attempt already.', p_id USING ERRCODE = 'PS004';
         END IF;
         RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_id USING ERRCODE = 'PS003';
@@ -1250,7 +1370,7 @@ DECLARE
     v_bucket record;
     v_passed double precision;
 BEGIN
-    SELECT l.rate, l.burst INTO rate, burst FROM limit_v1(p_key) AS l;
+    SELECT l.rate, l.burst INTO rate, burst FROM get_limit_v1(p_key) AS l;
     IF rate IS NULL THEN
         SELECT b.level, b.filled_at, b.closed_until, b.booked INTO v_bucket FROM bucket AS b WHERE b.key = p_key;
     ELSE
@@ -1272,6 +1392,31 @@ BEGIN
         UPDATE bucket AS b
            SET level = fill_bucket_v1.level, filled_at = fill_bucket_v1.filled_at, booked = fill_bucket_v1.booked
          WHERE b.key = p_key;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION penstock.find_completed_v1(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    v_usual date := expires_on_v1((statement_timestamp() AT TIME ZONE 'UTC')::date, 7);
+    v_found bigint[] := ARRAY(
+        SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
+         WHERE h.expires_on = v_usual AND h.id = ANY (p_ids) AND h.last_token = g.token AND h.state = 'completed');
+    v_dates date[];
+BEGIN
+    RETURN QUERY SELECT f FROM unnest(v_found) AS f;
+    IF cardinality(v_found) < cardinality(p_ids) THEN
+        v_dates := history_dates_v1(ARRAY(SELECT g FROM unnest(p_ids) AS g EXCEPT SELECT f FROM unnest(v_found) AS f));
+        RETURN QUERY
+            SELECT h.id FROM job_history AS h JOIN unnest(p_ids, p_tokens) AS g (id, token) ON g.id = h.id
+             WHERE h.expires_on = ANY (v_dates) AND h.id = ANY (p_ids) AND h.id <> ALL (v_found)
+               AND h.last_token = g.token AND h.state = 'completed';
     END IF;
 END
 $$;
@@ -1522,7 +1667,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.finish_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.finish_jobs_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[], p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -1602,7 +1747,7 @@ BEGIN
           FROM unnest(v_batches, v_counts) AS e (batch, state) GROUP BY e.batch;
     END IF;
     IF v_keyed IS NOT NULL THEN
-        PERFORM release_keys_v1(v_keyed, p_now);
+        PERFORM release_unique_keys_v1(v_keyed, p_now);
     END IF;
     IF v_waits IS NOT NULL THEN
         -- Without waiting for one whose event is being sent: it goes when the job comes back, or with a sweep.
@@ -1611,11 +1756,11 @@ BEGIN
                SELECT o.ctid FROM event_wait AS o WHERE o.job = ANY (v_waits) FOR UPDATE SKIP LOCKED));
     END IF;
     IF v_parents IS NOT NULL THEN
-        v_doomed := free_children_v1(v_parents, v_states, v_flows, p_now);
+        v_doomed := release_dependents_v1(v_parents, v_states, v_flows, p_now);
         IF v_doomed IS NOT NULL THEN
-            PERFORM finish_v1(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
-                              array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
-                              false, p_now);
+            PERFORM finish_jobs_v1(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
+                                   array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
+                                   false, p_now);
         END IF;
     END IF;
     RETURN v_finished;
@@ -1659,6 +1804,30 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.fire_schedules_v1(p_fires jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(name text, answer text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v record;
+BEGIN
+    PERFORM commit_durably_v1();
+    FOR v IN SELECT f.name, f.version, f.start, f.missed, f.missed_ticks, f.ticks, f.next_at
+               FROM jsonb_to_recordset(p_fires) AS f (
+                    name text, version bigint, start timestamptz, missed timestamptz, missed_ticks integer,
+                    ticks timestamptz[], next_at timestamptz) LOOP
+        name := v.name;
+        BEGIN
+            answer := fire_schedule_v1(v.name, v.version, v.start, v.missed, v.missed_ticks, v.ticks, v.next_at, p_now);
+        EXCEPTION WHEN OTHERS THEN
+            answer := SQLERRM;
+        END;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION penstock.fire_tick_v1(p_schedule text, p_tick timestamp with time zone, p_kind text, p_ticks integer, p_why text, p_now timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -1675,7 +1844,7 @@ BEGIN
     END IF;
     SELECT s.request, s.tenant, s.jitter, s.overlap INTO v FROM schedule AS s WHERE s.name = p_schedule;
     IF v_why IS NULL AND p_kind <> 'manual' THEN
-        v_why := overlap_v1(p_schedule, v.overlap);
+        v_why := schedule_overlap_v1(p_schedule, v.overlap);
     END IF;
     IF v_why IS NULL THEN
         IF p_kind = 'tick' THEN
@@ -1688,30 +1857,6 @@ BEGIN
     INSERT INTO schedule_fire (schedule, tick, kind, ticks, job, why, fired_at)
     VALUES (p_schedule, p_tick, p_kind, p_ticks, v_job, v_why, coalesce(p_now, clock_timestamp()));
     RETURN v_job;
-END
-$$;
-
-CREATE FUNCTION penstock.fire_v1(p_fires jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(name text, answer text)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v record;
-BEGIN
-    PERFORM keep_durable_v1();
-    FOR v IN SELECT f.name, f.version, f.start, f.missed, f.missed_ticks, f.ticks, f.next_at
-               FROM jsonb_to_recordset(p_fires) AS f (
-                    name text, version bigint, start timestamptz, missed timestamptz, missed_ticks integer,
-                    ticks timestamptz[], next_at timestamptz) LOOP
-        name := v.name;
-        BEGIN
-            answer := fire_schedule_v1(v.name, v.version, v.start, v.missed, v.missed_ticks, v.ticks, v.next_at, p_now);
-        EXCEPTION WHEN OTHERS THEN
-            answer := SQLERRM;
-        END;
-        RETURN NEXT;
-    END LOOP;
 END
 $$;
 
@@ -1785,7 +1930,7 @@ BEGIN
     LOOP
         BEGIN
             IF v_batch.has_failed THEN
-                UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
+                UPDATE batch AS b SET failure_job = enqueue_callback_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
                  WHERE b.id = v_batch.id;
             END IF;
             IF NOT v_batch.is_over THEN
@@ -1797,8 +1942,8 @@ BEGIN
                 UPDATE batch AS b
                    SET finished_at = p_now,
                        success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
-                           call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
-                       end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
+                           enqueue_callback_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
+                       end_job = coalesce(b.end_job, enqueue_callback_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
                  WHERE b.id = v_batch.id;
             ELSE
                 INSERT INTO batch_delta (batch) VALUES (v_batch.id);
@@ -1851,60 +1996,18 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.free_children_v1(p_parents bigint[], p_states text[], p_workflows bigint[], p_now timestamp with time zone) RETURNS bigint[]
-    LANGUAGE plpgsql
+CREATE FUNCTION penstock.get_limit_v1(p_key text, OUT slots integer, OUT rate double precision, OUT burst double precision) RETURNS record
+    LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
     AS $$
-DECLARE
-    v_children bigint[];
-    v_told     integer;
-BEGIN
-    v_children := ARRAY(
-        SELECT j.id FROM job AS j
-         WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents) AND NOT d.satisfied))
-         ORDER BY j.id FOR NO KEY UPDATE);
-
-    WITH ended AS (
-        SELECT e.id, e.state = 'completed' AS well, e.workflow
-          FROM unnest(p_parents, p_states, p_workflows) AS e (id, state, workflow)
-    ), counted AS (
-        UPDATE dependency AS d SET satisfied = true
-          FROM ended AS e
-         WHERE d.parent = ANY (p_parents) AND d.parent = e.id AND d.workflow = e.workflow AND NOT d.satisfied AND (e.well OR d.on_failure = 'continue')
-        RETURNING d.child, d.workflow
-    ), fewer AS (
-        SELECT c.child, c.workflow, count(*)::integer AS count FROM counted AS c GROUP BY c.child, c.workflow
-    ), freed AS (
-        UPDATE job AS j
-           SET pending = greatest(0, j.pending - f.count),
-               state = CASE WHEN j.pending > f.count THEN 'blocked' WHEN j.run_at > p_now THEN 'scheduled' ELSE 'ready' END,
-               ready_at = CASE WHEN j.pending > f.count OR j.run_at > p_now THEN NULL ELSE clock_timestamp() END,
-               reason = CASE WHEN j.pending > f.count THEN j.reason END
-          FROM fewer AS f
-         WHERE j.id = ANY (v_children) AND j.id = f.child AND j.workflow = f.workflow AND j.state = 'blocked' AND j.pending > 0
-        RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
-    )
-    SELECT count(*) INTO v_told FROM (
-        SELECT notify_ready_v1(f.queue, f.lane, f.priority, min(f.ready_at))
-          FROM freed AS f WHERE f.state = 'ready' GROUP BY f.queue, f.lane, f.priority
-        UNION ALL
-        SELECT notify_due_v1(min(f.run_at)) FROM freed AS f WHERE f.state = 'scheduled' HAVING count(*) > 0) AS told;
-
-    RETURN CASE WHEN p_states && ARRAY['failed', 'cancelled'] THEN doom_v1(
-        ARRAY(SELECT e.id FROM unnest(p_parents, p_states) WITH ORDINALITY AS e (id, state, ord)
-               WHERE e.state <> 'completed' ORDER BY e.ord),
-        ARRAY(SELECT e.workflow FROM unnest(p_states, p_workflows) WITH ORDINALITY AS e (state, workflow, ord)
-               WHERE e.state <> 'completed' ORDER BY e.ord)) END;
-END
+    SELECT l.slots, l.rate, l.burst
+      FROM limit_setting AS l
+     WHERE l.key = p_key OR right(l.key, 1) = '*' AND starts_with(p_key, left(l.key, -1))
+     ORDER BY l.key = p_key DESC, length(l.key) DESC
+     LIMIT 1;
 $$;
 
-CREATE FUNCTION penstock.grant_v1(p_lease bigint, p_keys text[], p_wants integer[], p_uses integer[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(key text, slots integer, share integer)
+CREATE FUNCTION penstock.grant_slots_v1(p_lease bigint, p_keys text[], p_wants integer[], p_uses integer[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(key text, slots integer, share integer)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -1942,7 +2045,7 @@ BEGIN
             SELECT a.key, a.want, a.uses, l.slots AS most
               FROM (SELECT g.key COLLATE "C" AS key, greatest(0, max(g.want)) AS want, greatest(0, max(g.uses)) AS uses
                       FROM unnest(p_keys, p_wants, p_uses) AS g (key, want, uses) GROUP BY 1) AS a
-             CROSS JOIN LATERAL limit_v1(a.key) AS l
+             CROSS JOIN LATERAL get_limit_v1(a.key) AS l
         ), held AS MATERIALIZED (
             SELECT g.key, g.lease, g.slots, g.wanted
               FROM "grant" AS g
@@ -2075,217 +2178,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.hold_attempt_v1(p_job bigint, p_token uuid) RETURNS text
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET lock_timeout TO '100ms'
-    AS $$
-DECLARE
-    v_tenant text;
-BEGIN
-    SELECT j.tenant INTO v_tenant FROM job AS j WHERE j.id = p_job AND j.token = p_token FOR SHARE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
-    END IF;
-    RETURN v_tenant;
-END
-$$;
-
-CREATE FUNCTION penstock.hold_keys_v1(p_keys text[], p_tenants text[], p_fingerprints bytea[], p_now timestamp with time zone) RETURNS TABLE(ord bigint, job bigint, is_new boolean)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET plan_cache_mode TO 'force_custom_plan'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_won      bigint[];
-    v_mismatch text;
-    v_job      bigint;
-BEGIN
-    WITH won AS (
-        INSERT INTO unique_claim AS u (kind, tenant, key, job, fingerprint, expires_at)
-        SELECT 'idempotency', g.tenant, g.key, nextval('job_id_seq'), g.fingerprint, p_now + interval '7 days'
-          FROM (SELECT DISTINCT ON (coalesce(k.tenant, ''), k.key)
-                       coalesce(k.tenant, '') AS tenant, k.key, k.fingerprint
-                  FROM unnest(p_keys, p_tenants, p_fingerprints) WITH ORDINALITY
-                    AS k (key, tenant, fingerprint, ord)
-                 WHERE k.key IS NOT NULL
-                 ORDER BY coalesce(k.tenant, ''), k.key, k.ord) AS g
-        ON CONFLICT (kind, tenant, key) DO UPDATE
-           SET job = excluded.job, fingerprint = excluded.fingerprint, expires_at = excluded.expires_at
-         WHERE u.expires_at <= p_now
-        RETURNING u.job
-    )
-    SELECT coalesce(array_agg(w.job), '{}') INTO v_won FROM won AS w;
-
-    SELECT k.key, u.job INTO v_mismatch, v_job
-      FROM unnest(p_keys, p_tenants, p_fingerprints) AS k (key, tenant, fingerprint)
-      JOIN unique_claim AS u
-        ON u.kind = 'idempotency' AND u.tenant = coalesce(k.tenant, '') AND u.key = k.key
-     WHERE u.fingerprint IS DISTINCT FROM k.fingerprint
-     LIMIT 1;
-    IF v_mismatch IS NOT NULL THEN
-        RAISE EXCEPTION 'Idempotency key "%" belongs to a job with other arguments.', v_mismatch
-            USING ERRCODE = 'PS002', HINT = 'Use a new key for a new request, or send the same arguments.',
-                  DETAIL = json_build_array(v_mismatch, v_job::text)::text;
-    END IF;
-
-    RETURN QUERY
-    SELECT k.ord, coalesce(u.job, nextval('job_id_seq')),
-           u.job IS NULL
-           OR (u.job = ANY (v_won)
-               AND row_number() OVER (PARTITION BY u.job ORDER BY k.ord) = 1)
-      FROM unnest(p_keys, p_tenants) WITH ORDINALITY AS k (key, tenant, ord)
-      LEFT JOIN unique_claim AS u
-        ON u.kind = 'idempotency' AND u.tenant = coalesce(k.tenant, '') AND u.key = k.key;
-END
-$$;
-
-CREATE FUNCTION penstock.hold_unique_v1(p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[], p_now timestamp with time zone) RETURNS TABLE(ord bigint, tenant text, key text, job bigint, is_new boolean, is_replaced boolean)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v        record;
-    v_claim  record;
-    v_state  text;
-    v_passes boolean;
-    v_won    bigint[];
-    v_lost   bigint[];
-    v_older  bigint[] := '{}';
-    v_update boolean;
-    v_others bigint[];
-BEGIN
-    WITH chosen AS MATERIALIZED (
-        SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
-    ), taken AS (
-        INSERT INTO unique_claim AS u (kind, tenant, key, job, keep, until)
-        SELECT 'unique', c.tenant, c.key, c.job, c.keep, c.until FROM chosen AS c ORDER BY c.tenant, c.key
-        ON CONFLICT DO NOTHING
-        RETURNING u.job
-    )
-    SELECT array_agg(c.ord) FILTER (WHERE t.job IS NOT NULL), array_agg(c.ord) FILTER (WHERE t.job IS NULL)
-      INTO v_won, v_lost
-      FROM chosen AS c LEFT JOIN taken AS t ON t.job = c.job;
-    RETURN QUERY
-    SELECT g.ord, coalesce(g.tenant, ''), g.key, g.job, true, false
-      FROM unnest(p_jobs, p_keys, p_tenants) WITH ORDINALITY AS g (job, key, tenant, ord)
-      JOIN unnest(v_won) AS w (ord) ON w.ord = g.ord;
-    IF v_lost IS NULL THEN
-        RETURN;
-    END IF;
-
-    -- Jobs in the way are locked by their ids, as by everybody who takes many; each is asked about later.
-    IF cardinality(v_lost) > 1 THEN
-        SELECT bool_or(g.on_conflict IN ('replace', 'supersede')),
-               array_agg((SELECT u.job FROM unique_claim AS u
-                           WHERE u.kind = 'unique' AND u.tenant = g.tenant AND u.key = g.key AND u.expires_at IS NULL))
-          INTO v_update, v_others
-          FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
-         WHERE g.ord = ANY (v_lost) AND (g.on_conflict IN ('replace', 'supersede') OR g.hold = 'waiting');
-        IF v_update THEN
-            PERFORM 1 FROM job AS j WHERE j.id = ANY (v_others) ORDER BY j.id FOR UPDATE;
-        ELSIF v_others IS NOT NULL THEN
-            PERFORM 1 FROM job AS j WHERE j.id = ANY (v_others) ORDER BY j.id FOR SHARE;
-        END IF;
-    END IF;
-    FOR v IN SELECT g.* FROM choose_unique_v1(p_jobs, p_keys, p_tenants, p_rules) AS g
-              WHERE g.ord = ANY (v_lost) ORDER BY g.tenant, g.key LOOP
-        ord := v.ord; tenant := v.tenant; key := v.key;
-        job := v.job; is_new := false; is_replaced := false;
-        WHILE NOT is_new LOOP
-            -- Both in one snapshot: a claim whose job is not there was left behind by somebody's own SQL.
-            SELECT u.job, u.expires_at, coalesce(u.expires_at <= p_now, j.id IS NULL) AS is_over
-              INTO v_claim
-              FROM unique_claim AS u LEFT JOIN job AS j ON j.id = u.job
-             WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key;
-            IF NOT FOUND THEN  -- let go of in between
-                INSERT INTO unique_claim (kind, tenant, key, job, keep, until)
-                VALUES ('unique', v.tenant, v.key, v.job, v.keep, v.until) ON CONFLICT DO NOTHING;
-                is_new := FOUND;
-                CONTINUE;
-            END IF;
-            v_state := NULL;
-            IF v_claim.expires_at IS NULL AND NOT v_claim.is_over THEN
-                -- One that is blocked for an event is in the midst of its work.
-                IF v.on_conflict IN ('replace', 'supersede') THEN
-                    SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
-                      FROM job AS j WHERE j.id = v_claim.job FOR UPDATE;
-                    CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
-                ELSIF v.hold = 'waiting' THEN
-                    SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
-                      FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
-                    CONTINUE WHEN NOT FOUND;
-                END IF;
-            END IF;
-            v_passes := v_claim.is_over
-                OR coalesce(v_state = 'running' AND (v.hold = 'waiting' OR v.on_conflict = 'replace'), false);
-            IF v_passes OR v.on_conflict = 'supersede' THEN
-                UPDATE unique_claim AS u
-                   SET job = v.job, keep = v.keep, until = v.until, expires_at = NULL
-                 WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key AND u.job = v_claim.job;
-                is_new := FOUND;
-                IF is_new AND NOT v_passes THEN
-                    v_older := v_older || v_claim.job;
-                END IF;
-                CONTINUE;
-            END IF;
-            IF v.on_conflict = 'raise' THEN
-                RAISE EXCEPTION 'Unique key "%" is held by job %.', v.key, v_claim.job
-                    USING ERRCODE = 'PS010', DETAIL = json_build_array(v.key, v_claim.job::text)::text,
-                          HINT = 'Wait for that job, or ask for another answer to the conflict.';
-            END IF;
-            job := v_claim.job;
-            is_replaced := v.on_conflict = 'replace' AND v_state IS NOT NULL;
-            EXIT;
-        END LOOP;
-        RETURN NEXT;
-    END LOOP;
-    IF v_older <> '{}' THEN
-        PERFORM cancel_v1(v_older, 'superseded', p_now);
-    END IF;
-END
-$$;
-
-CREATE FUNCTION penstock.hold_waits_v1(p_jobs bigint[], p_now timestamp with time zone) RETURNS TABLE(job bigint, state text)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_jobs  bigint[];
-    v_steps text[];
-BEGIN
-    SELECT coalesce(array_agg(h.job), '{}'), coalesce(array_agg(h.step), '{}') INTO v_jobs, v_steps
-      FROM (SELECT w.job, w.step FROM event_wait AS w WHERE w.job = ANY (p_jobs) FOR UPDATE SKIP LOCKED) AS h;
-    RETURN QUERY
-    SELECT g.job,
-           CASE WHEN count(w.job) = 0 THEN 'ready'
-                WHEN bool_or(w.woken OR w.until <= p_now OR EXISTS (
-                     SELECT FROM event AS e
-                      WHERE e.tenant = w.tenant AND e.name = w.name AND e.id > w.after_event
-                        AND e.expires_at > p_now)) THEN 'ready'
-                WHEN bool_or(h.job IS NULL) THEN 'scheduled'
-                ELSE 'blocked' END
-      FROM unnest(p_jobs) AS g (job)
-      LEFT JOIN event_wait AS w ON w.job = g.job AND w.job = ANY (p_jobs)
-      LEFT JOIN unnest(v_jobs, v_steps) AS h (job, step) ON h.job = w.job AND h.step = w.step
-     GROUP BY g.job;
-END
-$$;
-
-CREATE FUNCTION penstock.is_paused_v1(p_queue text) RETURNS boolean
+CREATE FUNCTION penstock.is_queue_paused_v1(p_queue text) RETURNS boolean
     LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
@@ -2343,16 +2236,6 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.keep_durable_v1() RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
-END
-$$;
-
 CREATE FUNCTION penstock.lane_key_v1(p_lane_key text, p_task text, p_tenant text, p_subject text, p_requested_by text, p_args text, p_meta text) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -2373,7 +2256,7 @@ CREATE FUNCTION penstock.lane_v1(p_turn text, p_limits text, p_task_key text) RE
                  UNION SELECT p_task_key WHERE p_task_key IS NOT NULL) AS k) END;
 $$;
 
-CREATE FUNCTION penstock.late_v1(p_queue text, p_lane text, p_tenant text, p_run_at timestamp with time zone, p_now timestamp with time zone) RETURNS TABLE(late_after double precision, late double precision)
+CREATE FUNCTION penstock.lateness_v1(p_queue text, p_lane text, p_tenant text, p_run_at timestamp with time zone, p_now timestamp with time zone) RETURNS TABLE(late_after double precision, late double precision)
     LANGUAGE sql STABLE ROWS 1
     AS $$
     SELECT s.seconds,
@@ -2393,15 +2276,40 @@ CREATE FUNCTION penstock.late_v1(p_queue text, p_lane text, p_tenant text, p_run
              OFFSET 0) AS s;
 $$;
 
-CREATE FUNCTION penstock.limit_v1(p_key text, OUT slots integer, OUT rate double precision, OUT burst double precision) RETURNS record
-    LANGUAGE sql STABLE
+CREATE FUNCTION penstock.list_due_schedules_v1(p_limit integer DEFAULT 100, p_except text[] DEFAULT '{}'::text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
     SET search_path TO 'penstock', 'pg_temp'
+    SET "TimeZone" TO 'UTC'
+    SET jit TO 'off'
     AS $$
-    SELECT l.slots, l.rate, l.burst
-      FROM limit_setting AS l
-     WHERE l.key = p_key OR right(l.key, 1) = '*' AND starts_with(p_key, left(l.key, -1))
-     ORDER BY l.key = p_key DESC, length(l.key) DESC
-     LIMIT 1;
+DECLARE
+    v_now  timestamptz := coalesce(p_now, statement_timestamp());
+    v_term timestamptz := (SELECT r.elected_at FROM leader AS r WHERE r.role = 'orchestration');
+BEGIN
+    RETURN (
+        WITH known AS MATERIALIZED (
+            SELECT DISTINCT n.name
+              FROM lease AS l CROSS JOIN LATERAL jsonb_array_elements_text(l.info -> 'schedules') AS n (name)
+             WHERE l.expires_at > v_now AND jsonb_typeof(l.info -> 'schedules') = 'array'
+        ), active AS MATERIALIZED (
+            SELECT s.name, s.next_at, coalesce(s.next_at <= v_now, true) AS is_due,
+                   coalesce(s.on_start AND s.started_at IS DISTINCT FROM v_term AND v_term <= v_now, false) AS starts
+              FROM schedule AS s
+             WHERE s.paused_at IS NULL AND s.name <> ALL (p_except)
+               AND (s.declared IS NULL OR s.name IN (SELECT k.name FROM known AS k))
+        ), due AS (
+            SELECT s.name, s.version, s.cron, s.every, s.timezone, s.anchor, s.done_until, s.catch_up,
+                   CASE WHEN a.starts THEN v_term END AS start
+              FROM active AS a JOIN schedule AS s ON s.name = a.name
+             WHERE a.is_due OR a.starts
+             ORDER BY a.next_at NULLS FIRST LIMIT p_limit
+        )
+        SELECT jsonb_build_object(
+                   'now', v_now,
+                   'due', coalesce((SELECT jsonb_agg(to_jsonb(d)) FROM due AS d), '[]'),
+                   'next_in', (SELECT extract(epoch FROM min(a.next_at) - v_now) FROM active AS a
+                                WHERE NOT a.is_due AND NOT a.starts)));
+END
 $$;
 
 CREATE FUNCTION penstock.list_partitions_v1() RETURNS date[]
@@ -2429,6 +2337,90 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION penstock.list_unserved_queues_v1(p_seconds double precision, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(queue text, seconds double precision)
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+    WITH RECURSIVE line AS (
+        (SELECT j.queue FROM job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT j.queue FROM job AS j
+                 WHERE j.state = 'ready' AND j.queue > l.queue ORDER BY j.queue LIMIT 1)
+          FROM line AS l WHERE l.queue IS NOT NULL
+    ), served AS MATERIALIZED (
+        SELECT DISTINCT s.queue
+          FROM lease AS l
+         CROSS JOIN LATERAL jsonb_object_keys(
+               CASE jsonb_typeof(l.info -> 'queues') WHEN 'object' THEN l.info -> 'queues' ELSE '{}' END) AS s (queue)
+         WHERE l.expires_at > coalesce(p_now, statement_timestamp())
+    ), alone AS MATERIALIZED (
+        SELECT l.queue
+          FROM (SELECT queue FROM line WHERE queue IS NOT NULL LIMIT p_limit) AS l
+         WHERE l.queue NOT IN (SELECT s.queue FROM served AS s) AND NOT is_queue_paused_v1(l.queue)
+    )
+    SELECT a.queue, o.seconds
+      FROM alone AS a
+     CROSS JOIN LATERAL (
+           SELECT extract(epoch FROM coalesce(p_now, statement_timestamp()) - min(s.ready_at))::double precision
+             FROM scan_lanes_v1(a.queue, '', 100) AS s) AS o (seconds)
+     WHERE o.seconds >= p_seconds
+     ORDER BY o.seconds DESC, a.queue;
+$$;
+
+CREATE FUNCTION penstock.lock_attempt_v1(p_job bigint, p_token uuid) RETURNS text
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET lock_timeout TO '100ms'
+    AS $$
+DECLARE
+    v_tenant text;
+BEGIN
+    SELECT j.tenant INTO v_tenant FROM job AS j WHERE j.id = p_job AND j.token = p_token FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
+    END IF;
+    RETURN v_tenant;
+END
+$$;
+
+CREATE FUNCTION penstock.lock_event_waits_v1(p_jobs bigint[], p_now timestamp with time zone) RETURNS TABLE(job bigint, state text)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    v_jobs  bigint[];
+    v_steps text[];
+BEGIN
+    SELECT coalesce(array_agg(h.job), '{}'), coalesce(array_agg(h.step), '{}') INTO v_jobs, v_steps
+      FROM (SELECT w.job, w.step FROM event_wait AS w WHERE w.job = ANY (p_jobs) FOR UPDATE SKIP LOCKED) AS h;
+    RETURN QUERY
+    SELECT g.job,
+           CASE WHEN count(w.job) = 0 THEN 'ready'
+                WHEN bool_or(w.woken OR w.until <= p_now OR EXISTS (
+                     SELECT FROM event AS e
+                      WHERE e.tenant = w.tenant AND e.name = w.name AND e.id > w.after_event
+                        AND e.expires_at > p_now)) THEN 'ready'
+                WHEN bool_or(h.job IS NULL) THEN 'scheduled'
+                ELSE 'blocked' END
+      FROM unnest(p_jobs) AS g (job)
+      LEFT JOIN event_wait AS w ON w.job = g.job AND w.job = ANY (p_jobs)
+      LEFT JOIN unnest(v_jobs, v_steps) AS h (job, step) ON h.job = w.job AND h.step = w.step
+     GROUP BY g.job;
+END
+$$;
+
 CREATE FUNCTION penstock.lock_grants_v1(p_keys text[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2445,18 +2437,49 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.lose_unwritten_v1(p_ids bigint[], p_tokens uuid[], p_error text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
+CREATE FUNCTION penstock.mark_outcome_lost_v1(p_ids bigint[], p_tokens uuid[], p_error text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
     SELECT l.id, l.lost
-      FROM lose_v1(p_ids, p_tokens, 'unwritten', 'OutcomeUnwritten',
-                   'The attempt ended, and its outcome could not be written: ' || p_error, true,
-                   coalesce(p_now, statement_timestamp())) AS l
+      FROM mark_worker_lost_v1(p_ids, p_tokens, 'unwritten', 'OutcomeUnwritten',
+                               'The attempt ended, and its outcome could not be written: ' || p_error, true,
+                               coalesce(p_now, statement_timestamp())) AS l
      WHERE l.lost IS NOT NULL;
 $$;
 
-CREATE FUNCTION penstock.lose_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_has_begun boolean, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
+CREATE FUNCTION penstock.mark_started_v1(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(token uuid, marked boolean)
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM commit_durably_v1();
+    RETURN QUERY
+    WITH free AS (
+        SELECT j.id
+          FROM unnest(p_ids, p_tokens) AS g (id, token)
+          JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+           FOR NO KEY UPDATE OF j SKIP LOCKED
+    ), marked AS (
+        UPDATE job AS j SET begun_token = j.token
+         WHERE j.id = ANY (ARRAY(SELECT f.id FROM free AS f))
+        RETURNING j.token
+    )
+    SELECT j.token, m.token IS NOT NULL
+      FROM unnest(p_ids, p_tokens) AS g (id, token)
+      JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+      LEFT JOIN marked AS m ON m.token = j.token;
+END
+$$;
+
+CREATE FUNCTION penstock.mark_worker_lost_v1(p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_has_begun boolean, p_now timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -2490,8 +2513,8 @@ BEGIN
     LOOP
         lost := v_job.counts AND v_job.losses + 1 >= v_job.max_losses;
         IF lost THEN
-            PERFORM finish_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
-                              NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
+            PERFORM finish_jobs_v1(ARRAY[v_job.id], ARRAY[v_job.token], ARRAY['failed'], ARRAY[v_reason],
+                                   NULL, ARRAY[1::smallint], ARRAY[v_job.error::text], NULL, false, p_now);
         ELSE
             IF NOT v_job.counts THEN
                 v_job.error := v_job.error || jsonb_build_object('message',
@@ -2528,41 +2551,10 @@ EXCEPTION WHEN OTHERS THEN
         END IF;
         RETURN;
     END IF;
-    RETURN QUERY SELECT l.id, l.lost FROM lose_v1(p_ids[:v_middle], p_tokens[:v_middle],
+    RETURN QUERY SELECT l.id, l.lost FROM mark_worker_lost_v1(p_ids[:v_middle], p_tokens[:v_middle],
         p_kind, p_type, p_message, p_has_begun, p_now) AS l;
-    RETURN QUERY SELECT l.id, l.lost FROM lose_v1(p_ids[v_middle + 1:], p_tokens[v_middle + 1:],
+    RETURN QUERY SELECT l.id, l.lost FROM mark_worker_lost_v1(p_ids[v_middle + 1:], p_tokens[v_middle + 1:],
         p_kind, p_type, p_message, p_has_begun, p_now) AS l;
-END
-$$;
-
-CREATE FUNCTION penstock.mark_begun_v1(p_ids bigint[], p_tokens uuid[]) RETURNS TABLE(token uuid, marked boolean)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-#variable_conflict use_column
-BEGIN
-    PERFORM keep_durable_v1();
-    RETURN QUERY
-    WITH free AS (
-        SELECT j.id
-          FROM unnest(p_ids, p_tokens) AS g (id, token)
-          JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
-           FOR NO KEY UPDATE OF j SKIP LOCKED
-    ), marked AS (
-        UPDATE job AS j SET begun_token = j.token
-         WHERE j.id = ANY (ARRAY(SELECT f.id FROM free AS f))
-        RETURNING j.token
-    )
-    SELECT j.token, m.token IS NOT NULL
-      FROM unnest(p_ids, p_tokens) AS g (id, token)
-      JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
-      LEFT JOIN marked AS m ON m.token = j.token;
 END
 $$;
 
@@ -2625,7 +2617,7 @@ BEGIN
 END
 $_$;
 
-CREATE FUNCTION penstock.move_v1(p_ids bigint[], p_tokens uuid[], p_lanes text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.move_to_lanes_v1(p_ids bigint[], p_tokens uuid[], p_lanes text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -2649,50 +2641,45 @@ CREATE FUNCTION penstock.move_v1(p_ids bigint[], p_tokens uuid[], p_lanes text[]
     SELECT ((SELECT count(*) FROM moved) + 0 * (SELECT count(*) FROM told))::integer;
 $$;
 
-CREATE FUNCTION penstock.name_steps_v1(p_workflow bigint, p_names text[]) RETURNS jsonb
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-DECLARE
-    v_named jsonb := '{}';
-    v       record;
-BEGIN
-    FOR v IN
-        SELECT n.name, min(a.id) AS job, count(a.id) AS count
-          FROM unnest(p_names) AS n (name)
-          LEFT JOIN workflow_jobs_v1(ARRAY[p_workflow]) AS a ON a.step = n.name
-         GROUP BY n.name
-    LOOP
-        IF v.count <> 1 THEN
-            RAISE EXCEPTION 'Workflow % has % steps with the name "%".', p_workflow, v.count, v.name
-                USING ERRCODE = 'PS017', DETAIL = json_build_array(v.name, p_workflow::text, v.count)::text,
-                      HINT = 'Name the job itself.';
-        END IF;
-        v_named := v_named || jsonb_build_object(v.name, v.job);
-    END LOOP;
-    RETURN v_named;
-END
-$$;
-
-CREATE FUNCTION penstock.note_v1(p_by text, p_action text, p_tenant text, p_target text, p_detail jsonb) RETURNS text
-    LANGUAGE sql
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-    INSERT INTO audit (actor, action, tenant, target, detail)
-    SELECT coalesce(p_by, session_user), p_action,
-           coalesce(nullif(current_setting('penstock.tenant', true), ''), p_tenant, ''), p_target, p_detail
-    RETURNING tenant
-$$;
-
 CREATE FUNCTION penstock.notify_due_v1(p_run_at timestamp with time zone) RETURNS void
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
     SELECT pg_notify(current_schema() || '.due', extract(epoch FROM p_run_at)::text);
+$$;
+
+CREATE FUNCTION penstock.notify_enqueued_v1(p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamp with time zone[], p_count integer, p_ready_at timestamp with time zone, p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    v_count integer := p_count;
+BEGIN
+    IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
+        v_count := 1;  -- All jobs are in one line.
+    END IF;
+    WITH given AS MATERIALIZED (
+        SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,
+               coalesce(g.priority, 0::smallint) AS priority,
+               coalesce(g.run_at, p_now + make_interval(secs => coalesce(g.delay, 0))) AS due
+          FROM unnest(p_queues, p_lanes, p_priorities, p_delays, p_run_ats,
+                      array_fill(0, ARRAY[v_count]))
+            AS g (queue, lane, priority, delay, run_at, pad)
+    ), line AS MATERIALIZED (
+        SELECT DISTINCT g.queue, g.lane, g.priority FROM given AS g WHERE g.due <= p_now
+    ), told AS (
+        SELECT notify_ready_v1(l.queue, l.lane, l.priority, p_ready_at)
+          FROM line AS l WHERE (SELECT count(*) FROM line) <= 64
+        UNION ALL
+        SELECT notify_ready_v1(l.queue, NULL, max(l.priority), p_ready_at)
+          FROM line AS l WHERE (SELECT count(*) FROM line) > 64 GROUP BY l.queue
+        UNION ALL
+        SELECT notify_due_v1(min(g.due)) FROM given AS g WHERE g.due > p_now HAVING count(*) > 0
+    )
+    SELECT count(*) INTO v_count FROM told;
+    RETURN v_count;
+END
 $$;
 
 CREATE FUNCTION penstock.notify_ready_v1(p_queue text, p_lane text, p_priority smallint, p_ready_at timestamp with time zone) RETURNS void
@@ -2703,6 +2690,32 @@ CREATE FUNCTION penstock.notify_ready_v1(p_queue text, p_lane text, p_priority s
         current_schema() || '.ready',
         json_build_array(p_queue, p_lane, p_priority, extract(epoch FROM p_ready_at))::text
     );
+$$;
+
+CREATE FUNCTION penstock.only_failed_v1(p_ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+    v_dates date[] := history_dates_v1(p_ids);
+    v_dead  bigint[];
+BEGIN
+    -- In the order of ids, so that two who name the same jobs do not wait for each other. The state is asked for
+    -- behind a fence: beside the ids it would lead the planner to the index of all that have failed.
+    v_dead := ARRAY(
+        WITH named AS MATERIALIZED (
+            SELECT h.id, h.state FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE
+        )
+        SELECT n.id FROM named AS n WHERE n.state = 'failed');
+    RETURN ARRAY(SELECT g.id FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
+                  WHERE g.id = ANY (v_dead) ORDER BY g.ord);
+END
 $$;
 
 CREATE FUNCTION penstock.open_bucket_v1(p_key text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS boolean
@@ -2738,87 +2751,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.overlap_v1(p_schedule text, p_overlap text) RETURNS text
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-BEGIN
-    -- The last jobs are enough: while one lives, only people who run the schedule by hand add to them.
-    RETURN (
-        SELECT CASE WHEN bool_or(j.state <> 'running') THEN 'waiting' WHEN p_overlap = 'skip' THEN 'running' END
-          FROM (SELECT f.job FROM schedule_fire AS f
-                 WHERE f.schedule = p_schedule AND f.job IS NOT NULL
-                 ORDER BY f.tick DESC LIMIT 10) AS l
-          JOIN job AS j ON j.id = l.job
-         WHERE p_overlap <> 'allow'
-        HAVING count(*) > 0);
-END
-$$;
-
-CREATE FUNCTION penstock.place_v1(p_tasks text[], p_args text[], p_queues text[], p_lanes text[], p_limits text[], p_priorities smallint[], p_tenants text[], p_subjects text[], p_requested_bys text[], p_metas text[], OUT lanes text[], OUT priorities smallint[]) RETURNS record
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    v_tasks text[] := ARRAY(SELECT l.key FROM limit_setting AS l WHERE l.key LIKE 'task:%');
-BEGIN
-    WITH limited AS (
-        SELECT DISTINCT t.task FROM unnest(p_tasks) AS t (task), unnest(v_tasks) AS l (key)
-         WHERE 'task:' || t.task = l.key
-            OR right(l.key, 1) = '*' AND starts_with('task:' || t.task, left(l.key, -1))
-    )
-    SELECT array_agg(CASE WHEN g.limits IS NULL AND l.task IS NULL THEN replace(left(w.turn, 200), E'\x1f', ' ')
-                          ELSE lane_v1(w.turn, g.limits, 'task:' || l.task) END ORDER BY g.ord),
-           array_agg(greatest(-100, least(100, coalesce(g.priority, 0) + coalesce(p.priority, 0)))::smallint
-                     ORDER BY g.ord)
-      INTO lanes, priorities
-      FROM unnest(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
-                  p_requested_bys, p_metas) WITH ORDINALITY
-        AS g (task, args, queue, lane, limits, priority, tenant, subject, requested_by, meta, ord)
-      LEFT JOIN queue AS q ON q.name = coalesce(g.queue, 'default') AND q.fair
-      LEFT JOIN tenant_setting AS t ON t.tenant = g.tenant
-      LEFT JOIN plan AS p ON p.name = t.plan
-      LEFT JOIN limited AS l ON l.task = g.task
-     CROSS JOIN LATERAL (
-           SELECT coalesce(g.lane, CASE WHEN q.fair THEN
-                      lane_key_v1(q.lane_key, g.task, g.tenant, g.subject, g.requested_by, g.args, g.meta)
-                  END, '') AS turn) AS w;
-END
-$$;
-
-CREATE FUNCTION penstock.progress_v1(p_ids bigint[], p_tokens uuid[], p_done double precision[], p_totals double precision[], p_messages text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF bigint
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true);
-    INSERT INTO progress AS p (job, done, total, message, updated_at)
-    SELECT g.id, g.done, g.total, g.message, coalesce(p_now, statement_timestamp())
-      FROM unnest(p_ids, p_tokens, p_done, p_totals, p_messages) AS g (id, token, done, total, message)
-      JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
-     ORDER BY g.id
-    ON CONFLICT (job) DO UPDATE
-       SET done = excluded.done, total = excluded.total, message = excluded.message,
-           updated_at = excluded.updated_at, version = p.version + 1;
-    RETURN QUERY
-    SELECT g.id FROM unnest(p_ids, p_tokens) AS g (id, token)
-     WHERE NOT EXISTS (SELECT FROM job AS j
-                        WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token);
-END
-$$;
-
-CREATE FUNCTION penstock.promote_v1(p_mark timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_limit integer DEFAULT 2000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(promoted integer, mark timestamp with time zone, next_in double precision)
+CREATE FUNCTION penstock.promote_v1(p_after timestamp with time zone DEFAULT '-infinity'::timestamp with time zone, p_limit integer DEFAULT 2000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(promoted integer, upto timestamp with time zone, next_in double precision)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -2836,7 +2769,7 @@ BEGIN
            SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())
          WHERE j.id = ANY (ARRAY(
                SELECT s.id FROM job AS s
-                WHERE s.state = 'scheduled' AND s.run_at >= p_mark AND s.run_at <= v_now
+                WHERE s.state = 'scheduled' AND s.run_at >= p_after AND s.run_at <= v_now
                 ORDER BY s.run_at
                 LIMIT p_limit
                   FOR NO KEY UPDATE SKIP LOCKED))
@@ -2845,11 +2778,11 @@ BEGIN
         SELECT notify_ready_v1(u.queue, u.lane, u.priority, min(u.ready_at))
           FROM up AS u GROUP BY u.queue, u.lane, u.priority
     )
-    SELECT count(*)::integer, coalesce(max(u.run_at), p_mark) + 0 * ((SELECT count(*) FROM told) * interval '1 s')
-      INTO promoted, mark FROM up AS u;
+    SELECT count(*)::integer, coalesce(max(u.run_at), p_after) + 0 * ((SELECT count(*) FROM told) * interval '1 s')
+      INTO promoted, upto FROM up AS u;
     SELECT extract(epoch FROM s.run_at - v_now)::double precision INTO next_in
       FROM job AS s
-     WHERE s.state = 'scheduled' AND s.run_at >= mark
+     WHERE s.state = 'scheduled' AND s.run_at >= upto
      ORDER BY s.run_at
      LIMIT 1;
     RETURN NEXT;
@@ -2868,7 +2801,7 @@ CREATE FUNCTION penstock.purge_v1(p_ids bigint[]) RETURNS TABLE(id bigint, answe
     AS $$
 #variable_conflict use_column
 DECLARE
-    v_dead bigint[] := dead_v1(p_ids);
+    v_dead bigint[] := only_failed_v1(p_ids);
 BEGIN
     PERFORM delete_v1(v_dead);
     RETURN QUERY
@@ -2876,67 +2809,6 @@ BEGIN
       FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
       LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
      ORDER BY g.ord;
-END
-$$;
-
-CREATE FUNCTION penstock.put_back_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamp with time zone) RETURNS integer
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
-    AS $$
-DECLARE
-    v_states  text[] := p_states;
-    v_delays  double precision[] := p_delays;
-    v_blocked integer := 0;
-    v_back    integer;
-BEGIN
-    IF 'blocked' = ANY (p_states) THEN
-        SELECT array_agg(coalesce(h.state, g.state) ORDER BY g.ord),
-               array_agg(CASE h.state WHEN 'scheduled' THEN 1 ELSE g.delay END ORDER BY g.ord)
-          INTO v_states, v_delays
-          FROM unnest(p_ids, p_states, p_delays) WITH ORDINALITY AS g (id, state, delay, ord)
-          LEFT JOIN hold_waits_v1(ARRAY(
-                    SELECT b.id FROM unnest(p_ids, p_states) AS b (id, state) WHERE b.state = 'blocked'), p_now) AS h
-            ON h.job = g.id AND g.state = 'blocked';
-        UPDATE job AS j
-           SET state = 'blocked', reason = g.reason, lease = NULL, token = NULL, last_token = j.token, ready_at = NULL,
-               stuck_since = NULL
-          FROM unnest(p_ids, p_tokens, v_states, p_reasons) AS g (id, token, state, reason)
-         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token AND g.state = 'blocked';
-        GET DIAGNOSTICS v_blocked = ROW_COUNT;
-    END IF;
-    WITH given AS (
-        SELECT g.id, g.token, g.state, g.reason, coalesce(g.delay, 0) AS delay,
-               coalesce(g.failure, 0) AS failure, coalesce(g.stuck, false) AS stuck, g.error
-          FROM unnest(p_ids, p_tokens, v_states, p_reasons, v_delays, p_failures, p_stuck, p_errors)
-            AS g (id, token, state, reason, delay, failure, stuck, error)
-         WHERE g.state IN ('ready', 'scheduled')
-    ), back AS (
-        UPDATE job AS j
-           SET state = g.state, reason = g.reason, lease = NULL, token = NULL, last_token = j.token,
-               failures = j.failures + g.failure,
-               run_at = p_now + make_interval(secs => g.delay),
-               ready_at = CASE WHEN g.state = 'ready' THEN clock_timestamp() END,
-               stuck_since = CASE WHEN g.stuck THEN coalesce(j.stuck_since, p_now) END,
-               errors = CASE WHEN g.error IS NULL THEN j.errors
-                             ELSE coalesce(j.errors, '[]') || (g.error::jsonb
-                                  || jsonb_build_object('at', p_now, 'began', j.attempted_at)) END
-          FROM given AS g
-         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
-        RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
-    ), told AS (
-        SELECT notify_ready_v1(b.queue, b.lane, b.priority, min(b.ready_at))
-          FROM back AS b WHERE b.state = 'ready' GROUP BY b.queue, b.lane, b.priority
-        UNION ALL
-        SELECT notify_due_v1(min(b.run_at)) FROM back AS b WHERE b.state = 'scheduled' HAVING count(*) > 0
-    )
-    SELECT (SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told) INTO v_back;
-    RETURN v_blocked + v_back;
 END
 $$;
 
@@ -2965,6 +2837,43 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.read_rules_v1(p_queues text[]) RETURNS jsonb
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT jsonb_build_object(
+        'version', (SELECT v.version FROM setting_version AS v),
+        'queues', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object(
+                       'name', q.name, 'by_tenant', q.fair AND coalesce(q.lane_key, 'tenant') = 'tenant',
+                       'ageing', q.ageing, 'open', q.paused_at IS NULL AND w.open, 'changes_in', w.changes_in)), '[]')
+              FROM queue AS q
+             CROSS JOIN LATERAL check_windows_v1(q.windows, statement_timestamp()) AS w
+             WHERE q.name = ANY (p_queues)),
+        'lanes', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object(
+                       'queue', s.queue, 'lane', s.lane, 'weight', s.weight,
+                       'open', s.paused_at IS NULL AND w.open, 'changes_in', w.changes_in)), '[]')
+              FROM lane_setting AS s
+             CROSS JOIN LATERAL check_windows_v1(s.windows, statement_timestamp()) AS w
+             WHERE s.queue = ANY (p_queues)),
+        'plans', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object('tenant', t.tenant, 'weight', p.weight)), '[]')
+              FROM tenant_setting AS t JOIN plan AS p ON p.name = t.plan
+             WHERE p.weight <> 1),
+        'limits', (
+            SELECT coalesce(jsonb_agg(jsonb_build_object(
+                       'key', l.key, 'slots', l.slots, 'rate', l.rate, 'burst', l.burst)), '[]')
+              FROM limit_setting AS l));
+$$;
+
+CREATE FUNCTION penstock.read_rules_version_v1() RETURNS bigint
+    LANGUAGE sql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    SELECT v.version FROM setting_version AS v;
+$$;
+
 CREATE FUNCTION penstock.read_steps_v1(p_job bigint, p_token uuid) RETURNS TABLE(kind text, name text, result jsonb)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -2990,7 +2899,7 @@ CREATE FUNCTION penstock.recall_step_v1(p_job bigint, p_token uuid, p_name text,
     AS $$
 DECLARE
     v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    v_tenant text := hold_attempt_v1(p_job, p_token);
+    v_tenant text := lock_attempt_v1(p_job, p_token);
     v_used   timestamptz;
     v_result jsonb;
 BEGIN
@@ -3021,7 +2930,7 @@ CREATE FUNCTION penstock.redrive_v1(p_ids bigint[], p_spacing double precision D
 #variable_conflict use_column
 DECLARE
     v_start timestamptz := greatest(p_start, coalesce(p_now, statement_timestamp()));
-    v_dead  bigint[] := dead_v1(p_ids);
+    v_dead  bigint[] := only_failed_v1(p_ids);
     v_held  bigint[];
 BEGIN
     v_held := ARRAY(SELECT r.id FROM retry_v1(v_dead, p_now) AS r WHERE r.answer = 'held');
@@ -3079,23 +2988,60 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.release_keys_v1(p_jobs bigint[], p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION penstock.release_dependents_v1(p_parents bigint[], p_states text[], p_workflows bigint[], p_now timestamp with time zone) RETURNS bigint[]
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
     AS $$
+DECLARE
+    v_children bigint[];
+    v_told     integer;
 BEGIN
-    DELETE FROM unique_claim AS u
-     WHERE u.job = ANY (p_jobs) AND u.kind = 'unique' AND u.keep IS NULL AND (u.until <= p_now) IS NOT FALSE;
-    UPDATE unique_claim AS u
-       SET expires_at = greatest(u.until, p_now + make_interval(secs => u.keep))
-     WHERE u.job = ANY (p_jobs) AND u.kind = 'unique' AND u.expires_at IS NULL;
+    v_children := ARRAY(
+        SELECT j.id FROM job AS j
+         WHERE j.id = ANY (ARRAY(SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents) AND NOT d.satisfied))
+         ORDER BY j.id FOR NO KEY UPDATE);
+
+    WITH ended AS (
+        SELECT e.id, e.state = 'completed' AS well, e.workflow
+          FROM unnest(p_parents, p_states, p_workflows) AS e (id, state, workflow)
+    ), counted AS (
+        UPDATE dependency AS d SET satisfied = true
+          FROM ended AS e
+         WHERE d.parent = ANY (p_parents) AND d.parent = e.id AND d.workflow = e.workflow AND NOT d.satisfied AND (e.well OR d.on_failure = 'continue')
+        RETURNING d.child, d.workflow
+    ), fewer AS (
+        SELECT c.child, c.workflow, count(*)::integer AS count FROM counted AS c GROUP BY c.child, c.workflow
+    ), freed AS (
+        UPDATE job AS j
+           SET pending = greatest(0, j.pending - f.count),
+               state = CASE WHEN j.pending > f.count THEN 'blocked' WHEN j.run_at > p_now THEN 'scheduled' ELSE 'ready' END,
+               ready_at = CASE WHEN j.pending > f.count OR j.run_at > p_now THEN NULL ELSE clock_timestamp() END,
+               reason = CASE WHEN j.pending > f.count THEN j.reason END
+          FROM fewer AS f
+         WHERE j.id = ANY (v_children) AND j.id = f.child AND j.workflow = f.workflow AND j.state = 'blocked' AND j.pending > 0
+        RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
+    )
+    SELECT count(*) INTO v_told FROM (
+        SELECT notify_ready_v1(f.queue, f.lane, f.priority, min(f.ready_at))
+          FROM freed AS f WHERE f.state = 'ready' GROUP BY f.queue, f.lane, f.priority
+        UNION ALL
+        SELECT notify_due_v1(min(f.run_at)) FROM freed AS f WHERE f.state = 'scheduled' HAVING count(*) > 0) AS told;
+
+    RETURN CASE WHEN p_states && ARRAY['failed', 'cancelled'] THEN dependents_to_cancel_v1(
+        ARRAY(SELECT e.id FROM unnest(p_parents, p_states) WITH ORDINALITY AS e (id, state, ord)
+               WHERE e.state <> 'completed' ORDER BY e.ord),
+        ARRAY(SELECT e.workflow FROM unnest(p_states, p_workflows) WITH ORDINALITY AS e (state, workflow, ord)
+               WHERE e.state <> 'completed' ORDER BY e.ord)) END;
 END
 $$;
 
-CREATE FUNCTION penstock.release_v1(p_lease bigint, p_keep bigint[] DEFAULT '{}'::bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+CREATE FUNCTION penstock.release_jobs_v1(p_lease bigint, p_keep bigint[] DEFAULT '{}'::bigint[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -3119,7 +3065,23 @@ CREATE FUNCTION penstock.release_v1(p_lease bigint, p_keep bigint[] DEFAULT '{}'
     SELECT ((SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told))::integer;
 $$;
 
-CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tasks text[], p_args text[], p_args_versions smallint[], p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamp with time zone[], p_max_attempts integer[], p_timeouts double precision[], p_subjects text[], p_requested_bys text[], p_tags text[], p_metas text[], p_retries text[], p_deadlines timestamp with time zone[], p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION penstock.release_unique_keys_v1(p_jobs bigint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    DELETE FROM unique_claim AS u
+     WHERE u.job = ANY (p_jobs) AND u.kind = 'unique' AND u.keep IS NULL AND (u.until <= p_now) IS NOT FALSE;
+    UPDATE unique_claim AS u
+       SET expires_at = greatest(u.until, p_now + make_interval(secs => u.keep))
+     WHERE u.job = ANY (p_jobs) AND u.kind = 'unique' AND u.expires_at IS NULL;
+END
+$$;
+
+CREATE FUNCTION penstock.replace_jobs_v1(p_jobs bigint[], p_replaced boolean[], p_tasks text[], p_args text[], p_args_versions smallint[], p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamp with time zone[], p_max_attempts integer[], p_timeouts double precision[], p_subjects text[], p_requested_bys text[], p_tags text[], p_metas text[], p_retries text[], p_deadlines timestamp with time zone[], p_now timestamp with time zone) RETURNS void
     LANGUAGE sql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -3154,6 +3116,67 @@ CREATE FUNCTION penstock.replace_v1(p_jobs bigint[], p_replaced boolean[], p_tas
      WHERE p.job = ANY (ARRAY(SELECT r.job FROM unnest(p_jobs, p_replaced) AS r (job, is_replaced) WHERE r.is_replaced));
 $$;
 
+CREATE FUNCTION penstock.reschedule_v1(p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[], p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+    v_states  text[] := p_states;
+    v_delays  double precision[] := p_delays;
+    v_blocked integer := 0;
+    v_back    integer;
+BEGIN
+    IF 'blocked' = ANY (p_states) THEN
+        SELECT array_agg(coalesce(h.state, g.state) ORDER BY g.ord),
+               array_agg(CASE h.state WHEN 'scheduled' THEN 1 ELSE g.delay END ORDER BY g.ord)
+          INTO v_states, v_delays
+          FROM unnest(p_ids, p_states, p_delays) WITH ORDINALITY AS g (id, state, delay, ord)
+          LEFT JOIN lock_event_waits_v1(ARRAY(
+                    SELECT b.id FROM unnest(p_ids, p_states) AS b (id, state) WHERE b.state = 'blocked'), p_now) AS h
+            ON h.job = g.id AND g.state = 'blocked';
+        UPDATE job AS j
+           SET state = 'blocked', reason = g.reason, lease = NULL, token = NULL, last_token = j.token, ready_at = NULL,
+               stuck_since = NULL
+          FROM unnest(p_ids, p_tokens, v_states, p_reasons) AS g (id, token, state, reason)
+         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token AND g.state = 'blocked';
+        GET DIAGNOSTICS v_blocked = ROW_COUNT;
+    END IF;
+    WITH given AS (
+        SELECT g.id, g.token, g.state, g.reason, coalesce(g.delay, 0) AS delay,
+               coalesce(g.failure, 0) AS failure, coalesce(g.stuck, false) AS stuck, g.error
+          FROM unnest(p_ids, p_tokens, v_states, p_reasons, v_delays, p_failures, p_stuck, p_errors)
+            AS g (id, token, state, reason, delay, failure, stuck, error)
+         WHERE g.state IN ('ready', 'scheduled')
+    ), back AS (
+        UPDATE job AS j
+           SET state = g.state, reason = g.reason, lease = NULL, token = NULL, last_token = j.token,
+               failures = j.failures + g.failure,
+               run_at = p_now + make_interval(secs => g.delay),
+               ready_at = CASE WHEN g.state = 'ready' THEN clock_timestamp() END,
+               stuck_since = CASE WHEN g.stuck THEN coalesce(j.stuck_since, p_now) END,
+               errors = CASE WHEN g.error IS NULL THEN j.errors
+                             ELSE coalesce(j.errors, '[]') || (g.error::jsonb
+                                  || jsonb_build_object('at', p_now, 'began', j.attempted_at)) END
+          FROM given AS g
+         WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+        RETURNING j.state, j.queue, j.lane, j.priority, j.ready_at, j.run_at
+    ), told AS (
+        SELECT notify_ready_v1(b.queue, b.lane, b.priority, min(b.ready_at))
+          FROM back AS b WHERE b.state = 'ready' GROUP BY b.queue, b.lane, b.priority
+        UNION ALL
+        SELECT notify_due_v1(min(b.run_at)) FROM back AS b WHERE b.state = 'scheduled' HAVING count(*) > 0
+    )
+    SELECT (SELECT count(*) FROM back) + 0 * (SELECT count(*) FROM told) INTO v_back;
+    RETURN v_blocked + v_back;
+END
+$$;
+
 CREATE FUNCTION penstock.rescue_overtime_v1(p_grace double precision DEFAULT 60, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(id bigint, lost boolean)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -3178,7 +3201,7 @@ BEGIN
                                        OR l.info #> '{unwritten,ids}' ? j.id::text))
              LIMIT p_limit) AS o;
     RETURN QUERY
-    SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
+    SELECT l.id, l.lost FROM mark_worker_lost_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
         'The attempt ran past its timeout and its worker could not end it.', false, v_now) AS l;
 END
 $$;
@@ -3219,18 +3242,18 @@ BEGIN
     LOOP
         IF v_jobs.unwritten IS NULL THEN
             RETURN QUERY
-            SELECT l.id, l.lost FROM lose_v1(v_jobs.ids, v_jobs.tokens, 'lost', 'WorkerLost',
+            SELECT l.id, l.lost FROM mark_worker_lost_v1(v_jobs.ids, v_jobs.tokens, 'lost', 'WorkerLost',
                 'The worker that had this attempt stopped renewing its lease.', false, v_now) AS l;
         ELSE
             RETURN QUERY
-            SELECT l.id, l.lost FROM lose_v1(v_jobs.ids, v_jobs.tokens, 'unwritten', 'OutcomeUnwritten',
+            SELECT l.id, l.lost FROM mark_worker_lost_v1(v_jobs.ids, v_jobs.tokens, 'unwritten', 'OutcomeUnwritten',
                 'The attempt ended, and its outcome could not be written: ' || v_jobs.unwritten, true, v_now) AS l;
         END IF;
     END LOOP;
 END
 $$;
 
-CREATE FUNCTION penstock.reserve_v1(p_key text, p_units double precision, p_share double precision DEFAULT 1, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
+CREATE FUNCTION penstock.reserve_budget_v1(p_key text, p_units double precision, p_share double precision DEFAULT 1, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -3280,6 +3303,88 @@ BEGIN
     v_booked := greatest(v_lacking, least(coalesce(v.booked - v_opening + p_units, v_lacking), v.rate * 300));
     UPDATE bucket AS b SET level = v.level, filled_at = v.filled_at, booked = v_booked + v_opening WHERE b.key = p_key;
     RETURN v.opens_in + ceil(greatest(0, v_lacking, v_booked * least(greatest(p_share, 0), 1)) / v.rate * 1e6) / 1e6;
+END
+$$;
+
+CREATE FUNCTION penstock.resolve_steps_v1(p_workflow bigint, p_names text[]) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    v_named jsonb := '{}';
+    v       record;
+BEGIN
+    FOR v IN
+        SELECT n.name, min(a.id) AS job, count(a.id) AS count
+          FROM unnest(p_names) AS n (name)
+          LEFT JOIN workflow_jobs_v1(ARRAY[p_workflow]) AS a ON a.step = n.name
+         GROUP BY n.name
+    LOOP
+        IF v.count <> 1 THEN
+            RAISE EXCEPTION 'Workflow % has % steps with the name "%".', p_workflow, v.count, v.name
+                USING ERRCODE = 'PS017', DETAIL = json_build_array(v.name, p_workflow::text, v.count)::text,
+                      HINT = 'Name the job itself.';
+        END IF;
+        v_named := v_named || jsonb_build_object(v.name, v.job);
+    END LOOP;
+    RETURN v_named;
+END
+$$;
+
+CREATE FUNCTION penstock.restore_dependencies_v1(p_jobs bigint[], p_parents bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+    v_live    bigint[];
+    v_stalled bigint[];
+    v_alive   bigint[];
+BEGIN
+    v_live := ARRAY(
+        SELECT j.id FROM job AS j
+         WHERE j.id = ANY (ARRAY(SELECT d.parent FROM dependency AS d WHERE d.child = ANY (p_jobs)
+                                  UNION SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents)))
+         ORDER BY j.id FOR NO KEY UPDATE);
+
+    WITH again AS (
+        UPDATE dependency AS d SET satisfied = false
+          FROM job AS j
+         WHERE d.parent = ANY (p_parents) AND d.satisfied AND d.child <> ALL (p_jobs)
+           AND j.id = ANY (v_live) AND j.id = d.child AND j.workflow = d.workflow AND j.state = 'blocked' AND j.pending > 0
+        RETURNING d.child
+    )
+    UPDATE job AS j SET pending = j.pending + a.count
+      FROM (SELECT g.child, count(*)::integer AS count FROM again AS g GROUP BY g.child) AS a
+     WHERE j.id = ANY (v_live) AND j.id = a.child;
+
+    -- Who waits for a person goes on waiting for one only if another of its parents has failed.
+    v_stalled := ARRAY(SELECT j.id FROM job AS j
+                        WHERE j.id = ANY (v_live) AND j.state = 'blocked' AND j.reason = 'parent_failed');
+    v_alive := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(
+                   SELECT d.parent FROM dependency AS d WHERE d.child = ANY (v_stalled))));
+    UPDATE job AS j SET reason = NULL
+     WHERE j.id = ANY (v_stalled) AND j.id <> ALL (ARRAY(
+               SELECT d.child FROM dependency AS d
+                WHERE d.child = ANY (v_stalled) AND NOT d.satisfied AND d.on_failure = 'wait' AND d.parent <> ALL (v_alive)));
+
+    UPDATE dependency AS d SET satisfied = d.parent <> ALL (v_live)
+      FROM job AS j
+     WHERE d.child = ANY (p_jobs) AND d.satisfied = (d.parent = ANY (v_live))
+       AND j.id = ANY (p_jobs) AND j.id = d.child AND j.workflow = d.workflow AND j.state IN ('ready', 'scheduled');
+    UPDATE job AS j SET state = 'blocked', ready_at = NULL, pending = w.count
+      FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
+             WHERE d.child = ANY (p_jobs) AND NOT d.satisfied GROUP BY d.child) AS w
+     WHERE j.id = ANY (p_jobs) AND j.id = w.child AND j.state IN ('ready', 'scheduled');
 END
 $$;
 
@@ -3384,7 +3489,7 @@ BEGIN
         SELECT array_agg(b.id), array_agg(b.id) FILTER (WHERE b.has_children) INTO v_linked, v_parents
           FROM back AS b WHERE b.workflow IS NOT NULL;
         IF v_linked IS NOT NULL THEN
-            PERFORM wait_again_v1(v_linked, v_parents);
+            PERFORM restore_dependencies_v1(v_linked, v_parents);
         END IF;
         DELETE FROM progress AS p WHERE p.job = ANY (v_ids) AND p.job <> ALL (v_held);
         -- What it waited or polled for in vain it may wait for anew; what it has done stays done.
@@ -3430,43 +3535,6 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.rules_v1(p_queues text[]) RETURNS jsonb
-    LANGUAGE sql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-    SELECT jsonb_build_object(
-        'version', (SELECT v.version FROM setting_version AS v),
-        'queues', (
-            SELECT coalesce(jsonb_agg(jsonb_build_object(
-                       'name', q.name, 'by_tenant', q.fair AND coalesce(q.lane_key, 'tenant') = 'tenant',
-                       'ageing', q.ageing, 'open', q.paused_at IS NULL AND w.open, 'changes_in', w.changes_in)), '[]')
-              FROM queue AS q
-             CROSS JOIN LATERAL window_v1(q.windows, statement_timestamp()) AS w
-             WHERE q.name = ANY (p_queues)),
-        'lanes', (
-            SELECT coalesce(jsonb_agg(jsonb_build_object(
-                       'queue', s.queue, 'lane', s.lane, 'weight', s.weight,
-                       'open', s.paused_at IS NULL AND w.open, 'changes_in', w.changes_in)), '[]')
-              FROM lane_setting AS s
-             CROSS JOIN LATERAL window_v1(s.windows, statement_timestamp()) AS w
-             WHERE s.queue = ANY (p_queues)),
-        'plans', (
-            SELECT coalesce(jsonb_agg(jsonb_build_object('tenant', t.tenant, 'weight', p.weight)), '[]')
-              FROM tenant_setting AS t JOIN plan AS p ON p.name = t.plan
-             WHERE p.weight <> 1),
-        'limits', (
-            SELECT coalesce(jsonb_agg(jsonb_build_object(
-                       'key', l.key, 'slots', l.slots, 'rate', l.rate, 'burst', l.burst)), '[]')
-              FROM limit_setting AS l));
-$$;
-
-CREATE FUNCTION penstock.rules_version_v1() RETURNS bigint
-    LANGUAGE sql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    AS $$
-    SELECT v.version FROM setting_version AS v;
-$$;
-
 CREATE FUNCTION penstock.run_schedule_v1(p_schedule text, p_by text DEFAULT NULL::text, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -3491,6 +3559,32 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.save_progress_v1(p_ids bigint[], p_tokens uuid[], p_done double precision[], p_totals double precision[], p_messages text[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_nestloop TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    INSERT INTO progress AS p (job, done, total, message, updated_at)
+    SELECT g.id, g.done, g.total, g.message, coalesce(p_now, statement_timestamp())
+      FROM unnest(p_ids, p_tokens, p_done, p_totals, p_messages) AS g (id, token, done, total, message)
+      JOIN job AS j ON j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token
+     ORDER BY g.id
+    ON CONFLICT (job) DO UPDATE
+       SET done = excluded.done, total = excluded.total, message = excluded.message,
+           updated_at = excluded.updated_at, version = p.version + 1;
+    RETURN QUERY
+    SELECT g.id FROM unnest(p_ids, p_tokens) AS g (id, token)
+     WHERE NOT EXISTS (SELECT FROM job AS j
+                        WHERE j.id = ANY (p_ids) AND j.id = g.id AND j.token = g.token);
+END
+$$;
+
 CREATE FUNCTION penstock.save_step_v1(p_job bigint, p_token uuid, p_kind text, p_name text, p_result jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS double precision
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -3499,8 +3593,8 @@ DECLARE
     v_now   timestamptz := coalesce(p_now, statement_timestamp());
     v_since timestamptz;
 BEGIN
-    PERFORM keep_durable_v1();
-    PERFORM hold_attempt_v1(p_job, p_token);
+    PERFORM commit_durably_v1();
+    PERFORM lock_attempt_v1(p_job, p_token);
     INSERT INTO step AS s (job, kind, name, result, created_at) VALUES (p_job, p_kind, p_name, p_result, v_now)
     ON CONFLICT (job, kind, name) DO UPDATE
        SET result = CASE s.kind WHEN 'poll' THEN excluded.result ELSE s.result END
@@ -3509,7 +3603,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.scan_lines_v1(p_queue text, p_from text DEFAULT ''::text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
+CREATE FUNCTION penstock.scan_lanes_v1(p_queue text, p_from text DEFAULT ''::text, p_limit integer DEFAULT 1000) RETURNS TABLE(lane text, priority smallint, ready_at timestamp with time zone, id bigint)
     LANGUAGE sql STABLE
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -3574,6 +3668,28 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION penstock.schedule_overlap_v1(p_schedule text, p_overlap text) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'penstock', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+BEGIN
+    -- The last jobs are enough: while one lives, only people who run the schedule by hand add to them.
+    RETURN (
+        SELECT CASE WHEN bool_or(j.state <> 'running') THEN 'waiting' WHEN p_overlap = 'skip' THEN 'running' END
+          FROM (SELECT f.job FROM schedule_fire AS f
+                 WHERE f.schedule = p_schedule AND f.job IS NOT NULL
+                 ORDER BY f.tick DESC LIMIT 10) AS l
+          JOIN job AS j ON j.id = l.job
+         WHERE p_overlap <> 'allow'
+        HAVING count(*) > 0);
+END
+$$;
+
 CREATE FUNCTION penstock.send_event_v1(p_name text, p_payload jsonb DEFAULT NULL::jsonb, p_tenant text DEFAULT ''::text, p_keep double precision DEFAULT 604800, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone, p_options jsonb DEFAULT NULL::jsonb) RETURNS TABLE(id bigint, woken integer)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
@@ -3585,7 +3701,7 @@ DECLARE
     v_told   boolean;
 BEGIN
     IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
+        PERFORM commit_durably_v1();
     END IF;
     IF v_tenant <> '' AND p_tenant NOT IN ('', v_tenant) THEN
         RAISE EXCEPTION 'An event of tenant "%" cannot be sent by tenant "%".', p_tenant, v_tenant
@@ -3596,7 +3712,7 @@ BEGIN
             USING ERRCODE = 'PS008', HINT = 'SET LOCAL penstock.tenant to the tenant that the event belongs to.';
     END IF;
     v_tenant := coalesce(nullif(v_tenant, ''), p_tenant);
-    PERFORM pg_advisory_xact_lock(event_key_v1(v_tenant, p_name));
+    PERFORM pg_advisory_xact_lock(event_lock_key_v1(v_tenant, p_name));
     id := nextval('event_id_seq');
     SELECT w.woken, w.all_told INTO woken, v_told
       FROM wake_waiters_v1(id, v_tenant, p_name, 1000,
@@ -3676,10 +3792,10 @@ BEGIN
     IF v_free.ids IS NULL THEN
         RETURN 0;
     END IF;
-    v_settled := finish_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
-                           NULL, v_free.errors, v_free.results, true, p_now);
-    RETURN v_settled + put_back_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
-                                   v_free.failures, v_free.stuck, v_free.errors, p_now);
+    v_settled := finish_jobs_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
+                                NULL, v_free.errors, v_free.results, true, p_now);
+    RETURN v_settled + reschedule_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
+                                     v_free.failures, v_free.stuck, v_free.errors, p_now);
 END
 $$;
 
@@ -3698,15 +3814,15 @@ DECLARE
     v_settled integer := 0;
 BEGIN
     IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
+        PERFORM commit_durably_v1();
     END IF;
     BEGIN
         -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
-        v_settled := finish_v1(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
-                               p_errors, p_results, true, v_now);
+        v_settled := finish_jobs_v1(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
+                                    p_errors, p_results, true, v_now);
         IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
-            v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
-                                                 p_failures, p_stuck, p_errors, v_now);
+            v_settled := v_settled + reschedule_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
+                                                   p_failures, p_stuck, p_errors, v_now);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
         -- A caller's open transaction holds a row: the others must not wait for it.
@@ -3730,7 +3846,7 @@ CREATE FUNCTION penstock.share_step_v1(p_job bigint, p_token uuid, p_name text, 
     AS $$
 DECLARE
     v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    v_tenant text := hold_attempt_v1(p_job, p_token);
+    v_tenant text := lock_attempt_v1(p_job, p_token);
 BEGIN
     PERFORM save_step_v1(p_job, p_token, 'step', p_name, p_result, v_now);
     INSERT INTO step_cache AS c (tenant, key, result, size, created_at, used_at, expires_at)
@@ -3931,7 +4047,7 @@ BEGIN
     DELETE FROM progress AS p WHERE p.job = ANY (v_ended);
     progress := cardinality(v_ended);
 
-    v_keys := ARRAY(SELECT b.key FROM bucket AS b CROSS JOIN LATERAL limit_v1(b.key) AS l
+    v_keys := ARRAY(SELECT b.key FROM bucket AS b CROSS JOIN LATERAL get_limit_v1(b.key) AS l
                      WHERE b.filled_at < v_hour_ago AND (b.closed_until < v_hour_ago) IS NOT FALSE
                        AND (b.level + l.rate * extract(epoch FROM v_hour_ago - b.filled_at) >= l.burst) IS NOT FALSE
                      LIMIT p_limit FOR UPDATE OF b SKIP LOCKED);
@@ -4007,7 +4123,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.take_v1(p_keys text[], p_wants integer[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(key text, got integer, wait double precision)
+CREATE FUNCTION penstock.take_tokens_v1(p_keys text[], p_wants integer[], p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(key text, got integer, wait double precision)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
@@ -4043,7 +4159,7 @@ BEGIN
                                                     ELSE ceil((1 - v.level) / v.rate * 1e6) / 1e6 END) END;
         IF got <> 0 AND v.rate IS NOT NULL THEN
             UPDATE bucket AS b SET level = least(v.burst, v.level - got), filled_at = v.filled_at, booked = v.booked
-             WHERE b.key = take_v1.key;
+             WHERE b.key = take_tokens_v1.key;
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -4111,90 +4227,66 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.unserved_v1(p_seconds double precision, p_limit integer DEFAULT 1000, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(queue text, seconds double precision)
-    LANGUAGE sql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-    WITH RECURSIVE line AS (
-        (SELECT j.queue FROM job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
-        UNION ALL
-        SELECT (SELECT j.queue FROM job AS j
-                 WHERE j.state = 'ready' AND j.queue > l.queue ORDER BY j.queue LIMIT 1)
-          FROM line AS l WHERE l.queue IS NOT NULL
-    ), served AS MATERIALIZED (
-        SELECT DISTINCT s.queue
-          FROM lease AS l
-         CROSS JOIN LATERAL jsonb_object_keys(
-               CASE jsonb_typeof(l.info -> 'queues') WHEN 'object' THEN l.info -> 'queues' ELSE '{}' END) AS s (queue)
-         WHERE l.expires_at > coalesce(p_now, statement_timestamp())
-    ), alone AS MATERIALIZED (
-        SELECT l.queue
-          FROM (SELECT queue FROM line WHERE queue IS NOT NULL LIMIT p_limit) AS l
-         WHERE l.queue NOT IN (SELECT s.queue FROM served AS s) AND NOT is_paused_v1(l.queue)
-    )
-    SELECT a.queue, o.seconds
-      FROM alone AS a
-     CROSS JOIN LATERAL (
-           SELECT extract(epoch FROM coalesce(p_now, statement_timestamp()) - min(s.ready_at))::double precision
-             FROM scan_lines_v1(a.queue, '', 100) AS s) AS o (seconds)
-     WHERE o.seconds >= p_seconds
-     ORDER BY o.seconds DESC, a.queue;
-$$;
-
-CREATE FUNCTION penstock.wait_again_v1(p_jobs bigint[], p_parents bigint[]) RETURNS void
+CREATE FUNCTION penstock.wake_due_waits_v1(p_limit integer DEFAULT 1000, p_after bigint DEFAULT 0, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(woken integer, upto bigint, next_in double precision)
     LANGUAGE plpgsql
     SET search_path TO 'penstock', 'pg_temp'
     SET jit TO 'off'
     SET plan_cache_mode TO 'force_custom_plan'
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
-    SET enable_nestloop TO 'off'
-    SET enable_mergejoin TO 'off'
     AS $$
+#variable_conflict use_column
 DECLARE
-    v_live    bigint[];
-    v_stalled bigint[];
-    v_alive   bigint[];
+    v_now   timestamptz := coalesce(p_now, statement_timestamp());
+    v_left  integer := p_limit;  -- what an event costs that wakes nobody is counted too
+    v_held  integer := 0;
+    v_most  integer;
+    v_event record;
+    v_waked record;
+    v_jobs  bigint[];
+    v_woken bigint[];
 BEGIN
-    v_live := ARRAY(
-        SELECT j.id FROM job AS j
-         WHERE j.id = ANY (ARRAY(SELECT d.parent FROM dependency AS d WHERE d.child = ANY (p_jobs)
-                                  UNION SELECT d.child FROM dependency AS d WHERE d.parent = ANY (p_parents)))
-         ORDER BY j.id FOR NO KEY UPDATE);
+    woken := 0;
+    FOR v_event IN
+        SELECT e.id, e.tenant, e.name FROM event AS e
+         WHERE NOT e.told AND e.id > p_after ORDER BY e.id LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        SELECT w.woken, w.all_told INTO v_waked
+          FROM wake_waiters_v1(v_event.id, v_event.tenant, v_event.name, v_left, true, p_now) AS w;
+        IF v_waked.all_told THEN
+            UPDATE event AS e SET told = true WHERE e.id = v_event.id;
+        END IF;
+        woken := woken + v_waked.woken;
+        v_left := v_left - v_waked.woken - 1;
+        IF v_left <= 0 THEN  -- this one is looked at again: there may be more who wait for it
+            upto := CASE WHEN v_waked.all_told OR v_waked.woken = 0 THEN v_event.id ELSE v_event.id - 1 END;
+            EXIT;
+        END IF;
+    END LOOP;
 
-    WITH again AS (
-        UPDATE dependency AS d SET satisfied = false
-          FROM job AS j
-         WHERE d.parent = ANY (p_parents) AND d.satisfied AND d.child <> ALL (p_jobs)
-           AND j.id = ANY (v_live) AND j.id = d.child AND j.workflow = d.workflow AND j.state = 'blocked' AND j.pending > 0
-        RETURNING d.child
-    )
-    UPDATE job AS j SET pending = j.pending + a.count
-      FROM (SELECT g.child, count(*)::integer AS count FROM again AS g GROUP BY g.child) AS a
-     WHERE j.id = ANY (v_live) AND j.id = a.child;
+    v_left := p_limit;
+    LOOP
+        v_most := v_left;
+        v_jobs := ARRAY(
+            SELECT w.job FROM event_wait AS w WHERE w.until <= v_now AND NOT w.woken
+             ORDER BY w.until, w.job OFFSET v_held LIMIT v_most FOR UPDATE SKIP LOCKED);
+        v_woken := wake_jobs_v1(v_jobs, true, p_now);
+        IF cardinality(v_woken) > 0 THEN
+            UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_woken) AND w.until <= v_now;
+        END IF;
+        v_left := v_left - cardinality(v_woken);
+        v_held := v_held + cardinality(v_jobs) - cardinality(v_woken);
+        EXIT WHEN cardinality(v_jobs) < v_most OR v_left <= 0;
+    END LOOP;
+    woken := woken + p_limit - v_left;
 
-    -- Who waits for a person goes on waiting for one only if another of its parents has failed.
-    v_stalled := ARRAY(SELECT j.id FROM job AS j
-                        WHERE j.id = ANY (v_live) AND j.state = 'blocked' AND j.reason = 'parent_failed');
-    v_alive := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(
-                   SELECT d.parent FROM dependency AS d WHERE d.child = ANY (v_stalled))));
-    UPDATE job AS j SET reason = NULL
-     WHERE j.id = ANY (v_stalled) AND j.id <> ALL (ARRAY(
-               SELECT d.child FROM dependency AS d
-                WHERE d.child = ANY (v_stalled) AND NOT d.satisfied AND d.on_failure = 'wait' AND d.parent <> ALL (v_alive)));
-
-    UPDATE dependency AS d SET satisfied = d.parent <> ALL (v_live)
-      FROM job AS j
-     WHERE d.child = ANY (p_jobs) AND d.satisfied = (d.parent = ANY (v_live))
-       AND j.id = ANY (p_jobs) AND j.id = d.child AND j.workflow = d.workflow AND j.state IN ('ready', 'scheduled');
-    UPDATE job AS j SET state = 'blocked', ready_at = NULL, pending = w.count
-      FROM (SELECT d.child, count(*)::integer AS count FROM dependency AS d
-             WHERE d.child = ANY (p_jobs) AND NOT d.satisfied GROUP BY d.child) AS w
-     WHERE j.id = ANY (p_jobs) AND j.id = w.child AND j.state IN ('ready', 'scheduled');
+    IF EXISTS (SELECT FROM event AS e WHERE NOT e.told) THEN
+        next_in := 0;
+    ELSE
+        SELECT greatest(0, extract(epoch FROM w.until - v_now)) INTO next_in FROM event_wait AS w
+         WHERE NOT w.woken AND w.until IS NOT NULL ORDER BY w.until LIMIT 1;
+    END IF;
+    RETURN NEXT;
 END
 $$;
 
@@ -4273,108 +4365,6 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION penstock.wake_waits_v1(p_limit integer DEFAULT 1000, p_after bigint DEFAULT 0, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(woken integer, upto bigint, next_in double precision)
-    LANGUAGE plpgsql
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    SET plan_cache_mode TO 'force_custom_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    AS $$
-#variable_conflict use_column
-DECLARE
-    v_now   timestamptz := coalesce(p_now, statement_timestamp());
-    v_left  integer := p_limit;  -- what an event costs that wakes nobody is counted too
-    v_held  integer := 0;
-    v_most  integer;
-    v_event record;
-    v_waked record;
-    v_jobs  bigint[];
-    v_woken bigint[];
-BEGIN
-    woken := 0;
-    FOR v_event IN
-        SELECT e.id, e.tenant, e.name FROM event AS e
-         WHERE NOT e.told AND e.id > p_after ORDER BY e.id LIMIT p_limit FOR UPDATE SKIP LOCKED
-    LOOP
-        SELECT w.woken, w.all_told INTO v_waked
-          FROM wake_waiters_v1(v_event.id, v_event.tenant, v_event.name, v_left, true, p_now) AS w;
-        IF v_waked.all_told THEN
-            UPDATE event AS e SET told = true WHERE e.id = v_event.id;
-        END IF;
-        woken := woken + v_waked.woken;
-        v_left := v_left - v_waked.woken - 1;
-        IF v_left <= 0 THEN  -- this one is looked at again: there may be more who wait for it
-            upto := CASE WHEN v_waked.all_told OR v_waked.woken = 0 THEN v_event.id ELSE v_event.id - 1 END;
-            EXIT;
-        END IF;
-    END LOOP;
-
-    v_left := p_limit;
-    LOOP
-        v_most := v_left;
-        v_jobs := ARRAY(
-            SELECT w.job FROM event_wait AS w WHERE w.until <= v_now AND NOT w.woken
-             ORDER BY w.until, w.job OFFSET v_held LIMIT v_most FOR UPDATE SKIP LOCKED);
-        v_woken := wake_jobs_v1(v_jobs, true, p_now);
-        IF cardinality(v_woken) > 0 THEN
-            UPDATE event_wait AS w SET woken = true WHERE w.job = ANY (v_woken) AND w.until <= v_now;
-        END IF;
-        v_left := v_left - cardinality(v_woken);
-        v_held := v_held + cardinality(v_jobs) - cardinality(v_woken);
-        EXIT WHEN cardinality(v_jobs) < v_most OR v_left <= 0;
-    END LOOP;
-    woken := woken + p_limit - v_left;
-
-    IF EXISTS (SELECT FROM event AS e WHERE NOT e.told) THEN
-        next_in := 0;
-    ELSE
-        SELECT greatest(0, extract(epoch FROM w.until - v_now)) INTO next_in FROM event_wait AS w
-         WHERE NOT w.woken AND w.until IS NOT NULL ORDER BY w.until LIMIT 1;
-    END IF;
-    RETURN NEXT;
-END
-$$;
-
-CREATE FUNCTION penstock.window_v1(p_windows jsonb, p_now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(open boolean, changes_in double precision)
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'penstock', 'pg_temp'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    v_now   timestamptz := coalesce(p_now, statement_timestamp());
-    v_zone  text := coalesce(p_windows ->> 'timezone', 'UTC');
-    v_open  tstzmultirange;
-    v_until timestamptz;
-BEGIN
-    open := true;
-    IF p_windows -> 'open' IS NOT NULL THEN
-        -- From yesterday, whose windows may reach into today, over two weeks: a window within the hour that the
-        -- clock skips is missing from one of them.
-        SELECT coalesce(range_agg(tstzrange(s.starts, greatest(s.starts, s.ends))), '{}') INTO v_open
-          FROM generate_series(-1, 16) AS n
-         CROSS JOIN LATERAL (SELECT (v_now AT TIME ZONE v_zone)::date + n AS day) AS d
-         CROSS JOIN jsonb_to_recordset(p_windows -> 'open') AS w (days integer[], "from" time, "to" time)
-         CROSS JOIN LATERAL (
-               SELECT (d.day + w."from") AT TIME ZONE v_zone AS starts,
-                      (d.day + (w."to" <= w."from")::integer + w."to") AT TIME ZONE v_zone AS ends) AS s
-         WHERE extract(isodow FROM d.day) = ANY (coalesce(w.days, '{1,2,3,4,5,6,7}'));
-        open := v_open @> v_now;
-        SELECT min(CASE WHEN open THEN upper(r) ELSE lower(r) END) INTO v_until
-          FROM unnest(v_open) AS r WHERE CASE WHEN open THEN r @> v_now ELSE lower(r) > v_now END;
-        -- What stays open for more than a week has no end.
-        IF NOT open OR v_until - v_now <= interval '8 days' THEN
-            changes_in := extract(epoch FROM v_until - v_now);
-        END IF;
-    END IF;
-    RETURN NEXT;
-EXCEPTION WHEN data_exception THEN
-    open := true;
-    changes_in := NULL;
-    RETURN NEXT;
-END
-$$;
-
 CREATE FUNCTION penstock.workflow_jobs_v1(p_workflows bigint[]) RETURNS TABLE(id bigint, workflow bigint, step text, task text, state text, reason text, attempt integer, pending integer, has_children boolean, run_at timestamp with time zone, attempted_at timestamp with time zone, finished_at timestamp with time zone, error text)
     LANGUAGE plpgsql STABLE ROWS 100
     SET search_path TO 'penstock', 'pg_temp'
@@ -4413,6 +4403,16 @@ BEGIN
         END;
     END LOOP;
 END
+$$;
+
+CREATE FUNCTION penstock.write_audit_v1(p_by text, p_action text, p_tenant text, p_target text, p_detail jsonb) RETURNS text
+    LANGUAGE sql
+    SET search_path TO 'penstock', 'pg_temp'
+    AS $$
+    INSERT INTO audit (actor, action, tenant, target, detail)
+    SELECT coalesce(p_by, session_user), p_action,
+           coalesce(nullif(current_setting('penstock.tenant', true), ''), p_tenant, ''), p_target, p_detail
+    RETURNING tenant
 $$;
 
 CREATE TABLE penstock.api_key (

@@ -45,7 +45,7 @@ class Limits:
     async def grant(self, on: Executor, lease: int, asks: Mapping[str, Ask]) -> dict[str, Granted]:
         """Ask for slots and give back those that are not needed; no transaction around it."""
         rows = await on.fetch(
-            self._store.call("grant"),
+            self._store.call("grant_slots"),
             lease,
             list(asks),
             [ask.wants for ask in asks.values()],
@@ -55,7 +55,7 @@ class Limits:
 
     async def take(self, on: Executor, wants: Mapping[str, int]) -> dict[str, Taken]:
         """Tokens for job starts, as many as there are; a negative number gives back."""
-        sql = self._store.call("take")
+        sql = self._store.call("take_tokens")
         rows = await on.fetch(sql, list(wants), list(wants.values()))
         return {row["key"]: Taken(row["got"], row["wait"]) for row in rows}
 
@@ -66,7 +66,7 @@ class Limits:
 
         `share` is what is probably spent of them in the end.
         """
-        statement = self._store.call("reserve")
+        statement = self._store.call("reserve_budget")
         try:
             wait: float | None = await on.fetchval(statement, key, units, share)
         except Exception as error:
@@ -79,7 +79,7 @@ class Limits:
 
     async def correct(self, on: Executor, key: str, units: float) -> None:
         """Give back units that were not needed; a negative number spends more."""
-        await on.fetch(self._store.call("correct"), key, units)
+        await on.fetch(self._store.call("adjust_budget"), key, units)
 
     async def close_bucket(self, on: Executor, key: str, seconds: float) -> float:
         """Close a key to everybody who shares it; the seconds until it opens."""

@@ -77,7 +77,7 @@ class Schedules:
 
     async def fire(self, on: Executor, firings: Sequence[Firing]) -> dict[str, str]:
         """Fire schedules; for each 'fired', 'busy' or what the database said against it."""
-        rows = await on.fetch(self._store.call("fire"), _json(firings))
+        rows = await on.fetch(self._store.call("fire_schedules"), _json(firings))
         return {row["name"]: row["answer"] for row in rows}
 
     async def sweep(self, on: Executor, limit: int) -> int:

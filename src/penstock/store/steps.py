@@ -139,7 +139,7 @@ class Events:
 
     async def wake(self, on: Executor, limit: int, after: int = 0) -> Woken:
         """Wake jobs whose wait is over, for events after one: how many at most."""
-        row = await on.fetchrow(self._store.call("wake_waits"), limit, after)
+        row = await on.fetchrow(self._store.call("wake_due_waits"), limit, after)
         assert row is not None
         return Woken(row["woken"], row["upto"], row["next_in"])
 

@@ -127,20 +127,20 @@ class Store:
         """Mark attempts of suspects as begun: the tokens of those that may begin, and of those to
         ask for again, whose rows somebody holds. The others have lost their jobs."""
         ids, tokens = [one.id for one in jobs], [one.token for one in jobs]
-        rows = await on.fetch(self.call("mark_begun"), ids, tokens)
+        rows = await on.fetch(self.call("mark_started"), ids, tokens)
         marked = {row["token"] for row in rows if row["marked"]}
         return marked, {row["token"] for row in rows} - marked
 
     async def move(self, on: Executor, moves: Sequence[tuple[int, UUID, str]]) -> int:
         """Put claimed jobs back into other lanes; how many were still theirs who asked."""
         ids, tokens, lanes = zip(*moves, strict=True)
-        return int(await on.fetchval(self.call("move"), ids, tokens, lanes))
+        return int(await on.fetchval(self.call("move_to_lanes"), ids, tokens, lanes))
 
     async def rules(self, on: Executor, queues: Sequence[str]) -> Rules:
         return read_rules(await on.fetchval(self.statement("rules"), list(queues)))
 
     async def rules_version(self, on: Executor) -> int:
-        return int(await on.fetchval(self.call("rules_version")))
+        return int(await on.fetchval(self.call("read_rules_version")))
 
     async def try_outcome(self, on: Executor, settlement: Settlement) -> None:
         """Raise the error that keeps Postgres from storing an outcome in any table."""
@@ -158,7 +158,7 @@ class Store:
     ) -> list[int]:
         """Take back jobs that ran and whose outcomes cannot be written; which of them it were."""
         ids, tokens = [one.id for one in settlements], [one.token for one in settlements]
-        rows = await on.fetch(self.call("lose_unwritten"), ids, tokens, why)
+        rows = await on.fetch(self.call("mark_outcome_lost"), ids, tokens, why)
         return [row["id"] for row in rows]
 
     async def completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
@@ -201,7 +201,7 @@ class Store:
         return row["alive"], signals
 
     async def release(self, on: Executor, lease: int, keep: Sequence[int]) -> int:
-        return int(await on.fetchval(self.call("release"), lease, list(keep)))
+        return int(await on.fetchval(self.call("release_jobs"), lease, list(keep)))
 
     async def close_lease(self, on: Executor, lease: int) -> int:
         return int(await on.fetchval(self.call("close_lease"), lease))
@@ -217,7 +217,7 @@ class Store:
         """Make due jobs ready: how many, where to go on, in how many seconds the next is due."""
         row = await on.fetchrow(self.call("promote"), mark or _BEGINNING, limit)
         assert row is not None
-        return row["promoted"], row["mark"], row["next_in"]
+        return row["promoted"], row["upto"], row["next_in"]
 
     async def rescue(self, on: Executor, limit: int) -> list[tuple[int, bool | None]]:
         """The jobs, and whether they failed for good; None if the history lacks a partition."""

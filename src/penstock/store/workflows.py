@@ -55,7 +55,7 @@ class Workflows:
     ) -> list[Added]:
         """Add steps, as `forms` has them, from an attempt of a job; what its attempts before have
         added is not again."""
-        rows = await on.fetch(self._store.call("extend_from"), job, token, call, added)
+        rows = await on.fetch(self._store.call("extend_own_workflow"), job, token, call, added)
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
     async def parents(self, on: Executor, job: int, token: UUID) -> list[Parent]:

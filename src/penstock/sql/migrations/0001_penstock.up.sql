@@ -604,66 +604,66 @@ CREATE INDEX login_expiry ON :"schema".login (expires_at);
 
 CREATE INDEX login_failure_age ON :"schema".login_failure (last_at);
 
-\ir ../functions/enqueue/keep_durable_v1.sql
+\ir ../functions/enqueue/commit_durably_v1.sql
 \ir ../functions/enqueue/notify_ready_v1.sql
 \ir ../functions/enqueue/notify_due_v1.sql
-\ir ../functions/enqueue/announce_v1.sql
+\ir ../functions/enqueue/notify_enqueued_v1.sql
 \ir ../functions/enqueue/lane_key_v1.sql
 \ir ../functions/enqueue/lane_v1.sql
-\ir ../functions/enqueue/place_v1.sql
-\ir ../functions/enqueue/hold_keys_v1.sql
+\ir ../functions/enqueue/assign_lanes_v1.sql
+\ir ../functions/enqueue/claim_idempotency_keys_v1.sql
 \ir ../functions/enqueue/enqueue_v1.sql
 \ir ../functions/enqueue/enqueue.sql
 \ir ../functions/enqueue/enqueue_stored_v1.sql
 
 \ir ../functions/unique/choose_unique_v1.sql
-\ir ../functions/unique/hold_unique_v1.sql
-\ir ../functions/unique/be_unique_v1.sql
-\ir ../functions/unique/replace_v1.sql
-\ir ../functions/unique/release_keys_v1.sql
+\ir ../functions/unique/claim_unique_keys_v1.sql
+\ir ../functions/unique/apply_unique_v1.sql
+\ir ../functions/unique/replace_jobs_v1.sql
+\ir ../functions/unique/release_unique_keys_v1.sql
 
-\ir ../functions/claim/scan_lines_v1.sql
+\ir ../functions/claim/scan_lanes_v1.sql
 \ir ../functions/claim/claim_v1.sql
-\ir ../functions/claim/mark_begun_v1.sql
-\ir ../functions/claim/move_v1.sql
-\ir ../functions/claim/is_paused_v1.sql
-\ir ../functions/claim/window_v1.sql
-\ir ../functions/claim/rules_v1.sql
-\ir ../functions/claim/rules_version_v1.sql
-\ir ../functions/claim/late_v1.sql
-\ir ../functions/claim/unserved_v1.sql
+\ir ../functions/claim/mark_started_v1.sql
+\ir ../functions/claim/move_to_lanes_v1.sql
+\ir ../functions/claim/is_queue_paused_v1.sql
+\ir ../functions/claim/check_windows_v1.sql
+\ir ../functions/claim/read_rules_v1.sql
+\ir ../functions/claim/read_rules_version_v1.sql
+\ir ../functions/claim/lateness_v1.sql
+\ir ../functions/claim/list_unserved_queues_v1.sql
 
-\ir ../functions/settle/finish_v1.sql
-\ir ../functions/settle/put_back_v1.sql
+\ir ../functions/settle/finish_jobs_v1.sql
+\ir ../functions/settle/reschedule_v1.sql
 \ir ../functions/settle/explain_unsettled_v1.sql
 \ir ../functions/settle/settle_unlocked_v1.sql
 \ir ../functions/settle/settle_v1.sql
-\ir ../functions/settle/completed_v1.sql
-\ir ../functions/settle/progress_v1.sql
+\ir ../functions/settle/find_completed_v1.sql
+\ir ../functions/settle/save_progress_v1.sql
 
 \ir ../functions/lease/open_lease_v1.sql
 \ir ../functions/lease/heartbeat_v1.sql
 \ir ../functions/lease/fence_v1.sql
-\ir ../functions/lease/release_v1.sql
+\ir ../functions/lease/release_jobs_v1.sql
 \ir ../functions/lease/close_lease_v1.sql
-\ir ../functions/lease/lose_v1.sql
-\ir ../functions/lease/lose_unwritten_v1.sql
+\ir ../functions/lease/mark_worker_lost_v1.sql
+\ir ../functions/lease/mark_outcome_lost_v1.sql
 \ir ../functions/lease/rescue_v1.sql
 \ir ../functions/lease/rescue_overtime_v1.sql
 
 \ir ../functions/limits/settings_changed_v1.sql
-\ir ../functions/limits/limit_v1.sql
+\ir ../functions/limits/get_limit_v1.sql
 \ir ../functions/limits/lock_grants_v1.sql
-\ir ../functions/limits/grant_v1.sql
+\ir ../functions/limits/grant_slots_v1.sql
 \ir ../functions/limits/fill_bucket_v1.sql
-\ir ../functions/limits/take_v1.sql
-\ir ../functions/limits/reserve_v1.sql
-\ir ../functions/limits/correct_v1.sql
+\ir ../functions/limits/take_tokens_v1.sql
+\ir ../functions/limits/reserve_budget_v1.sql
+\ir ../functions/limits/adjust_budget_v1.sql
 \ir ../functions/limits/close_bucket_v1.sql
 \ir ../functions/limits/open_bucket_v1.sql
 
 \ir ../functions/batches/join_batch_v1.sql
-\ir ../functions/batches/call_back_v1.sql
+\ir ../functions/batches/enqueue_callback_v1.sql
 \ir ../functions/batches/fold_batches_v1.sql
 \ir ../functions/batches/fold_v1.sql
 \ir ../functions/batches/close_batch_v1.sql
@@ -673,19 +673,19 @@ CREATE INDEX login_failure_age ON :"schema".login_failure (last_at);
 \ir ../functions/workflows/join_workflow_v1.sql
 \ir ../functions/workflows/find_cycle_v1.sql
 \ir ../functions/workflows/refuse_cycle_v1.sql
-\ir ../functions/workflows/depend_v1.sql
-\ir ../functions/workflows/free_children_v1.sql
-\ir ../functions/workflows/doom_v1.sql
-\ir ../functions/workflows/wait_again_v1.sql
+\ir ../functions/workflows/add_dependencies_v1.sql
+\ir ../functions/workflows/release_dependents_v1.sql
+\ir ../functions/workflows/dependents_to_cancel_v1.sql
+\ir ../functions/workflows/restore_dependencies_v1.sql
 \ir ../functions/workflows/unblock_v1.sql
 \ir ../functions/workflows/cancel_workflow_v1.sql
 \ir ../functions/workflows/retry_workflow_v1.sql
 \ir ../functions/workflows/read_parents_v1.sql
-\ir ../functions/workflows/name_steps_v1.sql
-\ir ../functions/workflows/extend_v1.sql
-\ir ../functions/workflows/extend_from_v1.sql
+\ir ../functions/workflows/resolve_steps_v1.sql
+\ir ../functions/workflows/extend_workflow_v1.sql
+\ir ../functions/workflows/extend_own_workflow_v1.sql
 
-\ir ../functions/steps/hold_attempt_v1.sql
+\ir ../functions/steps/lock_attempt_v1.sql
 \ir ../functions/steps/read_steps_v1.sql
 \ir ../functions/steps/save_step_v1.sql
 \ir ../functions/steps/sweep_steps_v1.sql
@@ -693,32 +693,32 @@ CREATE INDEX login_failure_age ON :"schema".login_failure (last_at);
 \ir ../functions/steps/share_step_v1.sql
 \ir ../functions/steps/sweep_cache_v1.sql
 \ir ../functions/steps/sleep_v1.sql
-\ir ../functions/steps/event_key_v1.sql
-\ir ../functions/steps/hold_waits_v1.sql
+\ir ../functions/steps/event_lock_key_v1.sql
+\ir ../functions/steps/lock_event_waits_v1.sql
 \ir ../functions/steps/await_event_v1.sql
 \ir ../functions/steps/wake_jobs_v1.sql
 \ir ../functions/steps/wake_waiters_v1.sql
 \ir ../functions/steps/send_event_v1.sql
-\ir ../functions/steps/wake_waits_v1.sql
+\ir ../functions/steps/wake_due_waits_v1.sql
 \ir ../functions/steps/sweep_events_v1.sql
 
 \ir ../functions/schedules/schedule_changed_v1.sql
 \ir ../functions/schedules/sync_schedules_v1.sql
-\ir ../functions/schedules/due_v1.sql
-\ir ../functions/schedules/overlap_v1.sql
+\ir ../functions/schedules/list_due_schedules_v1.sql
+\ir ../functions/schedules/schedule_overlap_v1.sql
 \ir ../functions/schedules/fire_tick_v1.sql
 \ir ../functions/schedules/fire_schedule_v1.sql
-\ir ../functions/schedules/fire_v1.sql
+\ir ../functions/schedules/fire_schedules_v1.sql
 \ir ../functions/schedules/run_schedule_v1.sql
 \ir ../functions/schedules/sweep_fires_v1.sql
 
 \ir ../functions/jobs/find_jobs_v1.sql
 \ir ../functions/jobs/match_jobs_v1.sql
-\ir ../functions/jobs/note_v1.sql
+\ir ../functions/jobs/write_audit_v1.sql
 \ir ../functions/jobs/cancel_v1.sql
 \ir ../functions/jobs/retry_v1.sql
 \ir ../functions/jobs/delete_v1.sql
-\ir ../functions/jobs/dead_v1.sql
+\ir ../functions/jobs/only_failed_v1.sql
 \ir ../functions/jobs/redrive_v1.sql
 \ir ../functions/jobs/purge_v1.sql
 

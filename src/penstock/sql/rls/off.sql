@@ -17,7 +17,7 @@ BEGIN
     FOR v IN SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = v_schema AND c.relkind = 'v' LOOP
         EXECUTE format('ALTER VIEW %I.%I RESET (security_invoker)', :'schema', v.relname);
     END LOOP;
-    EXECUTE format('DROP FUNCTION IF EXISTS %1$I.owns_v1, %1$I.joins_v1', :'schema');
+    EXECUTE format('DROP FUNCTION IF EXISTS %1$I.owns_job_v1, %1$I.is_shared_batch_v1', :'schema');
     FOR v IN SELECT p.oid::regprocedure AS signature FROM pg_proc AS p
               WHERE p.pronamespace = v_schema AND p.prosecdef LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY INVOKER', v.signature);

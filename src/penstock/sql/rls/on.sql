@@ -7,7 +7,7 @@
 
 -- Whether a job, live or final, belongs to the tenant of this transaction. For the policies of tables that know
 -- the job alone. Plans as for a big table, whatever it was when they were made.
-CREATE OR REPLACE FUNCTION :"schema".owns_v1(p_job bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION :"schema".owns_job_v1(p_job bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = :"schema", pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -31,7 +31,7 @@ END
 $$;
 
 -- Whether a batch is nobody's: jobs of any tenant may be in it, and it sees nothing but its own there.
-CREATE OR REPLACE FUNCTION :"schema".joins_v1(p_batch bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION :"schema".is_shared_batch_v1(p_batch bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = :"schema", pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -53,7 +53,7 @@ DECLARE
     v_flow    text := format('EXISTS (SELECT FROM %I.workflow AS w WHERE w.id = dependency.workflow)', :'schema');
     -- A job is in a batch of its tenant's or of nobody's; the first is found without a call for each row.
     v_joins   text := v_own || format(' AND (batch IS NULL OR EXISTS (SELECT FROM %1$I.batch AS b WHERE b.id = %%table.batch)'
-        ' OR %1$I.joins_v1(batch)) AND (workflow IS NULL OR ', :'schema') || replace(v_flow, '= dependency.', '= %table.') || ')';
+        ' OR %1$I.is_shared_batch_v1(batch)) AND (workflow IS NULL OR ', :'schema') || replace(v_flow, '= dependency.', '= %table.') || ')';
     v_both    text := quote_ident(:'worker') || ', ' || quote_ident(:'app');
     v_app     text := quote_ident(:'app');
     v         record;
@@ -91,11 +91,11 @@ BEGIN
         ('job_history',    'SELECT, INSERT, UPDATE, DELETE', NULL, 'ALL', v_own, NULL),
         ('job_all',        'SELECT', NULL, NULL, NULL, NULL),
         ('unique_claim',   'SELECT, INSERT, UPDATE, DELETE', NULL, 'ALL', v_own, NULL),
-        ('progress',       'SELECT, DELETE', NULL, 'ALL', format('%I.owns_v1(job)', :'schema'), NULL),
-        ('step',           'SELECT, DELETE', NULL, 'ALL', format('%I.owns_v1(job)', :'schema'), NULL),
+        ('progress',       'SELECT, DELETE', NULL, 'ALL', format('%I.owns_job_v1(job)', :'schema'), NULL),
+        ('step',           'SELECT, DELETE', NULL, 'ALL', format('%I.owns_job_v1(job)', :'schema'), NULL),
         ('event',          'SELECT, INSERT', NULL, 'ALL', v_own, NULL),
         ('event_wait',     'SELECT, UPDATE, DELETE', NULL, 'ALL', v_own, NULL),
-        ('signal',         'INSERT', NULL, 'INSERT', format('%I.owns_v1(job)', :'schema'), NULL),
+        ('signal',         'INSERT', NULL, 'INSERT', format('%I.owns_job_v1(job)', :'schema'), NULL),
         -- The name of the worker that runs a job of ours.
         ('lease',          'SELECT', '{id,worker,expires_at}', 'SELECT', format(
             'EXISTS (SELECT FROM %I.job AS j WHERE j.state = ''running'' AND j.lease = lease.id)', :'schema'), NULL),
@@ -152,16 +152,20 @@ BEGIN
     -- The functions, by name and in all versions. Those of workers, listed in sql/rights.py, run as the owner; those
     -- of apps as the caller, under the policies. The rest is called by these, or by the owner alone.
     FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef AS runs_as_owner,
-                    coalesce(f.role = :'worker' OR f.verb IN ('owns', 'joins', 'note'), false) AS should
+                    coalesce(f.role = :'worker' OR f.verb IN ('owns_job', 'is_shared_batch', 'write_audit'), false) AS should
                FROM pg_proc AS p
                LEFT JOIN (SELECT :'worker' AS role, unnest(string_to_array(:'worker_functions', ' ')) AS verb
                      UNION ALL
                      SELECT :'app', unnest(ARRAY[
-                         'enqueue', 'hold_keys', 'hold_unique', 'choose_unique', 'be_unique', 'replace', 'join_batch', 'join_workflow',
-                         'depend', 'refuse_cycle', 'find_cycle', 'name_steps', 'extend', 'cancel_workflow', 'retry_workflow', 'place', 'lane', 'lane_key', 'announce', 'notify_ready', 'notify_due',
-                         'keep_durable', 'cancel', 'finish', 'release_keys', 'free_children', 'doom', 'retry', 'wait_again', 'unblock',
-                         'delete', 'find_jobs', 'match_jobs', 'workflow_jobs', 'history_dates', 'list_partitions', 'expires_on', 'dead', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns', 'joins', 'note',
-                         'send_event', 'wake_waiters', 'wake_jobs', 'event_key'])) AS f
+                         'enqueue', 'claim_idempotency_keys', 'claim_unique_keys', 'choose_unique', 'apply_unique',
+                         'replace_jobs', 'join_batch', 'join_workflow', 'add_dependencies', 'refuse_cycle',
+                         'find_cycle', 'resolve_steps', 'extend_workflow', 'cancel_workflow', 'retry_workflow',
+                         'assign_lanes', 'lane', 'lane_key', 'notify_enqueued', 'notify_ready', 'notify_due',
+                         'commit_durably', 'cancel', 'finish_jobs', 'release_unique_keys', 'release_dependents',
+                         'dependents_to_cancel', 'retry', 'restore_dependencies', 'unblock', 'delete', 'find_jobs',
+                         'match_jobs', 'workflow_jobs', 'history_dates', 'list_partitions', 'expires_on',
+                         'only_failed', 'redrive', 'purge', 'close_batch', 'cancel_batch', 'owns_job',
+                         'is_shared_batch', 'write_audit', 'send_event', 'wake_waiters', 'wake_jobs', 'event_lock_key'])) AS f
                  ON f.verb = regexp_replace(p.proname, '_v[0-9]+$', '')
               WHERE p.pronamespace = v_schema LOOP
         IF v.role IS NOT NULL THEN

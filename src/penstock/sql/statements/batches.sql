@@ -5,7 +5,7 @@ WITH made AS (
     VALUES ($1::text, $2::text, $3::text::jsonb, $4::text::jsonb)
     RETURNING id, tenant
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($5::text, 'open_batch', m.tenant, m.id::text, NULL) FROM made AS m WHERE $5::text IS NOT NULL
+    SELECT :"schema".write_audit_v1($5::text, 'open_batch', m.tenant, m.id::text, NULL) FROM made AS m WHERE $5::text IS NOT NULL
 )
 SELECT m.id FROM made AS m LEFT JOIN noted ON true;
 
@@ -15,9 +15,9 @@ SELECT m.id FROM made AS m LEFT JOIN noted ON true;
 WITH closed AS MATERIALIZED (
     SELECT c.answer FROM :"schema".close_batch_v1(ARRAY[$1::bigint], $2::text IS NOT NULL) AS c
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($4::text, CASE WHEN $2::text IS NULL THEN 'close_batch' ELSE 'cancel_batch' END,
-                             b.tenant, b.id::text,
-                             jsonb_strip_nulls(jsonb_build_object('pending', b.pending + d.pending, 'reason', $2::text)))
+    SELECT :"schema".write_audit_v1($4::text, CASE WHEN $2::text IS NULL THEN 'close_batch' ELSE 'cancel_batch' END,
+                                    b.tenant, b.id::text,
+                                    jsonb_strip_nulls(jsonb_build_object('pending', b.pending + d.pending, 'reason', $2::text)))
       FROM closed AS c JOIN :"schema".batch AS b ON b.id = $1::bigint AND c.answer = 'closed' AND $3::boolean
      CROSS JOIN LATERAL (
            SELECT coalesce(sum(e.pending), 0) AS pending FROM :"schema".batch_delta AS e WHERE e.batch = b.id) AS d

@@ -1,10 +1,10 @@
 -- name: scan_lines
 -- The lines of a queue that have ready jobs; none while it is paused.
-SELECT lane, priority, ready_at, id FROM :"schema".scan_lines_v1($1, $2, $3) WHERE NOT :"schema".is_paused_v1($1);
+SELECT lane, priority, ready_at, id FROM :"schema".scan_lanes_v1($1, $2, $3) WHERE NOT :"schema".is_queue_paused_v1($1);
 
 -- name: rules
 -- What a worker must know to take turns and keep to limits.
-SELECT :"schema".rules_v1($1::text[])::text AS rules;
+SELECT :"schema".read_rules_v1($1::text[])::text AS rules;
 
 -- name: paused
 -- The queues that are paused.
@@ -12,4 +12,4 @@ SELECT q.name FROM :"schema".queue AS q WHERE q.paused_at IS NOT NULL ORDER BY q
 
 -- name: unserved
 -- The queues with jobs that have been ready for so many seconds, and that no living worker serves.
-SELECT queue, seconds FROM :"schema".unserved_v1($1::double precision);
+SELECT queue, seconds FROM :"schema".list_unserved_queues_v1($1::double precision);

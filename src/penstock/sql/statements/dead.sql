@@ -68,9 +68,9 @@ SELECT f.task, f.reason, f.error, count(*)::integer AS number, max(f.id) AS exam
 WITH back AS MATERIALIZED (
     SELECT r.id, r.answer, r.due FROM :"schema".redrive_v1($1::bigint[], $2::double precision, $3::timestamptz) AS r
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($4::text, 'redrive', $5::text::jsonb ->> 'tenant',
-                             CASE WHEN cardinality($1::bigint[]) = 1 THEN ($1::bigint[])[1]::text END,
-                             jsonb_build_object('jobs', count(*)) || $5::text::jsonb)
+    SELECT :"schema".write_audit_v1($4::text, 'redrive', $5::text::jsonb ->> 'tenant',
+                                    CASE WHEN cardinality($1::bigint[]) = 1 THEN ($1::bigint[])[1]::text END,
+                                    jsonb_build_object('jobs', count(*)) || $5::text::jsonb)
       FROM back AS b WHERE b.due IS NOT NULL HAVING count(*) > 0
 )
 SELECT b.id, b.answer, b.due FROM back AS b LEFT JOIN noted ON true;
@@ -80,9 +80,9 @@ SELECT b.id, b.answer, b.due FROM back AS b LEFT JOIN noted ON true;
 WITH gone AS MATERIALIZED (
     SELECT p.id, p.answer FROM :"schema".purge_v1($1::bigint[]) AS p
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($2::text, 'purge', $3::text::jsonb ->> 'tenant',
-                             CASE WHEN cardinality($1::bigint[]) = 1 THEN ($1::bigint[])[1]::text END,
-                             jsonb_build_object('jobs', count(*)) || $3::text::jsonb)
+    SELECT :"schema".write_audit_v1($2::text, 'purge', $3::text::jsonb ->> 'tenant',
+                                    CASE WHEN cardinality($1::bigint[]) = 1 THEN ($1::bigint[])[1]::text END,
+                                    jsonb_build_object('jobs', count(*)) || $3::text::jsonb)
       FROM gone AS g WHERE g.answer = 'deleted' HAVING count(*) > 0
 )
 SELECT g.id, g.answer FROM gone AS g LEFT JOIN noted ON true;

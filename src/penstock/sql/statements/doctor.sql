@@ -122,7 +122,7 @@ SELECT g.key, max(l.slots) AS slots, sum(g.slots)::integer AS granted,
        array_agg(e.worker ORDER BY e.worker) FILTER (WHERE g.wanted > g.slots) AS waiters
   FROM :"schema"."grant" AS g
   JOIN :"schema".lease AS e ON e.id = g.lease AND e.expires_at > statement_timestamp()
- CROSS JOIN LATERAL :"schema".limit_v1(g.key) AS l
+ CROSS JOIN LATERAL :"schema".get_limit_v1(g.key) AS l
  WHERE l.slots > 0 AND (SELECT count(*) FROM run) <= $1::integer
    AND NOT EXISTS (SELECT FROM used AS u WHERE u.key = g.key)
  GROUP BY g.key
@@ -152,7 +152,7 @@ WITH RECURSIVE name AS (
       FROM name AS n WHERE n.queue IS NOT NULL
 ), line AS MATERIALIZED (
     SELECT n.queue, s.lane, s.ready_at
-      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v1(n.queue, '', $1::integer) AS s
+      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lanes_v1(n.queue, '', $1::integer) AS s
      WHERE n.queue IS NOT NULL
      LIMIT $1::integer
 )
@@ -169,15 +169,15 @@ SELECT l.queue, l.lane, extract(epoch FROM clock_timestamp() - l.oldest)::double
            SELECT k.key
              FROM (VALUES ('queue:' || l.queue), ('lane:' || l.queue || ':' || split_part(l.lane, E'\x1f', 1))
                    UNION ALL SELECT unnest((string_to_array(l.lane, E'\x1f'))[2:])) AS k (key)
-            CROSS JOIN LATERAL :"schema".limit_v1(k.key) AS z
+            CROSS JOIN LATERAL :"schema".get_limit_v1(k.key) AS z
             WHERE z.slots = 0 OR z.rate = 0
             LIMIT 1)
        END AS shut_by
   FROM (SELECT i.queue, i.lane, min(i.ready_at) AS oldest FROM line AS i GROUP BY i.queue, i.lane) AS l
   LEFT JOIN :"schema".queue AS q ON q.name = l.queue
   LEFT JOIN :"schema".lane_setting AS s ON s.queue = l.queue AND s.lane = split_part(l.lane, E'\x1f', 1)
- CROSS JOIN LATERAL :"schema".window_v1(s.windows, statement_timestamp()) AS w
- CROSS JOIN LATERAL :"schema".window_v1(q.windows, statement_timestamp()) AS v
+ CROSS JOIN LATERAL :"schema".check_windows_v1(s.windows, statement_timestamp()) AS w
+ CROSS JOIN LATERAL :"schema".check_windows_v1(q.windows, statement_timestamp()) AS v
  ORDER BY l.queue, l.lane;
 
 -- name: examine_late_jobs
@@ -191,7 +191,7 @@ WITH RECURSIVE name AS (
       FROM name AS n WHERE n.queue IS NOT NULL
 ), line AS MATERIALIZED (
     SELECT n.queue, s.lane, s.priority
-      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v1(n.queue, '', $1::integer) AS s
+      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lanes_v1(n.queue, '', $1::integer) AS s
      WHERE n.queue IS NOT NULL
      LIMIT $1::integer
 ), found AS (
@@ -212,7 +212,7 @@ WITH RECURSIVE name AS (
 SELECT f.queue, count(*)::integer AS jobs, max(d.late) AS seconds,
        count(DISTINCT split_part(f.lane, E'\x1f', 1))::integer AS lanes
   FROM found AS f
- CROSS JOIN LATERAL :"schema".late_v1(f.queue, f.lane, f.tenant, f.run_at, statement_timestamp()) AS d
+ CROSS JOIN LATERAL :"schema".lateness_v1(f.queue, f.lane, f.tenant, f.run_at, statement_timestamp()) AS d
  WHERE d.late IS NOT NULL
  GROUP BY f.queue
  ORDER BY jobs DESC, f.queue;

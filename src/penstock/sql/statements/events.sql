@@ -4,7 +4,7 @@ WITH sent AS MATERIALIZED (
     SELECT s.id, s.woken
       FROM :"schema".send_event_v1($1::text, $2::text::jsonb, $3::text, $4::double precision, NULL, $5::text::jsonb) AS s
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($6::text, 'send_event', $3::text, $1::text, jsonb_build_object('id', s.id::text, 'woken', s.woken))
+    SELECT :"schema".write_audit_v1($6::text, 'send_event', $3::text, $1::text, jsonb_build_object('id', s.id::text, 'woken', s.woken))
       FROM sent AS s WHERE $6::text IS NOT NULL
 )
 SELECT s.id, s.woken FROM sent AS s LEFT JOIN noted ON true;

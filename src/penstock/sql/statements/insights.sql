@@ -18,7 +18,7 @@ SELECT n.queue, 'ready' AS state, c.jobs,
          FROM (SELECT FROM :"schema".job AS j WHERE j.state = 'ready' AND j.queue = n.queue
                 LIMIT $1::integer) AS few) AS c
  CROSS JOIN LATERAL (
-       SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lines_v1(n.queue, '', 100) AS s) AS l
+       SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lanes_v1(n.queue, '', 100) AS s) AS l
 UNION ALL
 SELECT r.queue, 'running', count(*), NULL
   FROM (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'running' LIMIT $1::integer) AS r GROUP BY r.queue
@@ -52,7 +52,7 @@ SELECT h.id, h.task, h.queue, h.tenant, h.reason, h.attempt, h.finished_at,
 -- to count the jobs of one, $6 how many jobs to count before it is known which lanes are the largest, $7 how
 -- many running jobs to look at. A skip scan finds the lanes: one step a line, not one a job.
 WITH line AS MATERIALIZED (
-    SELECT s.lane, s.priority, s.ready_at FROM :"schema".scan_lines_v1($1::text, $2::text, $3::integer + 1) AS s
+    SELECT s.lane, s.priority, s.ready_at FROM :"schema".scan_lanes_v1($1::text, $2::text, $3::integer + 1) AS s
 ), scanned AS (
     SELECT count(*) AS lines, count(*) <= $3::integer AS is_whole, max(l.lane) AS last FROM line AS l
 ), run AS MATERIALIZED (
@@ -61,7 +61,7 @@ WITH line AS MATERIALIZED (
 ), running AS (
     SELECT r.lane, count(*) AS jobs, count(d.late) AS late
       FROM run AS r
-     CROSS JOIN LATERAL :"schema".late_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d
+     CROSS JOIN LATERAL :"schema".lateness_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d
      WHERE r.queue = $1::text AND r.lane >= $2::text
      GROUP BY r.lane
 ), lane AS (
@@ -103,15 +103,15 @@ SELECT g.lane, c.jobs AS ready, c.late + coalesce(x.late, 0) AS late, coalesce(x
          FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j
                 WHERE j.state = 'ready' AND j.queue = $1::text AND j.lane = g.lane
                 ORDER BY j.priority DESC, j.ready_at, j.id LIMIT $5::integer + 1) AS r
-        CROSS JOIN LATERAL :"schema".late_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d) AS c
+        CROSS JOIN LATERAL :"schema".lateness_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d) AS c
   LEFT JOIN :"schema".queue AS q ON q.name = $1::text
   LEFT JOIN running AS x ON x.lane = g.lane
   LEFT JOIN :"schema".lane_setting AS s ON s.queue = $1::text AND s.lane = split_part(g.lane, E'\x1f', 1)
   LEFT JOIN :"schema".tenant_setting AS t
          ON t.tenant = split_part(g.lane, E'\x1f', 1) AND q.fair AND coalesce(q.lane_key, 'tenant') = 'tenant'
   LEFT JOIN :"schema".plan AS p ON p.name = t.plan
- CROSS JOIN LATERAL :"schema".window_v1(s.windows, statement_timestamp()) AS w
- CROSS JOIN LATERAL :"schema".window_v1(q.windows, statement_timestamp()) AS v
+ CROSS JOIN LATERAL :"schema".check_windows_v1(s.windows, statement_timestamp()) AS w
+ CROSS JOIN LATERAL :"schema".check_windows_v1(q.windows, statement_timestamp()) AS v
  ORDER BY c.jobs DESC, g.oldest, g.lane;
 
 -- name: look_at_late
@@ -126,7 +126,7 @@ WITH RECURSIVE name AS (
       FROM name AS n WHERE n.queue IS NOT NULL
 ), line AS MATERIALIZED (
     SELECT n.queue, s.lane, s.priority
-      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v1(n.queue, '', 10000) AS s
+      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lanes_v1(n.queue, '', 10000) AS s
      WHERE n.queue = coalesce($4::text, n.queue)
      LIMIT 10000
 ), found AS (
@@ -145,7 +145,7 @@ WITH RECURSIVE name AS (
 )
 SELECT f.id, d.late
   FROM found AS f
- CROSS JOIN LATERAL :"schema".late_v1(f.queue, f.lane, f.tenant, f.run_at, statement_timestamp()) AS d
+ CROSS JOIN LATERAL :"schema".lateness_v1(f.queue, f.lane, f.tenant, f.run_at, statement_timestamp()) AS d
  WHERE d.late IS NOT NULL
    AND ($3::text[] IS NULL OR f.state = ANY ($3::text[]))
    AND ($4::text IS NULL OR f.queue = $4::text)
@@ -160,7 +160,7 @@ SELECT f.id, d.late
 -- By how many seconds each of these jobs is later than it should be; those that are not are left out.
 SELECT j.id, d.late
   FROM :"schema".job AS j
- CROSS JOIN LATERAL :"schema".late_v1(j.queue, j.lane, j.tenant, j.run_at, statement_timestamp()) AS d
+ CROSS JOIN LATERAL :"schema".lateness_v1(j.queue, j.lane, j.tenant, j.run_at, statement_timestamp()) AS d
  WHERE j.id = ANY ($1::bigint[]) AND d.late IS NOT NULL;
 
 -- name: look_at_limits
@@ -168,7 +168,7 @@ SELECT j.id, d.late
 -- jobs first. $1 are the keys to look at, NULL for all; $2 how many; $3 how many lines of ready jobs to look
 -- through, and $4 how many jobs to count in them, if all are looked at: a worker does not ask for a limit of 0.
 -- A page begins behind the key $5, in the order of this moment.
--- Of the rules for a key its own comes first, then the longest pattern: see limit_v1.
+-- Of the rules for a key its own comes first, then the longest pattern: see get_limit_v1.
 WITH RECURSIVE pattern AS MATERIALIZED (
     SELECT s.key, left(s.key, -1) AS prefix FROM :"schema".limit_setting AS s WHERE right(s.key, 1) = '*'
 ), name AS (
@@ -181,7 +181,7 @@ WITH RECURSIVE pattern AS MATERIALIZED (
       FROM name AS n WHERE n.queue IS NOT NULL
 ), line AS MATERIALIZED (
     SELECT n.queue, s.lane
-      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lines_v1(n.queue, '', $3::integer + 1) AS s
+      FROM name AS n CROSS JOIN LATERAL :"schema".scan_lanes_v1(n.queue, '', $3::integer + 1) AS s
      WHERE n.queue IS NOT NULL
      LIMIT $3::integer + 1
 ), lane AS MATERIALIZED (
@@ -285,7 +285,7 @@ SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_ali
   LEFT JOIN :"schema".job AS j ON j.id = g.id
   LEFT JOIN :"schema".lease AS l ON l.id = j.lease
   LEFT JOIN :"schema".progress AS p ON p.job = g.id
- CROSS JOIN LATERAL :"schema".late_v1(j.queue, j.lane, j.tenant, j.run_at, statement_timestamp()) AS d;
+ CROSS JOIN LATERAL :"schema".lateness_v1(j.queue, j.lane, j.tenant, j.run_at, statement_timestamp()) AS d;
 
 -- name: look_at_queues
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
@@ -321,14 +321,14 @@ WITH RECURSIVE name AS (
              FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j
                     WHERE j.state = 'ready' AND j.queue = n.queue
                     ORDER BY j.lane, j.priority DESC, j.ready_at, j.id LIMIT $1::integer + 1) AS r
-            CROSS JOIN LATERAL :"schema".late_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d) AS c
+            CROSS JOIN LATERAL :"schema".lateness_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d) AS c
      CROSS JOIN LATERAL (
-           SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lines_v1(n.queue, '', 100) AS s) AS l
+           SELECT min(s.ready_at) AS oldest FROM :"schema".scan_lanes_v1(n.queue, '', 100) AS s) AS l
 ), scheduled AS (
     SELECT s.queue, count(*) AS jobs, count(d.late) AS late, sum(count(*)) OVER () AS seen
       FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j WHERE j.state = 'scheduled'
              ORDER BY j.run_at LIMIT $1::integer + 1) AS s
-     CROSS JOIN LATERAL :"schema".late_v1(s.queue, s.lane, s.tenant, s.run_at, statement_timestamp()) AS d
+     CROSS JOIN LATERAL :"schema".lateness_v1(s.queue, s.lane, s.tenant, s.run_at, statement_timestamp()) AS d
      GROUP BY s.queue
 ), blocked AS (
     SELECT b.queue, count(*) AS jobs, sum(count(*)) OVER () AS seen
@@ -339,7 +339,7 @@ WITH RECURSIVE name AS (
     SELECT r.queue, count(*) AS jobs, count(d.late) AS late, sum(count(*)) OVER () AS seen
       FROM (SELECT j.queue, j.lane, j.tenant, j.run_at FROM :"schema".job AS j WHERE j.state = 'running'
              ORDER BY j.lease LIMIT $1::integer + 1) AS r
-     CROSS JOIN LATERAL :"schema".late_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d
+     CROSS JOIN LATERAL :"schema".lateness_v1(r.queue, r.lane, r.tenant, r.run_at, statement_timestamp()) AS d
      GROUP BY r.queue
 )
 SELECT u.queue AS name, q.paused_at, coalesce(q.fair, false) AS fair, w.open, w.changes_in,
@@ -357,7 +357,7 @@ SELECT u.queue AS name, q.paused_at, coalesce(q.fair, false) AS fair, w.open, w.
   LEFT JOIN scheduled AS s ON s.queue = u.queue
   LEFT JOIN blocked AS b ON b.queue = u.queue
   LEFT JOIN running AS x ON x.queue = u.queue
- CROSS JOIN LATERAL :"schema".window_v1(q.windows, statement_timestamp()) AS w
+ CROSS JOIN LATERAL :"schema".check_windows_v1(q.windows, statement_timestamp()) AS w
  ORDER BY u.queue;
 
 -- name: look_at_running
@@ -448,11 +448,11 @@ SELECT s.paused_at, w.open AS lane_open, w.changes_in AS lane_changes_in, v.open
   FROM :"schema".job AS j
   LEFT JOIN :"schema".queue AS q ON q.name = j.queue
   LEFT JOIN :"schema".lane_setting AS s ON s.queue = j.queue AND s.lane = split_part(j.lane, E'\x1f', 1)
- CROSS JOIN LATERAL :"schema".window_v1(s.windows, statement_timestamp()) AS w
- CROSS JOIN LATERAL :"schema".window_v1(q.windows, statement_timestamp()) AS v
+ CROSS JOIN LATERAL :"schema".check_windows_v1(s.windows, statement_timestamp()) AS w
+ CROSS JOIN LATERAL :"schema".check_windows_v1(q.windows, statement_timestamp()) AS v
  CROSS JOIN LATERAL (
        SELECT count(DISTINCT split_part(l.lane, E'\x1f', 1)) AS lanes
-         FROM :"schema".scan_lines_v1(j.queue, '', $2::integer + 1) AS l
+         FROM :"schema".scan_lanes_v1(j.queue, '', $2::integer + 1) AS l
         WHERE split_part(l.lane, E'\x1f', 1) <> split_part(j.lane, E'\x1f', 1)) AS o
  CROSS JOIN LATERAL (
        SELECT count(*) AS jobs

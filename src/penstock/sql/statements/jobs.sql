@@ -176,9 +176,9 @@ SELECT a.id, u.job, u.expires_at AS until
 WITH done AS MATERIALIZED (
     SELECT c.id, c.answer FROM :"schema".cancel_v1($1::bigint[], $2::text) AS c
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($3::text, 'cancel', NULL, CASE WHEN count(*) = 1 THEN min(d.id)::text END,
-                             jsonb_build_object('jobs', count(*), 'reason', $2::text)
-                             || CASE WHEN count(*) > 1 THEN jsonb_build_object('ids', jsonb_agg(d.id::text)) ELSE '{}' END)
+    SELECT :"schema".write_audit_v1($3::text, 'cancel', NULL, CASE WHEN count(*) = 1 THEN min(d.id)::text END,
+                                    jsonb_build_object('jobs', count(*), 'reason', $2::text)
+                                    || CASE WHEN count(*) > 1 THEN jsonb_build_object('ids', jsonb_agg(d.id::text)) ELSE '{}' END)
       FROM done AS d WHERE d.answer = 'cancelled' AND $3::text IS NOT NULL HAVING count(*) > 0
 )
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
@@ -188,9 +188,9 @@ SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 WITH done AS MATERIALIZED (
     SELECT r.id, r.answer FROM :"schema".retry_v1($1::bigint[], p_states => $3::text[]) AS r
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($2::text, 'retry', NULL, CASE WHEN count(*) = 1 THEN min(d.id)::text END,
-                             jsonb_build_object('jobs', count(*))
-                             || CASE WHEN count(*) > 1 THEN jsonb_build_object('ids', jsonb_agg(d.id::text)) ELSE '{}' END)
+    SELECT :"schema".write_audit_v1($2::text, 'retry', NULL, CASE WHEN count(*) = 1 THEN min(d.id)::text END,
+                                    jsonb_build_object('jobs', count(*))
+                                    || CASE WHEN count(*) > 1 THEN jsonb_build_object('ids', jsonb_agg(d.id::text)) ELSE '{}' END)
       FROM done AS d WHERE d.answer IN ('ready', 'blocked') AND $2::text IS NOT NULL HAVING count(*) > 0
 )
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
@@ -200,9 +200,9 @@ SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 WITH done AS MATERIALIZED (
     SELECT e.id, e.answer FROM :"schema".delete_v1($1::bigint[]) AS e
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($2::text, 'delete', NULL, CASE WHEN count(*) = 1 THEN min(d.id)::text END,
-                             jsonb_build_object('jobs', count(*))
-                             || CASE WHEN count(*) > 1 THEN jsonb_build_object('ids', jsonb_agg(d.id::text)) ELSE '{}' END)
+    SELECT :"schema".write_audit_v1($2::text, 'delete', NULL, CASE WHEN count(*) = 1 THEN min(d.id)::text END,
+                                    jsonb_build_object('jobs', count(*))
+                                    || CASE WHEN count(*) > 1 THEN jsonb_build_object('ids', jsonb_agg(d.id::text)) ELSE '{}' END)
       FROM done AS d WHERE d.answer = 'deleted' AND $2::text IS NOT NULL HAVING count(*) > 0
 )
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
@@ -212,9 +212,9 @@ SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 WITH freed AS MATERIALIZED (
     SELECT u.id, u.answer FROM :"schema".unblock_v1($1::bigint[]) AS u
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($2::text, 'unblock', NULL,
-                             CASE WHEN cardinality($1::bigint[]) = 1 THEN ($1::bigint[])[1]::text END,
-                             jsonb_build_object('jobs', count(*)))
+    SELECT :"schema".write_audit_v1($2::text, 'unblock', NULL,
+                                    CASE WHEN cardinality($1::bigint[]) = 1 THEN ($1::bigint[])[1]::text END,
+                                    jsonb_build_object('jobs', count(*)))
       FROM freed AS f WHERE f.answer = 'ready' HAVING count(*) > 0
 )
 SELECT f.id, f.answer FROM freed AS f LEFT JOIN noted ON true;

@@ -3,7 +3,7 @@
 WITH opened AS MATERIALIZED (
     SELECT :"schema".open_bucket_v1($1::text) AS was_closed
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($2::text, 'open_bucket', NULL, $1::text, NULL)
+    SELECT :"schema".write_audit_v1($2::text, 'open_bucket', NULL, $1::text, NULL)
       FROM opened AS o WHERE o.was_closed AND $2::text IS NOT NULL
 )
 SELECT o.was_closed FROM opened AS o LEFT JOIN noted ON true;
@@ -13,7 +13,7 @@ SELECT o.was_closed FROM opened AS o LEFT JOIN noted ON true;
 WITH closed AS MATERIALIZED (
     SELECT :"schema".close_bucket_v1($1::text, $2::double precision) AS seconds
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($3::text, 'close_bucket', NULL, $1::text, jsonb_build_object('seconds', $2::double precision))
+    SELECT :"schema".write_audit_v1($3::text, 'close_bucket', NULL, $1::text, jsonb_build_object('seconds', $2::double precision))
       FROM closed WHERE $3::text IS NOT NULL
 )
 SELECT c.seconds FROM closed AS c LEFT JOIN noted ON true;

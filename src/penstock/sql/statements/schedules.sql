@@ -109,7 +109,7 @@ SELECT name FROM :"schema".sync_schedules_v1($1::text::jsonb) AS name;
 
 -- name: due
 -- The schedules that have something to do, and when the next one has.
-SELECT :"schema".due_v1($1::integer, $2::text[])::text;
+SELECT :"schema".list_due_schedules_v1($1::integer, $2::text[])::text;
 
 -- name: list_fires
 -- What came of a schedule's last ticks, the newest first; a page begins behind the tick $3.

@@ -34,7 +34,7 @@ WITH paused AS (
        SET paused_at = coalesce(q.paused_at, excluded.paused_at), updated_at = statement_timestamp()
     RETURNING q.name
 )
-SELECT :"schema".note_v1($2::text, 'pause', NULL, p.name, NULL) FROM paused AS p WHERE $2::text IS NOT NULL;
+SELECT :"schema".write_audit_v1($2::text, 'pause', NULL, p.name, NULL) FROM paused AS p WHERE $2::text IS NOT NULL;
 
 -- name: resume
 -- Let workers claim from a queue again, and have them look; who did this ($2) is noted, if it is said.
@@ -44,7 +44,7 @@ WITH resumed AS (
     RETURNING q.name
 )
 SELECT :"schema".notify_ready_v1(r.name, NULL, 0::smallint, statement_timestamp()),
-       CASE WHEN $2::text IS NOT NULL THEN :"schema".note_v1($2::text, 'resume', NULL, r.name, NULL) END AS noted
+       CASE WHEN $2::text IS NOT NULL THEN :"schema".write_audit_v1($2::text, 'resume', NULL, r.name, NULL) END AS noted
   FROM resumed AS r;
 
 -- name: set_lane

@@ -8,11 +8,11 @@ SELECT s.id, s.token, s.answer
 
 -- name: completed
 -- Which of these attempts have completed their jobs already?
-SELECT job FROM :"schema".completed_v1($1::bigint[], $2::uuid[]) AS job;
+SELECT job FROM :"schema".find_completed_v1($1::bigint[], $2::uuid[]) AS job;
 
 -- name: progress
 -- Record how far attempts are; the refused come back.
-SELECT job FROM :"schema".progress_v1($1, $2, $3, $4, $5) AS job;
+SELECT job FROM :"schema".save_progress_v1($1, $2, $3, $4, $5) AS job;
 
 -- name: try_outcome
 -- Can Postgres keep this result and this error, and wait for so long? If not, it says why.

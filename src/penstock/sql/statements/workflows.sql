@@ -6,13 +6,13 @@ WITH made AS (
     VALUES (coalesce(nullif($1::text, ''), nullif(current_setting('penstock.tenant', true), ''), ''), $2::text, $3::text::jsonb)
     RETURNING id, tenant
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($4::text, 'start_workflow', m.tenant, m.id::text, NULL) FROM made AS m WHERE $4::text IS NOT NULL
+    SELECT :"schema".write_audit_v1($4::text, 'start_workflow', m.tenant, m.id::text, NULL) FROM made AS m WHERE $4::text IS NOT NULL
 )
 SELECT m.id FROM made AS m LEFT JOIN noted ON true;
 
 -- name: extend
 -- Add jobs to a workflow.
-SELECT id, duplicate FROM :"schema".extend_v1($1::bigint, $2::text::jsonb, NULL, NULL, $3::text::jsonb);
+SELECT id, duplicate FROM :"schema".extend_workflow_v1($1::bigint, $2::text::jsonb, NULL, NULL, $3::text::jsonb);
 
 -- name: get_workflow
 -- One workflow and how far its jobs are. A failure is borne if all that waited for it went on in spite of it.
@@ -71,8 +71,8 @@ SELECT p.id, p.tenant, p.name, p.meta::text, p.created_at,
 WITH ended AS MATERIALIZED (
     SELECT :"schema".cancel_workflow_v1($1::bigint, $2::text) AS jobs
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($3::text, 'cancel_workflow', w.tenant, w.id::text,
-                             jsonb_build_object('jobs', e.jobs, 'reason', $2::text))
+    SELECT :"schema".write_audit_v1($3::text, 'cancel_workflow', w.tenant, w.id::text,
+                                    jsonb_build_object('jobs', e.jobs, 'reason', $2::text))
       FROM ended AS e JOIN :"schema".workflow AS w ON w.id = $1::bigint
 )
 SELECT e.jobs FROM ended AS e LEFT JOIN noted ON true;
@@ -82,7 +82,7 @@ SELECT e.jobs FROM ended AS e LEFT JOIN noted ON true;
 WITH back AS MATERIALIZED (
     SELECT :"schema".retry_workflow_v1($1::bigint) AS jobs
 ), noted AS MATERIALIZED (
-    SELECT :"schema".note_v1($2::text, 'retry_workflow', w.tenant, w.id::text, jsonb_build_object('jobs', b.jobs))
+    SELECT :"schema".write_audit_v1($2::text, 'retry_workflow', w.tenant, w.id::text, jsonb_build_object('jobs', b.jobs))
       FROM back AS b JOIN :"schema".workflow AS w ON w.id = $1::bigint
 )
 SELECT b.jobs FROM back AS b LEFT JOIN noted ON true;

@@ -80,7 +80,7 @@ BEGIN
     LOOP
         BEGIN
             IF v_batch.has_failed THEN
-                UPDATE batch AS b SET failure_job = call_back_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
+                UPDATE batch AS b SET failure_job = enqueue_callback_v1(v_batch.id, v_batch.tenant, 'failure', v_batch.callbacks, p_now)
                  WHERE b.id = v_batch.id;
             END IF;
             IF NOT v_batch.is_over THEN
@@ -92,8 +92,8 @@ BEGIN
                 UPDATE batch AS b
                    SET finished_at = p_now,
                        success_job = coalesce(b.success_job, CASE WHEN v_batch.is_well THEN
-                           call_back_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
-                       end_job = coalesce(b.end_job, call_back_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
+                           enqueue_callback_v1(v_batch.id, v_batch.tenant, 'success', v_batch.callbacks, p_now) END),
+                       end_job = coalesce(b.end_job, enqueue_callback_v1(v_batch.id, v_batch.tenant, 'end', v_batch.callbacks, p_now))
                  WHERE b.id = v_batch.id;
             ELSE
                 INSERT INTO batch_delta (batch) VALUES (v_batch.id);

@@ -7,7 +7,7 @@
 -- id = ANY(ARRAY(...)) rather than a join: joined back to a CTE the planner may choose a nested loop.
 CREATE FUNCTION :"schema".claim_v1(
     p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[],
-    p_marks timestamptz[], p_mark_ids bigint[], p_takes integer[], p_limit integer,
+    p_cursor_times timestamptz[], p_cursor_ids bigint[], p_takes integer[], p_limit integer,
     p_now timestamptz DEFAULT NULL, p_options jsonb DEFAULT NULL
 ) RETURNS TABLE (
     id bigint, token uuid, task text, args jsonb, args_version smallint, attempt integer,
@@ -44,14 +44,14 @@ BEGIN
            attempt = j.attempt + 1, attempted_at = v_now
      WHERE j.id = ANY (ARRAY(
            SELECT t.id
-             FROM unnest(p_lanes, p_priorities, p_marks, p_mark_ids, p_takes)
-               AS l (lane, priority, mark, mark_id, take)
+             FROM unnest(p_lanes, p_priorities, p_cursor_times, p_cursor_ids, p_takes)
+               AS l (lane, priority, cursor_time, cursor_id, take)
             CROSS JOIN LATERAL (
                   SELECT c.id
                     FROM job AS c
                    WHERE c.state = 'ready' AND c.queue = p_queue
                      AND c.lane = l.lane AND c.priority = l.priority
-                     AND (c.ready_at, c.id) >= (l.mark, l.mark_id)
+                     AND (c.ready_at, c.id) >= (l.cursor_time, l.cursor_id)
                      AND (c.deadline IS NULL OR c.deadline > v_now)
                    ORDER BY c.ready_at, c.id
                    LIMIT l.take

@@ -3,9 +3,9 @@
 -- answers with the job it belongs to, and is an error if the fingerprint of the arguments differs.
 -- A job without a tenant belongs to the one that the transaction was set to (SET LOCAL penstock.tenant).
 -- All go to one batch (p_batch) or workflow (p_workflow), where they are called p_steps; p_parents, p_children: see
--- depend_v1. A unique rule is {"key", "period", "hold", "keep", "on_conflict"}: see hold_unique_v1; with a period the
+-- add_dependencies_v1. A unique rule is {"key", "period", "hold", "keep", "on_conflict"}: see claim_unique_keys_v1; with a period the
 -- key holds for the part of time that the job is enqueued in.
--- place_v1 says which lane each goes to. lane and priority come back only if that differs from what was given.
+-- assign_lanes_v1 says which lane each goes to. lane and priority come back only if that differs from what was given.
 -- The insert reads no table, so one plan serves all calls: planning it anew would double their cost.
 CREATE FUNCTION :"schema".enqueue_v1(
     p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL, p_queues text[] DEFAULT NULL,
@@ -45,7 +45,7 @@ DECLARE
     v_other  text;
 BEGIN
     IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
+        PERFORM commit_durably_v1();
     END IF;
     -- Postgres knows times, and an infinity, that no worker could read.
     IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
@@ -69,20 +69,20 @@ BEGIN
     END IF;
     IF p_lanes IS NOT NULL OR p_limits IS NOT NULL OR (SELECT s.places FROM setting_version AS s) THEN
         SELECT w.lanes, w.priorities INTO v_lanes, v_priorities
-          FROM place_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
-                        p_requested_bys, p_metas) AS w;
+          FROM assign_lanes_v1(p_tasks, p_args, p_queues, p_lanes, p_limits, p_priorities, p_tenants, p_subjects,
+                               p_requested_bys, p_metas) AS w;
     END IF;
     IF p_keys IS NOT NULL THEN
         SELECT array_agg(h.job ORDER BY h.ord), array_agg(h.is_new ORDER BY h.ord)
           INTO v_jobs, v_new
-          FROM hold_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
+          FROM claim_idempotency_keys_v1(p_keys, p_tenants, p_fingerprints, v_now) AS h;
     ELSIF p_uniques IS NOT NULL OR p_parents IS NOT NULL OR p_children IS NOT NULL THEN
         v_jobs := ARRAY(SELECT nextval('job_id_seq') FROM generate_subscripts(p_tasks, 1));
         v_new := array_fill(true, ARRAY[cardinality(p_tasks)]);
     END IF;
     IF p_uniques IS NOT NULL THEN
         SELECT u.keys, u.jobs, u.new, u.replaced INTO v_uniques, v_jobs, v_new, v_replaced
-          FROM be_unique_v1(p_uniques, p_tenants, p_keys, v_jobs, v_new, v_now) AS u;
+          FROM apply_unique_v1(p_uniques, p_tenants, p_keys, v_jobs, v_new, v_now) AS u;
     END IF;
     IF p_workflow IS NOT NULL THEN
         PERFORM join_workflow_v1(p_workflow, p_tenants);
@@ -92,7 +92,7 @@ BEGIN
                array_agg(v_jobs[d.ord] ORDER BY d.ord) FILTER (WHERE d.is_doomed),
                array_agg(CASE WHEN d.is_stalled THEN 'parent_failed' END ORDER BY d.ord)
           INTO v_pending, v_parent, v_doomed, v_reasons
-          FROM depend_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
+          FROM add_dependencies_v1(v_jobs, v_new, p_parents, p_children, p_workflow) AS d;
     END IF;
     IF p_batch IS NOT NULL THEN
         PERFORM join_batch_v1(p_batch, coalesce(cardinality(array_positions(v_new, true)), cardinality(p_tasks)), p_tenants,
@@ -138,18 +138,18 @@ BEGIN
           FROM unnest(v_jobs, v_new, v_lanes, v_priorities) AS k (job, is_new, lane, priority);
     END IF;
     IF v_doomed IS NOT NULL THEN
-        PERFORM finish_v1(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
-                          array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
-                          false, v_now);
+        PERFORM finish_jobs_v1(v_doomed, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_doomed)]),
+                               array_fill('parent_failed'::text, ARRAY[cardinality(v_doomed)]), NULL, NULL, NULL, NULL,
+                               false, v_now);
     END IF;
     IF true = ANY (v_replaced) THEN
-        PERFORM replace_v1(v_jobs, v_replaced, p_tasks, p_args, p_args_versions, p_queues, v_lanes,
-                           coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts,
-                           p_subjects, p_requested_bys, p_tags, p_metas, p_retries, p_deadlines, v_now);
+        PERFORM replace_jobs_v1(v_jobs, v_replaced, p_tasks, p_args, p_args_versions, p_queues, v_lanes,
+                                coalesce(v_priorities, p_priorities), p_delays, p_run_ats, p_max_attempts, p_timeouts,
+                                p_subjects, p_requested_bys, p_tags, p_metas, p_retries, p_deadlines, v_now);
     END IF;
     IF p_options ->> 'notify' = 'true' THEN
-        PERFORM announce_v1(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
-                            cardinality(p_tasks), v_since, v_now);
+        PERFORM notify_enqueued_v1(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
+                                   cardinality(p_tasks), v_since, v_now);
         -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
         IF v_uniques IS NOT NULL THEN
             PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)

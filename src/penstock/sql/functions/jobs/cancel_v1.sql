@@ -27,8 +27,8 @@ BEGIN
           INTO v_ids, v_tokens, v_leases
           FROM (SELECT j.id, j.token, j.lease FROM job AS j
                  WHERE j.id = ANY (p_ids) ORDER BY j.id FOR UPDATE) AS l;
-        PERFORM finish_v1(v_ids, v_tokens, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
-                          array_fill(p_reason, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL, false, v_now);
+        PERFORM finish_jobs_v1(v_ids, v_tokens, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
+                               array_fill(p_reason, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL, false, v_now);
         INSERT INTO signal (lease, job, token, kind)
         SELECT r.lease, r.id, r.token, 'cancelled'
           FROM unnest(v_ids, v_tokens, v_leases) AS r (id, token, lease) WHERE r.lease IS NOT NULL;

@@ -21,9 +21,9 @@ DECLARE
 BEGIN
     SELECT coalesce(array_agg(l.id), '{}') INTO v_live
       FROM (SELECT j.id FROM job AS j WHERE j.id = ANY (p_ids) AND j.state <> 'running' ORDER BY j.id FOR UPDATE) AS l;
-    PERFORM finish_v1(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
-                      array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
-                      coalesce(p_now, statement_timestamp()));
+    PERFORM finish_jobs_v1(v_live, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_live)]),
+                           array_fill('deleted'::text, ARRAY[cardinality(v_live)]), NULL, NULL, NULL, NULL, false,
+                           coalesce(p_now, statement_timestamp()));
     v_dates := history_dates_v1(p_ids);
     SELECT coalesce(array_agg(f.id), '{}') INTO v_final
       FROM (SELECT h.id FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) FOR UPDATE) AS f;

@@ -13,7 +13,7 @@ SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_dead bigint[] := dead_v1(p_ids);
+    v_dead bigint[] := only_failed_v1(p_ids);
 BEGIN
     PERFORM delete_v1(v_dead);
     RETURN QUERY

@@ -21,7 +21,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_start timestamptz := greatest(p_start, coalesce(p_now, statement_timestamp()));
-    v_dead  bigint[] := dead_v1(p_ids);
+    v_dead  bigint[] := only_failed_v1(p_ids);
     v_held  bigint[];
 BEGIN
     v_held := ARRAY(SELECT r.id FROM retry_v1(v_dead, p_now) AS r WHERE r.answer = 'held');

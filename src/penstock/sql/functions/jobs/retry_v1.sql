@@ -108,7 +108,7 @@ BEGIN
         SELECT array_agg(b.id), array_agg(b.id) FILTER (WHERE b.has_children) INTO v_linked, v_parents
           FROM back AS b WHERE b.workflow IS NOT NULL;
         IF v_linked IS NOT NULL THEN
-            PERFORM wait_again_v1(v_linked, v_parents);
+            PERFORM restore_dependencies_v1(v_linked, v_parents);
         END IF;
         DELETE FROM progress AS p WHERE p.job = ANY (v_ids) AND p.job <> ALL (v_held);
         -- What it waited or polled for in vain it may wait for anew; what it has done stays done.

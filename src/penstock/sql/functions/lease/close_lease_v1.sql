@@ -19,7 +19,7 @@ BEGIN
     IF FOUND THEN
         PERFORM pg_notify(current_schema() || '.leader', 'vacant');
     END IF;
-    v_released := release_v1(p_lease, '{}', p_now);
+    v_released := release_jobs_v1(p_lease, '{}', p_now);
     DELETE FROM "grant" AS g WHERE g.lease = p_lease;
     DELETE FROM signal AS s WHERE s.lease = p_lease;
     DELETE FROM lease AS l WHERE l.id = p_lease;

@@ -14,7 +14,7 @@ DECLARE
 BEGIN
     PERFORM 1 FROM job AS j WHERE j.id = p_id AND j.token = p_token FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        IF EXISTS (SELECT FROM completed_v1(ARRAY[p_id], ARRAY[p_token])) THEN
+        IF EXISTS (SELECT FROM find_completed_v1(ARRAY[p_id], ARRAY[p_token])) THEN
             RAISE EXCEPTION 'Job % was completed by this attempt already.', p_id USING ERRCODE = 'PS004';
         END IF;
         RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_id USING ERRCODE = 'PS003';

@@ -27,7 +27,7 @@ BEGIN
                                        OR l.info #> '{unwritten,ids}' ? j.id::text))
              LIMIT p_limit) AS o;
     RETURN QUERY
-    SELECT l.id, l.lost FROM lose_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
+    SELECT l.id, l.lost FROM mark_worker_lost_v1(coalesce(v_ids, '{}'), v_tokens, 'timeout', 'Overtime',
         'The attempt ran past its timeout and its worker could not end it.', false, v_now) AS l;
 END
 $$;

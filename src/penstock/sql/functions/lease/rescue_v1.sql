@@ -41,11 +41,11 @@ BEGIN
     LOOP
         IF v_jobs.unwritten IS NULL THEN
             RETURN QUERY
-            SELECT l.id, l.lost FROM lose_v1(v_jobs.ids, v_jobs.tokens, 'lost', 'WorkerLost',
+            SELECT l.id, l.lost FROM mark_worker_lost_v1(v_jobs.ids, v_jobs.tokens, 'lost', 'WorkerLost',
                 'The worker that had this attempt stopped renewing its lease.', false, v_now) AS l;
         ELSE
             RETURN QUERY
-            SELECT l.id, l.lost FROM lose_v1(v_jobs.ids, v_jobs.tokens, 'unwritten', 'OutcomeUnwritten',
+            SELECT l.id, l.lost FROM mark_worker_lost_v1(v_jobs.ids, v_jobs.tokens, 'unwritten', 'OutcomeUnwritten',
                 'The attempt ended, and its outcome could not be written: ' || v_jobs.unwritten, true, v_now) AS l;
         END IF;
     END LOOP;

@@ -19,7 +19,7 @@ DECLARE
     v_bucket record;
     v_passed double precision;
 BEGIN
-    SELECT l.rate, l.burst INTO rate, burst FROM limit_v1(p_key) AS l;
+    SELECT l.rate, l.burst INTO rate, burst FROM get_limit_v1(p_key) AS l;
     IF rate IS NULL THEN
         SELECT b.level, b.filled_at, b.closed_until, b.booked INTO v_bucket FROM bucket AS b WHERE b.key = p_key;
     ELSE

@@ -18,7 +18,7 @@ BEGIN
     END IF;
     SELECT s.request, s.tenant, s.jitter, s.overlap INTO v FROM schedule AS s WHERE s.name = p_schedule;
     IF v_why IS NULL AND p_kind <> 'manual' THEN
-        v_why := overlap_v1(p_schedule, v.overlap);
+        v_why := schedule_overlap_v1(p_schedule, v.overlap);
     END IF;
     IF v_why IS NULL THEN
         IF p_kind = 'tick' THEN

@@ -56,9 +56,9 @@ BEGIN
     IF v_free.ids IS NULL THEN
         RETURN 0;
     END IF;
-    v_settled := finish_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
-                           NULL, v_free.errors, v_free.results, true, p_now);
-    RETURN v_settled + put_back_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
-                                   v_free.failures, v_free.stuck, v_free.errors, p_now);
+    v_settled := finish_jobs_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.failures,
+                                NULL, v_free.errors, v_free.results, true, p_now);
+    RETURN v_settled + reschedule_v1(v_free.ids, v_free.tokens, v_free.states, v_free.reasons, v_free.delays,
+                                     v_free.failures, v_free.stuck, v_free.errors, p_now);
 END
 $$;

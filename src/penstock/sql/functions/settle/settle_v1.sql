@@ -24,15 +24,15 @@ DECLARE
     v_settled integer := 0;
 BEGIN
     IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
+        PERFORM commit_durably_v1();
     END IF;
     BEGIN
         -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
-        v_settled := finish_v1(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
-                               p_errors, p_results, true, v_now);
+        v_settled := finish_jobs_v1(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
+                                    p_errors, p_results, true, v_now);
         IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
-            v_settled := v_settled + put_back_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
-                                                 p_failures, p_stuck, p_errors, v_now);
+            v_settled := v_settled + reschedule_v1(p_ids, p_tokens, p_states, p_reasons, p_delays,
+                                                   p_failures, p_stuck, p_errors, v_now);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
         -- A caller's open transaction holds a row: the others must not wait for it.

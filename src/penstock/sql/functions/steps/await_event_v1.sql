@@ -16,11 +16,11 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    v_tenant text := hold_attempt_v1(p_job, p_token);
+    v_tenant text := lock_attempt_v1(p_job, p_token);
     v_until  timestamptz;
 BEGIN
-    PERFORM keep_durable_v1();
-    IF NOT pg_try_advisory_xact_lock_shared(event_key_v1(v_tenant, p_name)) THEN
+    PERFORM commit_durably_v1();
+    IF NOT pg_try_advisory_xact_lock_shared(event_lock_key_v1(v_tenant, p_name)) THEN
         answer := 'busy';
         RETURN NEXT;
         RETURN;

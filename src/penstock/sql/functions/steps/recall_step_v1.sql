@@ -10,7 +10,7 @@ SET enable_bitmapscan = off
 AS $$
 DECLARE
     v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    v_tenant text := hold_attempt_v1(p_job, p_token);
+    v_tenant text := lock_attempt_v1(p_job, p_token);
     v_used   timestamptz;
     v_result jsonb;
 BEGIN

@@ -10,8 +10,8 @@ DECLARE
     v_now   timestamptz := coalesce(p_now, statement_timestamp());
     v_since timestamptz;
 BEGIN
-    PERFORM keep_durable_v1();
-    PERFORM hold_attempt_v1(p_job, p_token);
+    PERFORM commit_durably_v1();
+    PERFORM lock_attempt_v1(p_job, p_token);
     INSERT INTO step AS s (job, kind, name, result, created_at) VALUES (p_job, p_kind, p_name, p_result, v_now)
     ON CONFLICT (job, kind, name) DO UPDATE
        SET result = CASE s.kind WHEN 'poll' THEN excluded.result ELSE s.result END

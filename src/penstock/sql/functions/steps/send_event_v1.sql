@@ -21,7 +21,7 @@ DECLARE
     v_told   boolean;
 BEGIN
     IF p_options ->> 'durable' = 'true' THEN
-        PERFORM keep_durable_v1();
+        PERFORM commit_durably_v1();
     END IF;
     IF v_tenant <> '' AND p_tenant NOT IN ('', v_tenant) THEN
         RAISE EXCEPTION 'An event of tenant "%" cannot be sent by tenant "%".', p_tenant, v_tenant
@@ -32,7 +32,7 @@ BEGIN
             USING ERRCODE = 'PS008', HINT = 'SET LOCAL penstock.tenant to the tenant that the event belongs to.';
     END IF;
     v_tenant := coalesce(nullif(v_tenant, ''), p_tenant);
-    PERFORM pg_advisory_xact_lock(event_key_v1(v_tenant, p_name));
+    PERFORM pg_advisory_xact_lock(event_lock_key_v1(v_tenant, p_name));
     id := nextval('event_id_seq');
     SELECT w.woken, w.all_told INTO woken, v_told
       FROM wake_waiters_v1(id, v_tenant, p_name, 1000,

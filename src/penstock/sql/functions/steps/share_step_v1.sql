@@ -9,7 +9,7 @@ SET search_path = :"schema", pg_temp
 AS $$
 DECLARE
     v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    v_tenant text := hold_attempt_v1(p_job, p_token);
+    v_tenant text := lock_attempt_v1(p_job, p_token);
 BEGIN
     PERFORM save_step_v1(p_job, p_token, 'step', p_name, p_result, v_now);
     INSERT INTO step_cache AS c (tenant, key, result, size, created_at, used_at, expires_at)

@@ -22,8 +22,8 @@ BEGIN
     IF cardinality(v_ids) = 0 THEN
         RETURN 0;
     END IF;
-    RETURN finish_v1(v_ids, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
-                     array_fill('expired'::text, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL,
-                     false, v_now);
+    RETURN finish_jobs_v1(v_ids, NULL, array_fill('cancelled'::text, ARRAY[cardinality(v_ids)]),
+                          array_fill('expired'::text, ARRAY[cardinality(v_ids)]), NULL, NULL, NULL, NULL,
+                          false, v_now);
 END
 $$;

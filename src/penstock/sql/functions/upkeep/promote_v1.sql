@@ -1,7 +1,7 @@
 -- Make jobs ready whose time has come, from a mark on, and say where to go on and when the next is due.
 CREATE FUNCTION :"schema".promote_v1(
-    p_mark timestamptz DEFAULT '-infinity', p_limit integer DEFAULT 2000, p_now timestamptz DEFAULT NULL
-) RETURNS TABLE (promoted integer, mark timestamptz, next_in double precision)
+    p_after timestamptz DEFAULT '-infinity', p_limit integer DEFAULT 2000, p_now timestamptz DEFAULT NULL
+) RETURNS TABLE (promoted integer, upto timestamptz, next_in double precision)
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
 SET jit = off
@@ -19,7 +19,7 @@ BEGIN
            SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())
          WHERE j.id = ANY (ARRAY(
                SELECT s.id FROM job AS s
-                WHERE s.state = 'scheduled' AND s.run_at >= p_mark AND s.run_at <= v_now
+                WHERE s.state = 'scheduled' AND s.run_at >= p_after AND s.run_at <= v_now
                 ORDER BY s.run_at
                 LIMIT p_limit
                   FOR NO KEY UPDATE SKIP LOCKED))
@@ -28,11 +28,11 @@ BEGIN
         SELECT notify_ready_v1(u.queue, u.lane, u.priority, min(u.ready_at))
           FROM up AS u GROUP BY u.queue, u.lane, u.priority
     )
-    SELECT count(*)::integer, coalesce(max(u.run_at), p_mark) + 0 * ((SELECT count(*) FROM told) * interval '1 s')
-      INTO promoted, mark FROM up AS u;
+    SELECT count(*)::integer, coalesce(max(u.run_at), p_after) + 0 * ((SELECT count(*) FROM told) * interval '1 s')
+      INTO promoted, upto FROM up AS u;
     SELECT extract(epoch FROM s.run_at - v_now)::double precision INTO next_in
       FROM job AS s
-     WHERE s.state = 'scheduled' AND s.run_at >= mark
+     WHERE s.state = 'scheduled' AND s.run_at >= upto
      ORDER BY s.run_at
      LIMIT 1;
     RETURN NEXT;

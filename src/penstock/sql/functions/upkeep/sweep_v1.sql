@@ -50,7 +50,7 @@ BEGIN
     DELETE FROM progress AS p WHERE p.job = ANY (v_ended);
     progress := cardinality(v_ended);
 
-    v_keys := ARRAY(SELECT b.key FROM bucket AS b CROSS JOIN LATERAL limit_v1(b.key) AS l
+    v_keys := ARRAY(SELECT b.key FROM bucket AS b CROSS JOIN LATERAL get_limit_v1(b.key) AS l
                      WHERE b.filled_at < v_hour_ago AND (b.closed_until < v_hour_ago) IS NOT FALSE
                        AND (b.level + l.rate * extract(epoch FROM v_hour_ago - b.filled_at) >= l.burst) IS NOT FALSE
                      LIMIT p_limit FOR UPDATE OF b SKIP LOCKED);

@@ -1,7 +1,0 @@
--- Whether nobody may claim from a queue.
-CREATE FUNCTION :"schema".is_paused_v1(p_queue text) RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = :"schema", pg_temp
-AS $$
-    SELECT EXISTS (SELECT FROM queue AS q WHERE q.name = p_queue AND q.paused_at IS NOT NULL);
-$$;

@@ -1,7 +1,0 @@
--- A number that every change of a setting raises.
-CREATE FUNCTION :"schema".rules_version_v1() RETURNS bigint
-LANGUAGE sql STABLE
-SET search_path = :"schema", pg_temp
-AS $$
-    SELECT v.version FROM setting_version AS v;
-$$;

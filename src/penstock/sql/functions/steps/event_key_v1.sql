@@ -1,7 +1,0 @@
--- The key of the advisory lock that stands for one tenant's events of one name.
-CREATE FUNCTION :"schema".event_key_v1(p_tenant text, p_name text) RETURNS bigint
-LANGUAGE sql STABLE
-SET search_path = :"schema", pg_temp
-AS $$
-    SELECT hashtextextended(format('%I event %L %L', current_schema(), p_tenant, p_name), 0);
-$$;
