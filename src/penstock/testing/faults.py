@@ -105,10 +105,10 @@ class Cancel(Fault):
     async def strike(self, app: Penstock, call: Call) -> None:
         # The database tells the worker too, which might stop the call before the handler begins.
         # One that is stopping already is left alone.
-        call.run.stopped = "cancelled"
+        call.attempt.stopped = "cancelled"
         await app.cancel(call.job)
         await _begun()
-        call.run.stopped = None
+        call.attempt.stopped = None
         await _stop(call, "cancelled", self.at)
 
 
@@ -150,7 +150,7 @@ async def _begun() -> None:
 
 
 async def _stop(call: Call, reason: StopReason, at: Point) -> None:
-    call.run.stop(reason)
+    call.attempt.stop(reason)
     if at == "end":
         await asyncio.sleep(0)
 

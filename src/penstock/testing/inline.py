@@ -28,7 +28,7 @@ from penstock.tasks.registry import not_a_task
 from penstock.tasks.workflow import Parent
 from penstock.testing.errors import surprise
 from penstock.testing.watch import Watch
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.executor import Executor
@@ -260,27 +260,29 @@ class _NoJournal(Journal):
         super().__init__(NotImplemented, _NoStore())
         self._parents = parents
 
-    async def parents(self, run: Run) -> list[Parent]:
+    async def parents(self, attempt: Attempt) -> list[Parent]:
         return [_parent(step, given) for step, given in self._parents.items()]
 
-    async def read(self, run: Run) -> list[Saved]:
+    async def read(self, attempt: Attempt) -> list[Saved]:
         return []
 
-    async def save(self, run: Run, saved: Saved) -> float:
+    async def save(self, attempt: Attempt, saved: Saved) -> float:
         return 0.0
 
-    async def recall(self, run: Run, name: str, key: bytes) -> str | None:
+    async def recall(self, attempt: Attempt, name: str, key: bytes) -> str | None:
         return None
 
-    async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
+    async def share(self, attempt: Attempt, saved: Saved, key: bytes, ttl: float) -> None:
         return None
 
     async def wait_for_event(
-        self, run: Run, step: str, name: str, after: int, timeout: float | None
+        self, attempt: Attempt, step: str, name: str, after: int, timeout: float | None
     ) -> Awaited:
         return Awaited("wait", None)
 
-    async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
+    async def sleep(
+        self, attempt: Attempt, name: str, until: datetime | None, seconds: float
+    ) -> float:
         return seconds if until is None else (until - datetime.now(UTC)).total_seconds()
 
 
@@ -292,23 +294,23 @@ def _parent(step: str, given: Any) -> Parent:
 
 async def _finished(executor: Executor, job: ClaimedJob) -> None:
     """Run the attempt to its end, as the dispatcher does."""
-    run = executor.start(job, QueueState(job.queue, 1, 1))
-    if run is None or run.future is None:
+    attempt = executor.start(job, QueueState(job.queue, 1, 1))
+    if attempt is None or attempt.future is None:
         return
     try:
-        await asyncio.wait([run.future])
+        await asyncio.wait([attempt.future])
     finally:
-        await _end(run)
-    if not run.is_settled:
-        executor.never_ran(run)
+        await _end(attempt)
+    if not attempt.is_settled:
+        executor.never_ran(attempt)
 
 
-async def _end(run: Run) -> None:
-    if run.timer is not None:
-        run.timer.cancel()
-    if run.future is not None and not run.future.done():
-        run.stop("shutdown")
-        await asyncio.wait([run.future])
+async def _end(attempt: Attempt) -> None:
+    if attempt.timer is not None:
+        attempt.timer.cancel()
+    if attempt.future is not None and not attempt.future.done():
+        attempt.stop("shutdown")
+        await asyncio.wait([attempt.future])
 
 
 def _told(job: ClaimedJob, settlement: Settlement, watch: Watch, reported: list[Told]) -> Ran[Any]:

@@ -15,7 +15,7 @@ from penstock.job import Job
 from penstock.tasks import AsyncContextTask, Item, Registry, SyncContextTask, Task
 from penstock.tasks.handler.waits import suspension
 from penstock.tasks.task import BATCH_KINDS
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.run.calls import is_of_all
 from penstock.worker.run.context import AttemptContext
 
@@ -157,7 +157,7 @@ class Call:
         self.task = task
         self.number = number  # among the calls of this task, from 1 on
         self.job: Job = ctx.job
-        self.run: Run = ctx._run
+        self.attempt: Attempt = ctx._attempt
         self.struck = False
 
     @property
@@ -271,7 +271,7 @@ class Watch:
             self.waits.append(error)
             return False
         told_to_stop = isinstance(error, asyncio.CancelledError | StaleAttempt)
-        return not call.struck and not (told_to_stop and call.run.stopped is not None)
+        return not call.struck and not (told_to_stop and call.attempt.stopped is not None)
 
     def note(self, call: Call, error: BaseException) -> None:
         error.add_note(call.note())

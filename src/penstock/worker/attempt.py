@@ -1,4 +1,4 @@
-"""One attempt while it runs."""
+"""One claimed job while this worker runs it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ StopReason = Literal["timeout", "cancelled", "lost", "refused", "shutdown"]
 LATE_S = 1.0
 
 
-class Run:
-    """An attempt, its task, the queue whose slot it has, and whether it has been told to stop."""
+class Attempt:
+    """One claimed job while this worker runs it."""
 
     __slots__ = (
         "began",

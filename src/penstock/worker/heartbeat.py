@@ -22,7 +22,7 @@ from uuid import UUID
 from penstock.config import Liveness
 from penstock.events import Events, LoopStalled
 from penstock.store import Connection, Store, connect, errors
-from penstock.worker.whereabouts import dump_stacks, run_in
+from penstock.worker.whereabouts import attempt_in, dump_stacks
 
 logger = logging.getLogger("penstock.heartbeat")
 
@@ -358,28 +358,28 @@ class Heartbeat(threading.Thread):
             self._give_up(seconds)
 
     def _name_the_guilty(self, seconds: float) -> None:
-        run = run_in(self._worker_thread)
+        attempt = attempt_in(self._worker_thread)
         logger.warning(
             "The event loop has been blocked for %.1f s by %s. "
             "Make the handler a plain def, or move the blocking call to a thread.",
             seconds,
-            run or "code outside of any job",
+            attempt or "code outside of any job",
         )
         self._events.emit(
             LoopStalled(
                 seconds,
-                run.job.task if run else None,
-                str(run.job.id) if run else None,
+                attempt.job.task if attempt else None,
+                str(attempt.job.id) if attempt else None,
             )
         )
 
     def _give_up(self, seconds: float) -> None:
         """The loop is blocked for good: let the lease go, so that its jobs are rescued."""
-        run = run_in(self._worker_thread)
+        attempt = attempt_in(self._worker_thread)
         logger.critical(
             "The event loop has been blocked for %.0f s by %s; the lease is given up.",
             seconds,
-            run or "code outside of any job",
+            attempt or "code outside of any job",
         )
         dump_stacks()
         if self._liveness.exit_on_stall:

@@ -23,7 +23,7 @@ from penstock.maintenance import Maintenance
 from penstock.store import Answer, Pool, Settlement
 from penstock.store.rules import Rules
 from penstock.tasks import Registry, Timetable
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.children.imports import Imports
 from penstock.worker.children.pool import ChildPool
 from penstock.worker.claim.claimer import Claimer, Quota, Scanner
@@ -413,7 +413,7 @@ class Parts:
         if self.lines is not None:
             self.lines.settled(batch)
         for settlement in batch:
-            if (run := settlement.source) is not None and run.job.batch is not None:
+            if (attempt := settlement.source) is not None and attempt.job.batch is not None:
                 self.maintenance.folder.settled()
                 break
         if any(settlement.transition.state == "blocked" for settlement in batch):
@@ -425,10 +425,10 @@ class Parts:
                 self._emit_finished(settlement)
 
     def _emit_finished(self, settlement: Settlement) -> None:
-        run: Run | None = settlement.source
-        if run is None:
+        attempt: Attempt | None = settlement.source
+        if attempt is None:
             return
-        job, transition = run.job, settlement.transition
+        job, transition = attempt.job, settlement.transition
         self._events.emit(
             JobFinished(
                 str(job.id),
@@ -437,40 +437,40 @@ class Parts:
                 job.number,
                 transition.state,
                 transition.reason,
-                run.seconds,
+                attempt.seconds,
                 word_of(transition),
-                _waited(run),
+                _waited(attempt),
             )
         )
 
     def _refused(self, settlement: Settlement, answer: Answer) -> None:
-        run: Run | None = settlement.source
-        if run is not None and run.is_doubtful:
+        attempt: Attempt | None = settlement.source
+        if attempt is not None and attempt.is_doubtful:
             return
         if answer != "cancelled":
             self._tally.refused += 1
             logger.warning("The outcome of job %d was refused: it is not ours.", settlement.id)
-        task, number = (run.job.task, run.job.number) if run else ("", 0)
+        task, number = (attempt.job.task, attempt.job.number) if attempt else ("", 0)
         self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
 
 
-def _waited(run: Run) -> float:
+def _waited(attempt: Attempt) -> float:
     """From being ready to the beginning; clocks of two machines differ a little."""
-    ready_at: datetime = run.job.row["ready_at"]
+    ready_at: datetime = attempt.job.row["ready_at"]
     since = (datetime.now(UTC) - ready_at).total_seconds()
-    return max(0.0, since - (time.monotonic() - run.began))
+    return max(0.0, since - (time.monotonic() - attempt.began))
 
 
 def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:
     """Tell who follows jobs that their outcomes are written."""
     for settlement in batch:
-        run: Run | None = settlement.source
-        if run is None:
+        attempt: Attempt | None = settlement.source
+        if attempt is None:
             continue
-        if run.trace is not None:
-            run.trace.settled()
+        if attempt.trace is not None:
+            attempt.trace.settled()
         else:
-            tracing.ran(run.job, run.seconds, settlement.transition)
+            tracing.ran(attempt.job, attempt.seconds, settlement.transition)
 
 
 def _most_jobs(states: dict[str, QueueState], tasks: Registry) -> int:

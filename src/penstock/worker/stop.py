@@ -203,11 +203,11 @@ class Shutdown:
         """Write outcomes, give back the lease, close everything."""
         crew = self._crew
         self._end = min(time.monotonic(), self._due) + self._stopping.leave
-        for run in crew.dispatcher.running.values():
+        for attempt in crew.dispatcher.running.values():
             logger_shutdown.error(
                 "%r did not stop in time; it is given back and may run twice. It is at %s.",
-                run,
-                where(run.future),
+                attempt,
+                where(attempt.future),
             )
         await self._part("child processes", CHILDREN_GONE, crew.isolation.close())
         # What users have opened may close meanwhile: their jobs are over.

@@ -10,7 +10,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 
 logger = logging.getLogger("penstock.worker")
 
@@ -30,13 +30,13 @@ def where(future: asyncio.Future[Any] | None) -> str:
     return ", called by ".join(places[: -CALLS - 1 : -1]) or "a place that is not known"
 
 
-def run_in(thread: int) -> Run | None:
+def attempt_in(thread: int) -> Attempt | None:
     """The attempt whose async handler a thread is in: found in the frame of the executor."""
     frame: FrameType | None = sys._current_frames().get(thread)
     while frame is not None:
-        run = frame.f_locals.get("run") if frame.f_code.co_name == "_on_loop" else None
-        if isinstance(run, Run):
-            return run
+        attempt = frame.f_locals.get("attempt") if frame.f_code.co_name == "_on_loop" else None
+        if isinstance(attempt, Attempt):
+            return attempt
         frame = frame.f_back
     return None
 

@@ -35,7 +35,7 @@ from penstock.worker.settle.report import Tally
 from penstock.worker.stop import Shutdown
 from penstock.worker.tenants import ALL, Tenants
 from penstock.worker.timing import DEFAULT_TIMING
-from penstock.worker.whereabouts import run_in, where
+from penstock.worker.whereabouts import attempt_in, where
 
 logger = logging.getLogger("penstock.worker")
 
@@ -277,10 +277,10 @@ class Worker:
         """
         if (crew := self._crew) is None:
             return
-        if (blocking := run_in(self._thread)) is not None:
+        if (blocking := attempt_in(self._thread)) is not None:
             logger.critical("The event loop is blocked by %r.", blocking)
-        for run in list(crew.dispatcher.running.values()):
-            logger.critical("%r still runs, at %s.", run, where(run.future))
+        for attempt in list(crew.dispatcher.running.values()):
+            logger.critical("%r still runs, at %s.", attempt, where(attempt.future))
         unwritten = crew.completer.last_words()
         try:
             given_back = crew.session.give_back(unwritten, "The worker's process ended.")

@@ -12,7 +12,7 @@ from penstock.isolation.death import Death, shortened
 from penstock.job import TRACEBACK_LIMIT, AttemptError, storable
 from penstock.outcome import Died, TimedOut
 from penstock.tasks.settings import Process
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.children.channel import Child
 from penstock.worker.children.messages import Ended, Order
 
@@ -39,7 +39,7 @@ UNANSWERED: Final = Exception("Nothing has come of it yet.")
 class Assignment:
     """An attempt that waits for a child, or has one."""
 
-    run: Run
+    attempt: Attempt
     process: Process
     rated: Sequence[str]
     future: asyncio.Future[None]
@@ -58,7 +58,7 @@ class Assignment:
 
     def is_of(self, token: UUID) -> bool:
         """Whether this is the attempt that somebody in a child speaks for."""
-        return self.run.job.token == token
+        return self.attempt.job.token == token
 
     def end(self, answer: Answered | Exception) -> None:
         """Say what came of it, the first time; also if the one who waits is told to stop just now,
@@ -79,7 +79,7 @@ class Assignment:
 
     def order(self) -> Order:
         """What the child is told to do."""
-        job, process = self.run.job, self.process
+        job, process = self.attempt.job, self.process
         row = job.row
         grace = process.grace_seconds
         timeout = None if job.timeout is None else job.timeout + grace
@@ -103,7 +103,7 @@ class Assignment:
             row["ready_at"],
             row["created_at"],
             job.batch,
-            row["extra"] if (trace := self.run.trace) is None else trace.carried(row["extra"]),
+            row["extra"] if (trace := self.attempt.trace) is None else trace.carried(row["extra"]),
             list(self.rated),
             (timeout if is_timeout else seconds) or 0.0,
             process.memory or 0,  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ class Assignment:
         )
 
 
-def outcome_of(run: Run, process: Process, death: Death) -> Died | TimedOut:
+def outcome_of(attempt: Attempt, process: Process, death: Death) -> Died | TimedOut:
     """What it means for an attempt that its child died."""
     is_timeout = death.cause == "timeout"
     message = str(death)
@@ -121,6 +121,6 @@ def outcome_of(run: Run, process: Process, death: Death) -> Died | TimedOut:
         type=death.name,
         message=f"{message[:1].upper()}{message[1:]}.",
         traceback=storable(shortened(death.trace), TRACEBACK_LIMIT),
-        attempt=run.job.number,
+        attempt=attempt.job.number,
     )
     return TimedOut(error) if is_timeout else Died(error, process.deaths)

@@ -21,7 +21,7 @@ from penstock.job import storable
 from penstock.store import ClaimedJob, Settlement, Store
 from penstock.tasks import Registry, Task
 from penstock.worker import processes
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.children import logs
 from penstock.worker.children.channel import Channel
 from penstock.worker.children.messages import (
@@ -39,7 +39,7 @@ from penstock.worker.children.messages import (
 from penstock.worker.children.remote import RemoteBudgets, RemoteJournal
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.executor import Executor
-from penstock.worker.run.items import ItemRun
+from penstock.worker.run.items import ItemAttempt
 from penstock.worker.run.progress import MESSAGE_LIMIT
 from penstock.worker.run.resources import Offers, Opener, opening
 
@@ -116,7 +116,7 @@ class MainLoop:
         self._given = given
         self._tasks: Registry = find(given.registry)()
         self._states: dict[str, QueueState] = {}
-        self._run: Run | None = None
+        self._attempt: Attempt | None = None
         self._stop: Stop | None = None
         self._settled = False
         self._is_idle = True
@@ -153,8 +153,8 @@ class MainLoop:
                 self._begin(message)
             case Stop():
                 self._stop = message
-                if self._run is not None:
-                    self._run.stop(message.reason)
+                if self._attempt is not None:
+                    self._attempt.stop(message.reason)
             case Leave():
                 self._over.set()
 
@@ -165,7 +165,7 @@ class MainLoop:
     # An order
 
     def _begin(self, order: Order) -> None:
-        self._run, self._stop, self._settled, self._last = None, None, False, None
+        self._attempt, self._stop, self._settled, self._last = None, None, False, None
         task = self._find(order.task)
         if task and self._resources.missing(task.settings.resources):
             self._opening = asyncio.ensure_future(self._open_first(order, task.settings.resources))
@@ -206,24 +206,24 @@ class MainLoop:
         kind = TIMEOUT if order.is_timeout else BUSY
         allowed = Allowed(now, order.seconds, order.memory, kind)
         self._board.begin(self._row, allowed)
-        run = self._executor.start(job, state)
-        if run is None or self._settled:
+        attempt = self._executor.start(job, state)
+        if attempt is None or self._settled:
             return
-        self._run = run
-        assert run.future is not None
-        run.future.add_done_callback(lambda _: self._ended(run))
+        self._attempt = attempt
+        assert attempt.future is not None
+        attempt.future.add_done_callback(lambda _: self._ended(attempt))
         if self._stop is not None:
-            run.stop(self._stop.reason)
+            attempt.stop(self._stop.reason)
 
     # What comes of it
 
     def _settle(self, settlement: Settlement) -> None:
-        run: Run | None = settlement.source
+        attempt: Attempt | None = settlement.source
         if self._last is not None:
             self._line.send(self._last)
             self._last = None
         # One of many is settled when it is told to stop, not when the handler has ended.
-        idle = run is None or run.stopped is None or _is_stopped_when_settled(run)
+        idle = attempt is None or attempt.stopped is None or _is_stopped_when_settled(attempt)
         self._settled, self._is_idle = True, idle
         if idle:
             self._board.end(self._row)
@@ -232,22 +232,22 @@ class MainLoop:
                 msgspec.structs.replace(settlement.transition, result=None),
                 settlement.result,
                 settlement.is_check,
-                run is not None and run.completed,
-                run is not None and run.stopped == "refused",
+                attempt is not None and attempt.completed,
+                attempt is not None and attempt.stopped == "refused",
                 idle,
                 resident(os.getpid()),
             )
         )
 
-    def _ended(self, run: Run) -> None:
+    def _ended(self, attempt: Attempt) -> None:
         """The handler has returned, perhaps long after its attempt was given up."""
-        if run.timer is not None:
-            run.timer.cancel()
-        if self._run is not run:
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        if self._attempt is not attempt:
             return
-        self._run = None
-        if not run.is_settled:
-            self._executor.never_ran(run)
+        self._attempt = None
+        if not attempt.is_settled:
+            self._executor.never_ran(attempt)
         if self._settled and self._is_idle:
             return  # Another may have been given since, and stand on the board.
         self._board.end(self._row)
@@ -255,10 +255,12 @@ class MainLoop:
         self._line.send(Idle(held) if self._settled else Dropped(held))
         self._settled = self._is_idle = True
 
-    def _report(self, run: Run, done: float, total: float | None, message: str | None) -> None:
+    def _report(
+        self, attempt: Attempt, done: float, total: float | None, message: str | None
+    ) -> None:
         text = None if message is None else storable(str(message), MESSAGE_LIMIT)
         most = None if total is None else float(total)
-        told = Told(run.job.token, float(done), most, text)
+        told = Told(attempt.job.token, float(done), most, text)
         now = time.monotonic()
         if now >= self._report_due:
             self._report_due = now + REPORT
@@ -268,6 +270,6 @@ class MainLoop:
             self._last = told
 
 
-def _is_stopped_when_settled(run: Run) -> bool:
+def _is_stopped_when_settled(attempt: Attempt) -> bool:
     """Whether the handler of a stopped attempt has ended when its outcome is known."""
-    return run.task.is_async and not isinstance(run, ItemRun)
+    return attempt.task.is_async and not isinstance(attempt, ItemAttempt)

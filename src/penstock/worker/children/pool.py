@@ -23,7 +23,7 @@ from penstock.outcome import Died, TimedOut
 from penstock.store import ClaimedJob
 from penstock.tasks import Task
 from penstock.tasks.settings import Process
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.children import logs
 from penstock.worker.children.assignment import (
     Answered,
@@ -135,7 +135,7 @@ class ChildPool:
         is_alone = job.row["suspect"] and task.name in self._names
         return SUSPECT if is_alone else None
 
-    async def run(self, run: Run, process: Process, rated: Sequence[str]) -> Answered:
+    async def run(self, attempt: Attempt, process: Process, rated: Sequence[str]) -> Answered:
         """What came of an attempt; None if it was told to stop and nobody asks.
 
         Raises NoProcess if no child can be had, NotBegun if none had time for it, LostJob if it
@@ -146,7 +146,7 @@ class ChildPool:
             raise NoProcess(self._why)
         since = time.monotonic()
         errand = Assignment(
-            run,
+            attempt,
             process,
             rated,
             self._loop.create_future(),
@@ -169,7 +169,7 @@ class ChildPool:
     async def _stop(self, errand: Assignment, child: Child) -> None:
         """Tell the handler to stop, and kill it if it does not in time."""
         errand.future = self._loop.create_future()
-        child.send(Stop(errand.run.stopped or "cancelled"))
+        child.send(Stop(errand.attempt.stopped or "cancelled"))
         errand.timer = self._loop.call_later(errand.process.grace_seconds, self._kill, child)
         await errand.future
 
@@ -193,7 +193,7 @@ class ChildPool:
     def _pump(self) -> None:
         while self._waiting and self._idle:
             errand, child = self._waiting.popleft(), self._idle.pop()
-            if errand.run.job.is_suspect:
+            if errand.attempt.job.is_suspect:
                 self._mark(errand, child)
             else:
                 self._give(errand, child)
@@ -261,7 +261,7 @@ class ChildPool:
 
     async def _give_marked(self, errand: Assignment, child: Child) -> None:
         try:
-            if not await self._suspects.mark(errand.run.job):
+            if not await self._suspects.mark(errand.attempt.job):
                 errand.end(LostJob())
         except MarkRefused as refusal:
             errand.end(refusal)
@@ -309,7 +309,7 @@ class ChildPool:
             case Told(token, done, total, text):
                 # Perhaps from a thread that another handler has left behind.
                 if errand is not None and errand.is_of(token):
-                    self._report(errand.run, done, total, text)
+                    self._report(errand.attempt, done, total, text)
             case Logged():
                 logs.write(message)
             case _:
@@ -370,7 +370,7 @@ class ChildPool:
             errand.cancel_timer()
             has_begun = death.began >= errand.given
             if not has_begun:
-                logger.warning("%r was not begun and is given back: %s.", errand.run, death)
+                logger.warning("%r was not begun and is given back: %s.", errand.attempt, death)
                 jobs -= 1
             errand.end(death if has_begun else NotBegun())
         if jobs:
@@ -443,11 +443,11 @@ class ChildPool:
         if nursery is not None:
             await nursery.close()
 
-    def outcome(self, run: Run, process: Process, death: Death) -> Died | TimedOut:
+    def outcome(self, attempt: Attempt, process: Process, death: Death) -> Died | TimedOut:
         """What it means for an attempt that its child died; told as an event, too."""
-        job = run.job
+        job = attempt.job
         self._events.emit(ChildDied(str(job.id), job.task, job.number, death.name))
-        return outcome_of(run, process, death)
+        return outcome_of(attempt, process, death)
 
     async def close(self) -> None:
         """Let all children go; those that work still, or do not leave in time, are killed."""
@@ -472,4 +472,4 @@ class ChildPool:
         if errand is None or not errand.is_of(asked.token):
             # From a task or a thread that a handler has left behind; it knows which it is.
             raise StaleAttempt("", 0)
-        return await self._help[asked.what](errand.run, *asked.args)
+        return await self._help[asked.what](errand.attempt, *asked.args)

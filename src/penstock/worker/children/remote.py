@@ -14,7 +14,7 @@ from penstock.store import ClaimedJob
 from penstock.store.steps import Awaited, Saved
 from penstock.store.workflows import Added
 from penstock.tasks.workflow import Parent
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.children.channel import Channel
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.journal import Journal
@@ -23,15 +23,17 @@ Help = Callable[..., Awaitable[Any]]
 
 
 def help_with(journal: Journal, budgets: Budgets) -> dict[str, Help]:
-    """The calls by their names; each gets the run that asks."""
+    """The calls by their names; each gets the attempt that asks."""
 
-    async def save(run: Run, kind: str, name: str, result: str) -> float:
-        return await journal.save(run, Saved(kind, name, result))
+    async def save(attempt: Attempt, kind: str, name: str, result: str) -> float:
+        return await journal.save(attempt, Saved(kind, name, result))
 
-    async def share(run: Run, kind: str, name: str, result: str, key: bytes, ttl: float) -> None:
-        await journal.share(run, Saved(kind, name, result), key, ttl)
+    async def share(
+        attempt: Attempt, kind: str, name: str, result: str, key: bytes, ttl: float
+    ) -> None:
+        await journal.share(attempt, Saved(kind, name, result), key, ttl)
 
-    async def learn(run: Run, key: str, share: float) -> None:
+    async def learn(attempt: Attempt, key: str, share: float) -> None:
         budgets.learn(key, share)
 
     return {
@@ -43,11 +45,11 @@ def help_with(journal: Journal, budgets: Budgets) -> dict[str, Help]:
         "wait_for_event": journal.wait_for_event,
         "parents": journal.parents,
         "extend": journal.extend,
-        "reserve": lambda run, key, units: budgets.reserve(key, units),
-        "correct": lambda run, key, units: budgets.correct(key, units),
-        "close": lambda run, key, wait: budgets.close(key, wait),
+        "reserve": lambda attempt, key, units: budgets.reserve(key, units),
+        "correct": lambda attempt, key, units: budgets.correct(key, units),
+        "close": lambda attempt, key, wait: budgets.close(key, wait),
         "learn": learn,
-        "give_back_starts": lambda run, keys: budgets.give_back_starts(keys),
+        "give_back_starts": lambda attempt, keys: budgets.give_back_starts(keys),
     }
 
 
@@ -57,38 +59,40 @@ class RemoteJournal(Journal):
     def __init__(self, line: Channel) -> None:
         self._line = line
 
-    async def read(self, run: Run) -> list[Saved]:
-        return [Saved(*one) for one in await self._call(run, "read")]
+    async def read(self, attempt: Attempt) -> list[Saved]:
+        return [Saved(*one) for one in await self._call(attempt, "read")]
 
-    async def save(self, run: Run, saved: Saved) -> float:
-        return float(await self._call(run, "save", *saved))
+    async def save(self, attempt: Attempt, saved: Saved) -> float:
+        return float(await self._call(attempt, "save", *saved))
 
-    async def recall(self, run: Run, name: str, key: bytes) -> str | None:
-        found: str | None = await self._call(run, "recall", name, key)
+    async def recall(self, attempt: Attempt, name: str, key: bytes) -> str | None:
+        found: str | None = await self._call(attempt, "recall", name, key)
         return found
 
-    async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
-        await self._call(run, "share", *saved, key, ttl)
+    async def share(self, attempt: Attempt, saved: Saved, key: bytes, ttl: float) -> None:
+        await self._call(attempt, "share", *saved, key, ttl)
 
-    async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
-        return float(await self._call(run, "sleep", name, until, seconds))
+    async def sleep(
+        self, attempt: Attempt, name: str, until: datetime | None, seconds: float
+    ) -> float:
+        return float(await self._call(attempt, "sleep", name, until, seconds))
 
     async def wait_for_event(
-        self, run: Run, step: str, name: str, after: int, timeout: float | None
+        self, attempt: Attempt, step: str, name: str, after: int, timeout: float | None
     ) -> Awaited:
-        return Awaited(*await self._call(run, "wait_for_event", step, name, after, timeout))
+        return Awaited(*await self._call(attempt, "wait_for_event", step, name, after, timeout))
 
-    async def parents(self, run: Run) -> list[Parent]:
-        return convert(await self._call(run, "parents"), list[Parent])
+    async def parents(self, attempt: Attempt) -> list[Parent]:
+        return convert(await self._call(attempt, "parents"), list[Parent])
 
-    async def extend(self, run: Run, call: int, added: str) -> list[Added]:
-        return [Added(*one) for one in await self._call(run, "extend", call, added)]
+    async def extend(self, attempt: Attempt, call: int, added: str) -> list[Added]:
+        return [Added(*one) for one in await self._call(attempt, "extend", call, added)]
 
-    async def _call(self, run: Run, what: str, *args: Any) -> Any:
+    async def _call(self, attempt: Attempt, what: str, *args: Any) -> Any:
         try:
-            return await _asked(self._line, run.job, what, *args)
+            return await _asked(self._line, attempt.job, what, *args)
         except StaleAttempt:
-            run.stopped = run.stopped or "refused"
+            attempt.stopped = attempt.stopped or "refused"
             raise
 
 

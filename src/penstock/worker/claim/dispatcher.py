@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Container
 from uuid import UUID
 
 from penstock.store import ClaimedJob
-from penstock.worker.attempt import Run, StopReason
+from penstock.worker.attempt import Attempt, StopReason
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.limits.keeper import HELD_MOST, LimitKeeper
 from penstock.worker.run.exclusive import ExclusiveRunner
@@ -53,7 +53,7 @@ class Dispatcher:
         self._pumping = False
         self._empty = asyncio.Event()
         self._empty.set()
-        self.running: dict[int, Run] = {}
+        self.running: dict[int, Attempt] = {}
         self.closed = False
 
     @property
@@ -132,8 +132,8 @@ class Dispatcher:
         if call.future.done():
             self._call_left(call)
             return False
-        for run in call.runs:
-            self.running[run.job.id] = run
+        for attempt in call.attempts:
+            self.running[attempt.job.id] = attempt
         self._empty.clear()
         call.future.add_done_callback(lambda _: self._call_ended(call))
         return True
@@ -144,9 +144,9 @@ class Dispatcher:
         self.pump(call.state)
 
     def _call_left(self, call: SharedCall) -> None:
-        for run in call.runs:
-            self._left(run)
-        call.state.slots.give_back(call.seconds, len(call.runs))
+        for attempt in call.attempts:
+            self._left(attempt)
+        call.state.slots.give_back(call.seconds, len(call.attempts))
 
     # Limits
 
@@ -172,8 +172,8 @@ class Dispatcher:
 
     def recount(self) -> None:
         """The limits are new: they hold also for what runs already, and for what is at hand."""
-        for run in self.running.values():
-            self._limiter.recount(run.job, runs=True)
+        for attempt in self.running.values():
+            self._limiter.recount(attempt.job, runs=True)
         for job in self._alone:
             self._limiter.recount(job, runs=True)
         for job in self._gatherer:
@@ -183,7 +183,7 @@ class Dispatcher:
             for job in state.hand:
                 self._limiter.recount(job, runs=False)
 
-    def _start(self, state: QueueState, job: ClaimedJob) -> Run | None:
+    def _start(self, state: QueueState, job: ClaimedJob) -> Attempt | None:
         self._begin(state, job)
         return self._run(state, job)
 
@@ -192,37 +192,37 @@ class Dispatcher:
         if state.hand.is_limited or job.grants:
             self._limiter.begin(job)
 
-    def _run(self, state: QueueState, job: ClaimedJob) -> Run | None:
+    def _run(self, state: QueueState, job: ClaimedJob) -> Attempt | None:
         state.slots.take()
-        run = self._executor.start(job, state)
-        if run is None or run.future is None or run.future.done():
+        attempt = self._executor.start(job, state)
+        if attempt is None or attempt.future is None or attempt.future.done():
             state.slots.give_back()
             if job.grants:
-                (self._limiter.end if run else self._limiter.undo)(job)
+                (self._limiter.end if attempt else self._limiter.undo)(job)
             return None
-        self.running[job.id] = run
+        self.running[job.id] = attempt
         self._empty.clear()
-        run.future.add_done_callback(lambda _: self._ended(run))
-        return run
+        attempt.future.add_done_callback(lambda _: self._ended(attempt))
+        return attempt
 
-    def _left(self, run: Run) -> None:
+    def _left(self, attempt: Attempt) -> None:
         """An attempt is over: nothing of it stays here."""
-        if run.timer is not None:
-            run.timer.cancel()
-        if not run.is_settled:
-            self._executor.never_ran(run)
-        if self.running.get(run.job.id) is run:
-            del self.running[run.job.id]
-        if run.job.grants:
-            (self._limiter.end if run.has_begun else self._limiter.undo)(run.job)
+        if attempt.timer is not None:
+            attempt.timer.cancel()
+        if not attempt.is_settled:
+            self._executor.never_ran(attempt)
+        if self.running.get(attempt.job.id) is attempt:
+            del self.running[attempt.job.id]
+        if attempt.job.grants:
+            (self._limiter.end if attempt.has_begun else self._limiter.undo)(attempt.job)
         if not self.running:
             self._empty.set()
 
-    def _ended(self, run: Run) -> None:
-        self._left(run)
-        run.state.slots.give_back(run.seconds)
-        if not self._alone.ended(run):
-            self.pump(run.state)
+    def _ended(self, attempt: Attempt) -> None:
+        self._left(attempt)
+        attempt.state.slots.give_back(attempt.seconds)
+        if not self._alone.ended(attempt):
+            self.pump(attempt.state)
 
     # What a worker needs to know and do
 
@@ -259,9 +259,9 @@ class Dispatcher:
         self._alone.stop_clearing()
         for job in self._take_unstarted():
             self._executor.release(job)
-        for run in tuple(self.running.values()):
-            if not run.has_begun:
-                run.stop("shutdown")
+        for attempt in tuple(self.running.values()):
+            if not attempt.has_begun:
+                attempt.stop("shutdown")
 
     def forget(self) -> None:
         """The lease is gone: what was fetched is not ours any more, what runs must stop."""
@@ -282,9 +282,9 @@ class Dispatcher:
 
         Whether it was here.
         """
-        run = self.running.get(job_id)
-        if run is not None and run.job.token == token:
-            run.stop("cancelled")
+        attempt = self.running.get(job_id)
+        if attempt is not None and attempt.job.token == token:
+            attempt.stop("cancelled")
             return True
         if (waiting := self._alone.cancel(token)) is not None:
             self._limiter.undo(waiting)
@@ -302,8 +302,8 @@ class Dispatcher:
         return False
 
     def stop_all(self, reason: StopReason) -> None:
-        for run in tuple(self.running.values()):
-            run.stop(reason)
+        for attempt in tuple(self.running.values()):
+            attempt.stop(reason)
 
     async def drained(self) -> None:
         """Wait until nothing runs."""

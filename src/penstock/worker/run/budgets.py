@@ -216,17 +216,17 @@ class BudgetBlock:
     """One block of a handler, with its part of a budget."""
 
     def __init__(
-        self, budgets: Budgets, run: Stoppable, key: str, units: float, wait: float | timedelta
+        self, budgets: Budgets, attempt: Stoppable, key: str, units: float, wait: float | timedelta
     ) -> None:
         self._budgets = budgets
-        self._run = run
+        self._attempt = attempt
         self._wait = seconds("wait", wait)
         self._budget = Budget(key, units)
 
     async def __aenter__(self) -> Budget:
         budgets, key, left = self._budgets, self._budget.key, self._wait
         while (wait := await budgets.reserve(key, self._budget.units)) is not None:
-            if wait >= left or self._run.stopped is not None:
+            if wait >= left or self._attempt.stopped is not None:
                 raise budgets.put_off(key, wait)
             pause = min(budgets.spread(wait), left)
             left -= await self._pause(pause)
@@ -234,7 +234,7 @@ class BudgetBlock:
 
     def stop_here(self) -> None:
         """A thread cannot be stopped; here, before it begins anything, is the place to end it."""
-        if self._run.stopped is not None:
+        if self._attempt.stopped is not None:
             raise self._budgets.put_off(self._budget.key, 0.0)
 
     async def _pause(self, length: float) -> float:
@@ -242,7 +242,7 @@ class BudgetBlock:
         loop = asyncio.get_running_loop()
         began = loop.time()
         # By looking: nothing on the loop is told when the attempt of a thread is to stop.
-        while (left := began + length - loop.time()) > 0 and self._run.stopped is None:  # noqa: ASYNC110
+        while (left := began + length - loop.time()) > 0 and self._attempt.stopped is None:  # noqa: ASYNC110
             await asyncio.sleep(min(left, LOOK))
         return loop.time() - began
 

@@ -18,12 +18,12 @@ from penstock.errors import StaleAttempt
 from penstock.tasks import Context, Item, NotNow, Task
 from penstock.tasks.handler.failure import retry_after, unawaited
 from penstock.tasks.handler.waits import suspension
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.claim.micro_batch import Entry
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.context import CallContext
-from penstock.worker.run.items import ItemRun, SharedCall
+from penstock.worker.run.items import ItemAttempt, SharedCall
 from penstock.worker.run.journal import Journal
 from penstock.worker.run.outcomes import Outcomes
 from penstock.worker.run.resources import Offers
@@ -38,7 +38,7 @@ class Calls:
     def __init__(
         self,
         endings: Outcomes,
-        context: Callable[[Run], Context],
+        context: Callable[[Attempt], Context],
         threads: ThreadPoolExecutor,
         opened: Offers,
         budgets: Budgets,
@@ -64,8 +64,8 @@ class Calls:
             call.future = asyncio.Task(body, loop=self._loop, eager_start=True)
         else:
             call.future = self._loop.create_task(body)
-        for run in call.runs:
-            run.future = call.future
+        for attempt in call.attempts:
+            attempt.future = call.future
         if not call.future.done():
             self._begin_timeouts(call)
         return call
@@ -78,30 +78,30 @@ class Calls:
         on_stop = partial(self._stopped, call)
         for job, value in entries:
             job.worker = worker
-            call.add(ItemRun(job, value, call, on_stop))
+            call.add(ItemAttempt(job, value, call, on_stop))
         return call
 
     async def run_alone(self, call: SharedCall, value: Any) -> None:
         """Run the prepared call of one item, whose value is known only now."""
-        call.runs[0].value = value
+        call.attempts[0].value = value
         await self._run(call)
 
     def _begin_timeouts(self, call: SharedCall) -> None:
-        for run in call.runs:
-            if run.job.timeout is not None and not run.is_settled:
-                run.limit(self._loop, run.job.timeout)
+        for attempt in call.attempts:
+            if attempt.job.timeout is not None and not attempt.is_settled:
+                attempt.limit(self._loop, attempt.job.timeout)
 
-    def _stopped(self, call: SharedCall, run: ItemRun) -> None:
+    def _stopped(self, call: SharedCall, attempt: ItemAttempt) -> None:
         """One item is told to stop: it is settled, and the call ends if it was the last."""
-        if not run.is_settled:
-            self._endings.interrupted(run, asyncio.CancelledError())
+        if not attempt.is_settled:
+            self._endings.interrupted(attempt, asyncio.CancelledError())
         if call.is_over and call.future is not None and not call.future.done():
             call.future.cancel()
 
     async def _run(self, call: SharedCall) -> None:
-        parts: list[Sequence[ItemRun]] = [call.runs]
+        parts: list[Sequence[ItemAttempt]] = [call.attempts]
         while parts:
-            part = [run for run in parts.pop() if run.is_wanted]
+            part = [attempt for attempt in parts.pop() if attempt.is_wanted]
             if not part:
                 continue
             try:
@@ -114,9 +114,11 @@ class Calls:
 
     # The handler
 
-    async def _answers(self, call: SharedCall, part: list[ItemRun]) -> object:
+    async def _answers(self, call: SharedCall, part: list[ItemAttempt]) -> object:
         """What the handler says of some items."""
-        given: tuple[Any, ...] = ([Item(run.value, self._context(run)) for run in part],)
+        given: tuple[Any, ...] = (
+            [Item(attempt.value, self._context(attempt)) for attempt in part],
+        )
         if call.task.takes_context:
             context = CallContext(call, len(part), self._opened, self._budgets, self._bridge)
             given = (context, *given)
@@ -132,8 +134,8 @@ class Calls:
         except asyncio.CancelledError:
             if call.is_over and not thread.cancel() and not thread.done():
                 # A thread cannot be stopped: it keeps its slot until it returns.
-                for run in call.runs:
-                    run.overdue = True
+                for attempt in call.attempts:
+                    attempt.overdue = True
                 logger.warning(
                     "All items of a call of %s were stopped (%s); its thread keeps its slot.",
                     call.task.name,
@@ -146,40 +148,42 @@ class Calls:
 
     # What came of it
 
-    async def _returned(self, part: list[ItemRun], values: object) -> None:
+    async def _returned(self, part: list[ItemAttempt], values: object) -> None:
         try:
             outcomes = _outcomes(part, values)
         except Exception as problem:
             await self._fail(part, problem)
             return
-        failed: list[tuple[ItemRun, BaseException]] = []
-        for run, value in zip(part, outcomes, strict=True):
+        failed: list[tuple[ItemAttempt, BaseException]] = []
+        for attempt, value in zip(part, outcomes, strict=True):
             if isinstance(value, BaseException):
-                failed.append((run, value))
-            elif run.is_wanted:
-                self._endings.returned(run, value)
-        for run, error in failed:
-            await self._fail([run], error)
+                failed.append((attempt, value))
+            elif attempt.is_wanted:
+                self._endings.returned(attempt, value)
+        for attempt, error in failed:
+            await self._fail([attempt], error)
 
     async def _raised(
-        self, call: SharedCall, part: list[ItemRun], error: BaseException
-    ) -> list[list[ItemRun]]:
+        self, call: SharedCall, part: list[ItemAttempt], error: BaseException
+    ) -> list[list[ItemAttempt]]:
         """The items to call the handler for again, in parts; the others have failed."""
         if len(part) == 1 or is_of_all(error, call.task):
             await self._fail(part, error)
             return []
         if isinstance(error, StaleAttempt):
-            refused = [run for run in part if run.stopped is not None]
+            refused = [attempt for attempt in part if attempt.stopped is not None]
             await self._fail(refused, error)
             if refused:
-                return [[run for run in part if run.is_wanted]]
+                return [[attempt for attempt in part if attempt.is_wanted]]
         part = await self._uncompleted(part, error)
         middle = (len(part) + 1) // 2
         return [part[:middle], part[middle:]]
 
-    async def _uncompleted(self, part: list[ItemRun], error: BaseException) -> list[ItemRun]:
+    async def _uncompleted(
+        self, part: list[ItemAttempt], error: BaseException
+    ) -> list[ItemAttempt]:
         """Those that ctx.complete has not ended: its transaction may have been rolled back."""
-        claimed = [run for run in part if run.completed]
+        claimed = [attempt for attempt in part if attempt.completed]
         if not claimed:
             return part
         try:
@@ -187,24 +191,24 @@ class Calls:
         except Exception as doubt:
             # Their settle asks the same, and goes on asking while the database is away.
             logger.warning("What a call of %s has completed is not known: %r", part[0].task, doubt)
-            done = {run.job.id for run in claimed}
-        for run in claimed:
-            if run.job.id in done:
-                self._endings.raised(run, error)
+            done = {attempt.job.id for attempt in claimed}
+        for attempt in claimed:
+            if attempt.job.id in done:
+                self._endings.raised(attempt, error)
             else:
-                run.completed = False
-        return [run for run in part if run.is_wanted]
+                attempt.completed = False
+        return [attempt for attempt in part if attempt.is_wanted]
 
-    async def _fail(self, part: Sequence[ItemRun], error: BaseException) -> None:
+    async def _fail(self, part: Sequence[ItemAttempt], error: BaseException) -> None:
         """All these items have failed with the error, or must wait for what it says."""
-        lanes: dict[str, list[ItemRun]] = {}
-        for run in part:
-            lanes.setdefault(run.job.row["lane"], []).append(run)
-        for runs in lanes.values():
-            heeded = await self._endings.heed(runs[0], error, len(runs))
-            for run in runs:
-                if run.is_wanted:
-                    self._endings.raised(run, heeded)
+        lanes: dict[str, list[ItemAttempt]] = {}
+        for attempt in part:
+            lanes.setdefault(attempt.job.row["lane"], []).append(attempt)
+        for attempts in lanes.values():
+            heeded = await self._endings.heed(attempts[0], error, len(attempts))
+            for attempt in attempts:
+                if attempt.is_wanted:
+                    self._endings.raised(attempt, heeded)
 
 
 def is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
@@ -221,7 +225,7 @@ def is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
     return isinstance(error, outages)
 
 
-def _outcomes(part: list[ItemRun], values: Any) -> list[Any]:
+def _outcomes(part: list[ItemAttempt], values: Any) -> list[Any]:
     """What a handler returned, as an outcome for each item; raises what is wrong with the whole."""
     task = part[0].task
     if isinstance(values, Awaitable):

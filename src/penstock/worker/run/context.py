@@ -17,7 +17,7 @@ from penstock.tasks import BatchContext, Context, SyncBatchContext, SyncContext,
 from penstock.tasks.handler.waits import Polling, event_wait
 from penstock.tasks.options import CHECKS, limit_key, seconds
 from penstock.tasks.workflow import Parent, Workflow, by_step
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.run.budgets import BudgetBlock, Budgets, SyncBudgetBlock
 from penstock.worker.run.items import SharedCall
 from penstock.worker.run.journal import Journal, stale
@@ -107,7 +107,7 @@ NO_WORKFLOW = (
     "app.start_workflow, or enqueue the jobs."
 )
 
-Report = Callable[[Run, float, float | None, str | None], None]
+Report = Callable[[Attempt, float, float | None, str | None], None]
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
@@ -124,7 +124,7 @@ class AttemptContext(Context):
 
     def __init__(
         self,
-        run: Run,
+        attempt: Attempt,
         store: Store,
         opened: Offers,
         budgets: Budgets,
@@ -132,7 +132,7 @@ class AttemptContext(Context):
         bridge: Bridge,
         report: Report,
     ) -> None:
-        self._run = run
+        self._attempt = attempt
         self._store = store
         self._opened = opened
         self._budgets = budgets
@@ -145,16 +145,16 @@ class AttemptContext(Context):
 
     @property
     def job(self) -> Job:
-        return self._run.job.public_job
+        return self._attempt.job.public_job
 
     @property
     def attempt(self) -> int:
-        return self._run.job.number
+        return self._attempt.job.number
 
     @property
     def logger(self) -> JobLogger:
         if self._logger is None:
-            job = self._run.job
+            job = self._attempt.job
             fields = {
                 "job_id": str(job.id),
                 "task": job.task,
@@ -166,10 +166,10 @@ class AttemptContext(Context):
 
     @property
     def cancelled(self) -> bool:
-        return self._run.stopped is not None
+        return self._attempt.stopped is not None
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        self._report(self._run, done, total, message)
+        self._report(self._attempt, done, total, message)
 
     @property
     def sync(self) -> SyncContext:
@@ -179,7 +179,7 @@ class AttemptContext(Context):
     def memory(self) -> Memory:
         """What the job's attempts have kept; a job without steps never asks for it."""
         if self._memory is None:
-            self._memory = Memory(self._run, self._journal)
+            self._memory = Memory(self._attempt, self._journal)
         return self._memory
 
     # Not `async def`: a sync handler that forgets `.sync` awaits nothing, and must hear of it.
@@ -195,18 +195,18 @@ class AttemptContext(Context):
             raise RuntimeError(NO_TRANSACTION)
 
     async def _hold(self, on: Executor) -> None:
-        job = self._run.job
+        job = self._attempt.job
         with self._refusing():
             await self._store.fence(on, job.id, job.token)
 
     async def complete_on(self, on: Executor, result: Any = None) -> None:
-        job = self._run.job
+        job = self._attempt.job
         stored = None if result is None else encode_result(result)
         with self._refusing():
             is_settled = await self._store.complete(on, job.id, job.token, stored)
         if not is_settled:
             raise StaleAttempt(str(job.id), job.number)
-        self._run.completed = True
+        self._attempt.completed = True
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -216,12 +216,12 @@ class AttemptContext(Context):
         except Exception as error:
             if errors.is_state(error, errors.COMPLETED_ALREADY):
                 raise RuntimeError(COMPLETED_ALREADY) from error
-            if refused := stale(self._run, error):
+            if refused := stale(self._attempt, error):
                 raise refused from error
             raise
 
     def budget(self, key: str, *, units: float, wait: float | timedelta = 0.0) -> BudgetBlock:
-        return BudgetBlock(self._budgets, self._run, key, units, wait)
+        return BudgetBlock(self._budgets, self._attempt, key, units, wait)
 
     async def close_bucket(self, key: str, wait: float | timedelta) -> None:
         await self._budgets.close(limit_key("key", key), seconds("wait", wait))
@@ -243,7 +243,7 @@ class AttemptContext(Context):
         return self.read_parents()
 
     async def read_parents(self) -> dict[str, Parent]:
-        return by_step(await self._journal.parents(self._run))
+        return by_step(await self._journal.parents(self._attempt))
 
     def extend(self, flow: Workflow) -> Coroutine[Any, Any, dict[str, str]]:
         self._expect_async("extend")
@@ -256,7 +256,7 @@ class AttemptContext(Context):
             return {}
         # A later attempt that does the same makes the same calls in the same order.
         self._extensions += 1
-        added = await self._journal.extend(self._run, self._extensions, forms(flow))
+        added = await self._journal.extend(self._attempt, self._extensions, forms(flow))
         return {step.name: str(each.id) for step, each in zip(flow.in_order(), added, strict=True)}
 
     def sleep(self, length: float | timedelta) -> Coroutine[Any, Any, None]:
@@ -288,7 +288,7 @@ class AttemptContext(Context):
         return Poller(self.memory, Polling(every, most, within)).run(name, check, args, kwargs)
 
     def _expect_async(self, call: str) -> None:
-        if not self._run.task.is_async:
+        if not self._attempt.task.is_async:
             raise RuntimeError(f"A sync handler cannot await: `ctx.sync.{call}(…)`.")
 
     def resource(self, kind: type[R]) -> R:

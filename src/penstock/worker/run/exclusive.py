@@ -10,7 +10,7 @@ from time import monotonic
 from uuid import UUID
 
 from penstock.store import ClaimedJob
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.claim.queue import QueueState
 
 
@@ -62,13 +62,13 @@ class ExclusiveRunner:
 
     def __init__(
         self,
-        run: Callable[[QueueState, ClaimedJob], Run | None],
+        attempt: Callable[[QueueState, ClaimedJob], Attempt | None],
         is_free: Callable[[], bool],
         make_room: Callable[[], Awaitable[None]],
         resume: Callable[[], None],
         wait: float,
     ) -> None:
-        self._run = run
+        self._run = attempt
         self._is_free = is_free
         self._make_room = make_room
         self._resume = resume
@@ -79,7 +79,7 @@ class ExclusiveRunner:
         self._timer: asyncio.TimerHandle | None = None
         self._opening: asyncio.TimerHandle | None = None
         self._clearing: asyncio.Task[None] | None = None
-        self._running: Run | None = None
+        self._running: Attempt | None = None
         self.closed = False
 
     def __iter__(self) -> Iterator[ClaimedJob]:
@@ -144,10 +144,10 @@ class ExclusiveRunner:
 
     def _open(self) -> None:
         """It has been alone for long enough: those that wait, and everybody else, run beside it."""
-        run, self._running, self._opening = self._running, None, None
+        attempt, self._running, self._opening = self._running, None, None
         logger.warning(
             "%r has run alone for %g s, after its worker was lost: others run beside it now.",
-            run,
+            attempt,
             self._wait,
         )
         self._solitude.deny()
@@ -158,9 +158,9 @@ class ExclusiveRunner:
                 self._run(state, job)
         self._go_on()
 
-    def ended(self, run: Run) -> bool:
-        """A run is over; whether the next start is decided here."""
-        if run is self._running:
+    def ended(self, attempt: Attempt) -> bool:
+        """Note that an attempt is over; say whether the next start is decided here."""
+        if attempt is self._running:
             self._running = None
             if self._opening is not None:
                 self._opening.cancel()

@@ -25,7 +25,7 @@ from penstock.store import ClaimedJob, Settlement, Store
 from penstock.tasks import Context, Registry, Task, describe_error
 from penstock.tasks.reader import Call
 from penstock.tasks.settings import Process
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.children.assignment import LostJob, NoProcess, NotBegun
 from penstock.worker.children.messages import Ended
 from penstock.worker.children.pool import ChildPool
@@ -102,68 +102,72 @@ class Executor:
             self._bridge,
         )
 
-    def start(self, job: ClaimedJob, state: QueueState) -> Run | None:
+    def start(self, job: ClaimedJob, state: QueueState) -> Attempt | None:
         """Start an attempt; None if it cannot be run here and is put back."""
         task = self._tasks.find(job.task)
         if task is None:
             self._park(job, Parked("unknown_task"))
             return None
         if (process := self._process(task, job)) is not None:
-            run = Run(job, task, state)
+            attempt = Attempt(job, task, state)
             # Its child keeps the time, and begins when the handler does.
-            child = partial(self._in_child, run, process)
-            run.future = self._loop.create_task(self._followed(run, child))
-            return run
+            child = partial(self._in_child, attempt, process)
+            attempt.future = self._loop.create_task(self._followed(attempt, child))
+            return attempt
         if self._suspects is not None and job.row["suspect"]:
             return self._start_suspect(task, job, state, self._suspects)
         if (call := self._decoded(task, job)) is None:
             return None
         if task.settings.batch is not None:
-            return self._calls.start(task, [Entry(job, *call[0])], state, self._worker).runs[0]
+            return self._calls.start(task, [Entry(job, *call[0])], state, self._worker).attempts[0]
         job.worker = self._worker
-        run = Run(job, task, state)
-        body = self._followed(run, partial(self._handler(task), run, call))
+        attempt = Attempt(job, task, state)
+        body = self._followed(attempt, partial(self._handler(task), attempt, call))
         if sys.version_info >= (3, 12):
-            run.future = asyncio.Task(body, loop=self._loop, eager_start=True)
-            if run.future.done():
-                return run
+            attempt.future = asyncio.Task(body, loop=self._loop, eager_start=True)
+            if attempt.future.done():
+                return attempt
         else:
-            run.future = self._loop.create_task(body)
+            attempt.future = self._loop.create_task(body)
         if job.timeout is not None:
-            run.limit(self._loop, job.timeout)
-        return run
+            attempt.limit(self._loop, job.timeout)
+        return attempt
 
-    def _handler(self, task: Task[Any, Any]) -> Callable[[Run, Call], Coroutine[Any, Any, None]]:
+    def _handler(
+        self, task: Task[Any, Any]
+    ) -> Callable[[Attempt, Call], Coroutine[Any, Any, None]]:
         return self._on_loop if task.is_async else self._in_thread
 
     def _start_suspect(
         self, task: Task[Any, Any], job: ClaimedJob, state: QueueState, suspects: Suspects
-    ) -> Run | None:
+    ) -> Attempt | None:
         """Start a suspect in this process: no code of the user runs before its mark.
 
         An item has a call of its own, so it needs no key.
         """
         if not self._has_resources(task, job):
             return None
-        run: Run
+        attempt: Attempt
         if task.settings.batch is not None:
             item = self._calls.prepare(task, [Entry(job, None)], state, self._worker)
-            [run] = item.runs
+            [attempt] = item.attempts
             body = partial(self._run_item, item)
-            run.future = item.future = self._loop.create_task(self._marked(run, body, suspects))
-            return run
+            attempt.future = item.future = self._loop.create_task(
+                self._marked(attempt, body, suspects)
+            )
+            return attempt
         job.worker = self._worker
-        run = Run(job, task, state)
-        body = partial(self._run_followed, run)
-        run.future = self._loop.create_task(self._marked(run, body, suspects))
-        return run
+        attempt = Attempt(job, task, state)
+        body = partial(self._run_followed, attempt)
+        attempt.future = self._loop.create_task(self._marked(attempt, body, suspects))
+        return attempt
 
     async def _run_item(self, item: SharedCall, call: Call) -> None:
         [value], _ = call
         await self._calls.run_alone(item, value)
 
-    async def _run_followed(self, run: Run, call: Call) -> None:
-        await self._followed(run, partial(self._handler(run.task), run, call))
+    async def _run_followed(self, attempt: Attempt, call: Call) -> None:
+        await self._followed(attempt, partial(self._handler(attempt.task), attempt, call))
 
     def isolates(self, job: ClaimedJob) -> bool:
         """Whether an attempt would run in a child process."""
@@ -214,115 +218,120 @@ class Executor:
 
     # What is run
 
-    def _followed(self, run: Run, body: Body) -> Coroutine[Any, Any, None]:
+    def _followed(self, attempt: Attempt, body: Body) -> Coroutine[Any, Any, None]:
         """The body of an attempt, before the eyes of who follows jobs."""
         if self._tracing is None:
             return body()
-        run.trace = self._tracing.running(run.job)
-        return _within(run.trace, body)
+        attempt.trace = self._tracing.running(attempt.job)
+        return _within(attempt.trace, body)
 
     async def _marked(
-        self, run: Run, body: Callable[[Call], Coroutine[Any, Any, None]], suspects: Suspects
+        self,
+        attempt: Attempt,
+        body: Callable[[Call], Coroutine[Any, Any, None]],
+        suspects: Suspects,
     ) -> None:
         """Mark a suspect as begun once it is its turn, then decode its arguments and run it."""
-        run.has_begun = False
+        attempt.has_begun = False
         async with AsyncExitStack() as stack:
             try:
                 turn = await stack.enter_async_context(suspects.turn())
-                is_marked = await suspects.mark_in_turn(run.job, turn)
+                is_marked = await suspects.mark_in_turn(attempt.job, turn)
             except asyncio.CancelledError as error:
-                if not run.is_settled:
-                    self._endings.interrupted(run, error)
+                if not attempt.is_settled:
+                    self._endings.interrupted(attempt, error)
                 return
             except MarkRefused as refusal:
-                if not run.is_settled:
-                    self._put_back(run, "unmarked", refusal)
+                if not attempt.is_settled:
+                    self._put_back(attempt, "unmarked", refusal)
                 return
             if not is_marked:
-                self._endings.lost(run)
+                self._endings.lost(attempt)
                 return
             turn.begin()
             try:
-                call = run.task.decode(run.job.args, run.job.args_version)
+                call = attempt.task.decode(attempt.job.args, attempt.job.args_version)
             except ArgumentsDoNotFit as error:
-                self._put_back(run, "bad_arguments", error)
+                self._put_back(attempt, "bad_arguments", error)
                 return
-            run.begin()
-            if run.job.timeout is not None:
-                run.limit(self._loop, run.job.timeout)
+            attempt.begin()
+            if attempt.job.timeout is not None:
+                attempt.limit(self._loop, attempt.job.timeout)
             await body(call)
 
-    async def _on_loop(self, run: Run, call: Call) -> None:
+    async def _on_loop(self, attempt: Attempt, call: Call) -> None:
         args, kwargs = call
         try:
-            if run.task.takes_context:
-                value = await run.task.fn(self._context(run), *args, **kwargs)
+            if attempt.task.takes_context:
+                value = await attempt.task.fn(self._context(attempt), *args, **kwargs)
             else:
-                value = await run.task.fn(*args, **kwargs)
+                value = await attempt.task.fn(*args, **kwargs)
         except asyncio.CancelledError as error:
-            self._endings.interrupted(run, error)
+            self._endings.interrupted(attempt, error)
         except BaseException as error:
-            self._endings.raised(run, await self._endings.heed(run, error))
+            self._endings.raised(attempt, await self._endings.heed(attempt, error))
         else:
-            self._endings.returned(run, value)
+            self._endings.returned(attempt, value)
 
-    async def _in_thread(self, run: Run, call: Call) -> None:
+    async def _in_thread(self, attempt: Attempt, call: Call) -> None:
         args, kwargs = call
-        if run.task.takes_context:
-            args = (self._context(run), *args)
+        if attempt.task.takes_context:
+            args = (self._context(attempt), *args)
         # As asyncio.to_thread does: what is true of this attempt alone is so in its thread.
         surroundings = copy_context()
-        thread = self._threads.submit(surroundings.run, in_thread, run.task.fn, *args, **kwargs)
+        thread = self._threads.submit(surroundings.run, in_thread, attempt.task.fn, *args, **kwargs)
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             value = await asyncio.shield(returned)
         except asyncio.CancelledError as error:
-            self._endings.interrupted(run, error)
+            self._endings.interrupted(attempt, error)
             if thread.cancel():
                 return  # It was still waiting for a thread, and must not begin any more.
             # A thread cannot be stopped: it keeps its slot until it returns.
-            run.overdue = not thread.done()
-            if run.overdue:
-                logger.warning("%r was stopped (%s); its thread keeps its slot.", run, run.stopped)
+            attempt.overdue = not thread.done()
+            if attempt.overdue:
+                logger.warning(
+                    "%r was stopped (%s); its thread keeps its slot.", attempt, attempt.stopped
+                )
             await asyncio.wait([returned])
             _forget(returned)
         except BaseException as error:
-            self._endings.raised(run, await self._endings.heed(run, error))
+            self._endings.raised(attempt, await self._endings.heed(attempt, error))
         else:
-            self._endings.returned(run, value)
+            self._endings.returned(attempt, value)
 
-    async def _in_child(self, run: Run, process: Process) -> None:
+    async def _in_child(self, attempt: Attempt, process: Process) -> None:
         assert self._isolation is not None
-        run.job.worker = self._worker
+        attempt.job.worker = self._worker
         try:
-            answer = await self._isolation.run(run, process, self._endings.rated(run))
+            answer = await self._isolation.run(attempt, process, self._endings.rated(attempt))
         except asyncio.CancelledError as error:
-            run.has_begun = False
-            self._endings.interrupted(run, error)
+            attempt.has_begun = False
+            self._endings.interrupted(attempt, error)
         except NotBegun:
-            run.has_begun = False
-            run.stopped = run.stopped or "shutdown"
-            self._endings.interrupted(run, asyncio.CancelledError())
+            attempt.has_begun = False
+            attempt.stopped = attempt.stopped or "shutdown"
+            self._endings.interrupted(attempt, asyncio.CancelledError())
         except LostJob:
-            run.has_begun = False
-            self._endings.lost(run)
+            attempt.has_begun = False
+            self._endings.lost(attempt)
         except MarkRefused as refusal:
-            run.has_begun = False
-            self._put_back(run, "unmarked", refusal)
+            attempt.has_begun = False
+            self._put_back(attempt, "unmarked", refusal)
         except NoProcess as error:
             # There is no child process to run it, or there is none any more.
-            self._put_back(run, "no_process", error)
+            self._put_back(attempt, "no_process", error)
         else:
             if isinstance(answer, Ended):
-                self._endings.decided(run, answer)
-            elif run.stopped is not None or answer is None:
-                self._endings.interrupted(run, asyncio.CancelledError())
+                self._endings.decided(attempt, answer)
+            elif attempt.stopped is not None or answer is None:
+                self._endings.interrupted(attempt, asyncio.CancelledError())
             else:
-                self._endings.conclude(run, self._isolation.outcome(run, process, answer))
+                self._endings.conclude(attempt, self._isolation.outcome(attempt, process, answer))
 
-    def _context(self, run: Run) -> Context:
+    def _context(self, attempt: Attempt) -> Context:
         return AttemptContext(
-            run,
+            attempt,
             self._store,
             self._opened,
             self._budgets,
@@ -331,16 +340,16 @@ class Executor:
             self._report,
         )
 
-    def _put_back(self, run: Run, reason: ParkedReason, error: Exception) -> None:
+    def _put_back(self, attempt: Attempt, reason: ParkedReason, error: Exception) -> None:
         """It cannot be run here for now."""
-        if run.stopped is not None:
-            self._endings.interrupted(run, asyncio.CancelledError())
+        if attempt.stopped is not None:
+            self._endings.interrupted(attempt, asyncio.CancelledError())
         else:
-            self._endings.conclude(run, Parked(reason, describe_error(error, kind="parked")))
+            self._endings.conclude(attempt, Parked(reason, describe_error(error, kind="parked")))
 
-    def never_ran(self, run: Run) -> None:
+    def never_ran(self, attempt: Attempt) -> None:
         """The attempt was stopped before its first step (not started eagerly)."""
-        self._endings.interrupted(run, asyncio.CancelledError())
+        self._endings.interrupted(attempt, asyncio.CancelledError())
 
     def _park(self, job: ClaimedJob, parked: Parked) -> None:
         self._endings.write(job, parked, None, None)
@@ -356,9 +365,9 @@ async def _within(trace: Trace, body: Body) -> None:
 
 
 def _concluded(settle: Settle, settlement: Settlement) -> None:
-    run: Run | None = settlement.source
-    if run is not None and run.trace is not None:
-        run.trace.concluded(settlement.transition)
+    attempt: Attempt | None = settlement.source
+    if attempt is not None and attempt.trace is not None:
+        attempt.trace.concluded(settlement.transition)
     settle(settlement)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from penstock.store import ClaimedJob
 from penstock.tasks import Task
-from penstock.worker.attempt import Run, StopReason
+from penstock.worker.attempt import Attempt, StopReason
 from penstock.worker.claim.queue import QueueState
 
 
-class ItemRun(Run):
+class ItemAttempt(Attempt):
     """One attempt among several of a call. It is stopped without the others."""
 
     __slots__ = ("_call", "_on_stop", "value")
@@ -23,7 +23,7 @@ class ItemRun(Run):
         job: ClaimedJob,
         value: Any,
         call: SharedCall,
-        on_stop: Callable[[ItemRun], None],
+        on_stop: Callable[[ItemAttempt], None],
     ) -> None:
         super().__init__(job, call.task, call.state)
         self.value = value
@@ -59,7 +59,7 @@ class SharedCall:
     def __init__(self, task: Task[Any, Any], state: QueueState) -> None:
         self.task = task
         self.state = state
-        self.runs: list[ItemRun] = []
+        self.attempts: list[ItemAttempt] = []
         # How many outcomes somebody still waits for.
         self.wanted = 0
         self.future: asyncio.Task[None] | None = None
@@ -70,8 +70,8 @@ class SharedCall:
         """How long it has taken."""
         return time.monotonic() - self._began
 
-    def add(self, run: ItemRun) -> None:
-        self.runs.append(run)
+    def add(self, attempt: ItemAttempt) -> None:
+        self.attempts.append(attempt)
         self.wanted += 1
 
     @property
@@ -82,6 +82,6 @@ class SharedCall:
     @property
     def stopped(self) -> StopReason | None:
         """Why to stop, once all its items are told to."""
-        if any(run.stopped is None for run in self.runs):
+        if any(attempt.stopped is None for attempt in self.attempts):
             return None
-        return self.runs[0].stopped
+        return self.attempts[0].stopped

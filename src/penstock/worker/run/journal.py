@@ -17,19 +17,19 @@ from penstock.store.errors import refused
 from penstock.store.steps import Awaited, Events, Saved, Steps
 from penstock.store.workflows import Added, Workflows
 from penstock.tasks.workflow import Parent
-from penstock.worker.attempt import Run, StopReason
+from penstock.worker.attempt import Attempt, StopReason
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 
-def stale(run: Run, error: Exception) -> StaleAttempt | None:
-    """What to raise if the job is no longer this attempt's; the run is told that it is not.
+def stale(attempt: Attempt, error: Exception) -> StaleAttempt | None:
+    """What to raise if the job is no longer this attempt's; the attempt is stopped as refused.
 
     Not stopped by force: the handler must be able to roll back.
     """
     if (reason := _why(error)) is None:
         return None
-    run.stopped = run.stopped or reason
-    return StaleAttempt(str(run.job.id), run.job.number)
+    attempt.stopped = attempt.stopped or reason
+    return StaleAttempt(str(attempt.job.id), attempt.job.number)
 
 
 def _why(error: Exception) -> StopReason | None:
@@ -77,67 +77,73 @@ class Journal:
         self._lock_wait = timing.step_lock_wait
         self._turn = asyncio.Semaphore(CONNECTIONS)
 
-    async def read(self, run: Run) -> list[Saved]:
+    async def read(self, attempt: Attempt) -> list[Saved]:
         """All that the job's attempts have kept so far."""
-        job = run.job
-        return await self._ask(run, lambda: self._steps.read(self._pool, job.id, job.token))
+        job = attempt.job
+        return await self._ask(attempt, lambda: self._steps.read(self._pool, job.id, job.token))
 
-    async def save(self, run: Run, saved: Saved) -> float:
+    async def save(self, attempt: Attempt, saved: Saved) -> float:
         """Keep a result; how many seconds ago the step was first kept."""
-        job = run.job
-        return await self._ask(run, lambda: self._steps.save(self._pool, job.id, job.token, saved))
+        job = attempt.job
+        return await self._ask(
+            attempt, lambda: self._steps.save(self._pool, job.id, job.token, saved)
+        )
 
-    async def recall(self, run: Run, name: str, key: bytes) -> str | None:
+    async def recall(self, attempt: Attempt, name: str, key: bytes) -> str | None:
         """The result that another job had for the same key, which becomes this step's."""
-        job = run.job
+        job = attempt.job
         return await self._ask(
-            run, lambda: self._steps.recall(self._pool, job.id, job.token, name, key)
+            attempt, lambda: self._steps.recall(self._pool, job.id, job.token, name, key)
         )
 
-    async def share(self, run: Run, saved: Saved, key: bytes, ttl: float) -> None:
+    async def share(self, attempt: Attempt, saved: Saved, key: bytes, ttl: float) -> None:
         """Keep a result, for this job and for others."""
-        job = run.job
+        job = attempt.job
         await self._ask(
-            run, lambda: self._steps.share(self._pool, job.id, job.token, saved, key, ttl)
+            attempt, lambda: self._steps.share(self._pool, job.id, job.token, saved, key, ttl)
         )
 
-    async def sleep(self, run: Run, name: str, until: datetime | None, seconds: float) -> float:
+    async def sleep(
+        self, attempt: Attempt, name: str, until: datetime | None, seconds: float
+    ) -> float:
         """How many seconds are left of a sleep, which begins with the first call."""
-        job = run.job
+        job = attempt.job
         return await self._ask(
-            run,
+            attempt,
             lambda: self._steps.sleep(self._pool, job.id, job.token, name, until, seconds),
         )
 
     async def wait_for_event(
-        self, run: Run, step: str, name: str, after: int, timeout: float | None
+        self, attempt: Attempt, step: str, name: str, after: int, timeout: float | None
     ) -> Awaited:
         """What there is for an attempt that waits for the first event after another."""
-        job = run.job
+        job = attempt.job
         return await self._ask(
-            run,
+            attempt,
             lambda: self._events.wait(self._pool, job.id, job.token, step, name, after, timeout),
         )
 
-    async def parents(self, run: Run) -> list[Parent]:
+    async def parents(self, attempt: Attempt) -> list[Parent]:
         """What the jobs came to that this one has waited for."""
-        job = run.job
-        return await self._ask(run, lambda: self._workflows.parents(self._pool, job.id, job.token))
-
-    async def extend(self, run: Run, call: int, added: str) -> list[Added]:
-        """Add jobs, as `forms` has them, to the workflow of the attempt's own."""
-        job = run.job
+        job = attempt.job
         return await self._ask(
-            run,
+            attempt, lambda: self._workflows.parents(self._pool, job.id, job.token)
+        )
+
+    async def extend(self, attempt: Attempt, call: int, added: str) -> list[Added]:
+        """Add jobs, as `forms` has them, to the workflow of the attempt's own."""
+        job = attempt.job
+        return await self._ask(
+            attempt,
             lambda: self._workflows.extend_from(self._pool, job.id, job.token, call, added),
         )
 
-    async def completed(self, runs: Sequence[Run]) -> set[int]:
+    async def completed(self, attempts: Sequence[Attempt]) -> set[int]:
         """The jobs that ctx.complete has ended; of the others the transaction was rolled back."""
-        checks = [Settlement(run.job.id, run.job.token, DONE, None) for run in runs]
-        return await self._ask(runs[0], lambda: self._store.completed(self._pool, checks))
+        checks = [Settlement(attempt.job.id, attempt.job.token, DONE, None) for attempt in attempts]
+        return await self._ask(attempts[0], lambda: self._store.completed(self._pool, checks))
 
-    async def _ask(self, run: Run, question: Callable[[], Awaitable[T]]) -> T:
+    async def _ask(self, attempt: Attempt, question: Callable[[], Awaitable[T]]) -> T:
         backoff, began = BACKOFF_FIRST, monotonic()
         cancels = errors.cancels()
         while True:
@@ -146,17 +152,17 @@ class Journal:
                     return await question()
             except Exception as error:
                 errors.raise_if_cancelled(error, cancels)
-                if known := stale(run, error) or refused(error):
+                if known := stale(attempt, error) or refused(error):
                     raise known from error
                 is_locked = errors.is_state(error, LOCKED)
                 if is_locked and monotonic() - began >= self._lock_wait:
-                    raise RuntimeError(HELD.format(job=run.job.id)) from error
+                    raise RuntimeError(HELD.format(job=attempt.job.id)) from error
                 is_passing = errors.is_lost(error) or errors.is_passing(error)
-                if not is_passing or run.stopped is not None:
+                if not is_passing or attempt.stopped is not None:
                     if (told := self._explained(error)) is not None:
                         raise told from told.__cause__ or error
                     raise
                 if not is_locked and not errors.is_unavailable(error):
-                    logger.warning("A step of %r could not be kept yet: %r", run, error)
+                    logger.warning("A step of %r could not be kept yet: %r", attempt, error)
             await asyncio.sleep(backoff)
             backoff = min(backoff * 2, BACKOFF_LAST)

@@ -30,7 +30,7 @@ from penstock.tasks import NotNow, Task, describe_error, encode_result, raised_a
 from penstock.tasks.handler.failure import http_retry_after, unawaited
 from penstock.tasks.handler.waits import Suspended, suspension
 from penstock.wording import span
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.children.messages import Ended
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.settle.report import fields_of
@@ -76,77 +76,81 @@ class Outcomes:
         self._rng = random.Random()
         self._parked_told: dict[tuple[str, str], float] = {}
 
-    def returned(self, run: Run, value: object) -> None:
+    def returned(self, attempt: Attempt, value: object) -> None:
         """The handler returned."""
-        if run.completed:
-            self._verify(run)
+        if attempt.completed:
+            self._verify(attempt)
         elif value is None:
-            job = run.job
-            run.end()
-            self._settle(Settlement(job.id, job.token, DONE, None, run))
+            job = attempt.job
+            attempt.end()
+            self._settle(Settlement(job.id, job.token, DONE, None, attempt))
         elif isinstance(value, Awaitable):
-            self.raised(run, _unawaited(run, value))
+            self.raised(attempt, _unawaited(attempt, value))
         else:
-            self.conclude(run, outcome_of(value))
+            self.conclude(attempt, outcome_of(value))
 
-    def raised(self, run: Run, error: BaseException) -> None:
+    def raised(self, attempt: Attempt, error: BaseException) -> None:
         """The handler raised, or what it raised was heeded as this."""
-        if isinstance(error, StaleAttempt) and run.stopped not in (None, "refused"):
+        if isinstance(error, StaleAttempt) and attempt.stopped not in (None, "refused"):
             return
         if (wait := suspension(error)) is not None:
-            self._put_off(run, wait)
+            self._put_off(attempt, wait)
             return
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            logger.error("%r raised %s; it is taken for a failure.", run, type(error).__name__)
-        job = run.job
-        if run.completed:
-            logger.warning("%r raised %s after ctx.complete.", run, type(error).__name__)
-        self.conclude(run, run.task.failed(error, attempt=job.number, worker=self._worker))
+            logger.error("%r raised %s; it is taken for a failure.", attempt, type(error).__name__)
+        job = attempt.job
+        if attempt.completed:
+            logger.warning("%r raised %s after ctx.complete.", attempt, type(error).__name__)
+        self.conclude(attempt, attempt.task.failed(error, attempt=job.number, worker=self._worker))
 
-    def _put_off(self, run: Run, wait: Suspended) -> None:
-        if run.stopped in (None, "refused"):
-            self.conclude(run, wait.outcome)
+    def _put_off(self, attempt: Attempt, wait: Suspended) -> None:
+        if attempt.stopped in (None, "refused"):
+            self.conclude(attempt, wait.outcome)
         else:
-            self.interrupted(run, wait)
+            self.interrupted(attempt, wait)
 
-    def interrupted(self, run: Run, error: BaseException) -> None:
-        """The attempt was stopped, for the reason that its run knows."""
-        match run.stopped:
+    def interrupted(self, attempt: Attempt, error: BaseException) -> None:
+        """End an attempt that was stopped, for the reason that it knows."""
+        match attempt.stopped:
             case "timeout":
-                self.conclude(run, TimedOut(self._timeout_error(run, error)))
+                self.conclude(attempt, TimedOut(self._timeout_error(attempt, error)))
             case "shutdown":
-                self.conclude(run, Released())
+                self.conclude(attempt, Released())
             case "cancelled" | "lost":
-                run.end()
+                attempt.end()
             case "refused" | None:
-                self.raised(run, error)
+                self.raised(attempt, error)
 
-    def lost(self, run: Run) -> None:
+    def lost(self, attempt: Attempt) -> None:
         """The job was taken from the attempt before it began: there is nothing to write."""
-        logger.info("%r was taken back before it began.", run)
-        run.stopped = run.stopped or "lost"
-        run.end()
+        logger.info("%r was taken back before it began.", attempt)
+        attempt.stopped = attempt.stopped or "lost"
+        attempt.end()
 
-    def _verify(self, run: Run) -> None:
+    def _verify(self, attempt: Attempt) -> None:
         """After ctx.complete: if the handler's transaction did commit, this is a repeat and changes
         nothing; if it did not, the work is undone and the attempt has failed."""
         error = AttemptError(
             type="NotCommitted",
             message="ctx.complete was called, but its transaction was not committed.",
-            attempt=run.job.number,
+            attempt=attempt.job.number,
             worker=self._worker,
         )
-        self.conclude(run, Failed(error))
+        self.conclude(attempt, Failed(error))
 
-    def conclude(self, run: Run, outcome: Outcome) -> None:
+    def conclude(self, attempt: Attempt, outcome: Outcome) -> None:
         """The attempt is over, with this outcome."""
-        run.end()
-        self.write(run.job, outcome, run.task, run)
+        attempt.end()
+        self.write(attempt.job, outcome, attempt.task, attempt)
 
     def write(
-        self, job: ClaimedJob, outcome: Outcome, task: Task[Any, Any] | None, run: Run | None
+        self,
+        job: ClaimedJob,
+        outcome: Outcome,
+        task: Task[Any, Any] | None,
+        attempt: Attempt | None,
     ) -> None:
-        """Decide what becomes of the job, and hand that over; without a run nothing was begun."""
+        """Decide what becomes of the job and hand that over; `attempt` is None if none began."""
         try:
             transition = self._decide(job, outcome, task)
         except Exception as error:
@@ -156,17 +160,17 @@ class Outcomes:
         if transition.error is not None:
             transition.error.setdefault("attempt", job.number)
             transition.error.setdefault("worker", self._worker)
-        if transition.counts_failure and run is not None and not run.is_doubtful:
-            self._log_failure(run, transition)
+        if transition.counts_failure and attempt is not None and not attempt.is_doubtful:
+            self._log_failure(attempt, transition)
         elif isinstance(outcome, Parked):
             self._log_parked(job, outcome, transition)
         result = None
         if isinstance(outcome, Done) and outcome.result is not None:
             result = encode_result(outcome.result)
-        is_check = run is not None and run.completed
-        self._settle(Settlement(job.id, job.token, transition, result, run, is_check))
+        is_check = attempt is not None and attempt.completed
+        self._settle(Settlement(job.id, job.token, transition, result, attempt, is_check))
 
-    def _log_failure(self, run: Run, transition: Transition) -> None:
+    def _log_failure(self, attempt: Attempt, transition: Transition) -> None:
         """Say that an attempt failed, with its error's message in one line."""
         error = transition.error or {}
         kind, message = error.get("type", "an error"), " ".join(error.get("message", "").split())
@@ -176,13 +180,15 @@ class Outcomes:
             told += f"\n{trace.rstrip()}"
         elif place := raised_at(trace):
             told += f" ({place})"
-        fields = fields_of(run.job)
+        fields = fields_of(attempt.job)
         if transition.state == "failed":
-            logger.error("%r failed for good (%s): %s", run, transition.reason, told, extra=fields)
+            logger.error(
+                "%r failed for good (%s): %s", attempt, transition.reason, told, extra=fields
+            )
         else:
             logger.warning(
                 "%r failed and runs again in %s: %s",
-                run,
+                attempt,
                 span(transition.delay),
                 told,
                 extra=fields,
@@ -223,59 +229,63 @@ class Outcomes:
             park_shortest=self._park_shortest,
         )
 
-    def _timeout_error(self, run: Run, error: BaseException) -> AttemptError:
-        told = describe_error(error, attempt=run.job.number, worker=self._worker)
+    def _timeout_error(self, attempt: Attempt, error: BaseException) -> AttemptError:
+        told = describe_error(error, attempt=attempt.job.number, worker=self._worker)
         return AttemptError(
             kind="timeout",
             type="TimedOut",
-            message=f"The attempt took longer than its timeout of {run.job.timeout:g} s.",
+            message=f"The attempt took longer than its timeout of {attempt.job.timeout:g} s.",
             traceback=told.traceback,
-            attempt=run.job.number,
+            attempt=attempt.job.number,
             worker=self._worker,
         )
 
-    def decided(self, run: Run, ended: Ended) -> None:
+    def decided(self, attempt: Attempt, ended: Ended) -> None:
         """A child process has decided what becomes of the job."""
-        job, transition = run.job, ended.transition
-        run.completed = ended.completed
+        job, transition = attempt.job, ended.transition
+        attempt.completed = ended.completed
         if ended.refused:
-            run.stopped = run.stopped or "refused"
-        run.end()
+            attempt.stopped = attempt.stopped or "refused"
+        attempt.end()
         if transition == DONE:
             transition = DONE  # By which a settle knows what is simply completed.
-        self._settle(Settlement(job.id, job.token, transition, ended.result, run, ended.is_check))
+        self._settle(
+            Settlement(job.id, job.token, transition, ended.result, attempt, ended.is_check)
+        )
 
     # Servers that refuse
 
-    async def heed(self, run: Run, error: BaseException, count: int = 1) -> BaseException:
+    async def heed(self, attempt: Attempt, error: BaseException, count: int = 1) -> BaseException:
         """The error, or what it stands for. A start in vain has cost the job's keys nothing, nor
         have those of others that shared its call and lane."""
         if (wait := http_retry_after(error)) is not None:
-            error = await self._refused(run, error, wait)
-        is_in_vain = isinstance(suspension(error), NotNow) and run.stopped is None
-        if is_in_vain and (keys := self.rated(run)):
+            error = await self._refused(attempt, error, wait)
+        is_in_vain = isinstance(suspension(error), NotNow) and attempt.stopped is None
+        if is_in_vain and (keys := self.rated(attempt)):
             await self._budgets.give_back_starts(keys * count)
         return error
 
-    async def _refused(self, run: Run, error: BaseException, wait: float) -> BaseException:
+    async def _refused(self, attempt: Attempt, error: BaseException, wait: float) -> BaseException:
         """A server refused and says for how long: the keys that the job was given are closed to
         everybody, and it must wait."""
-        keys = self.rated(run)
-        if not keys or not run.task.failed(error).retryable:
+        keys = self.rated(attempt)
+        if not keys or not attempt.task.failed(error).retryable:
             return error
         waits = [await self._budgets.close(key, wait) for key in keys]
         put_off = self._budgets.put_off(keys[0], max(waits))
         put_off.__cause__ = error
         return put_off
 
-    def rated(self, run: Run) -> list[str]:
+    def rated(self, attempt: Attempt) -> list[str]:
         """The keys that the job was given and that have a rate. Not those of a whole queue or task,
         whose jobs may talk to many servers."""
-        _, limits = split_lane(run.job.row["lane"])
+        _, limits = split_lane(attempt.job.row["lane"])
         return [key for key in limits if not key.startswith(OURS) and self._budgets.has_rate(key)]
 
 
-def _unawaited(run: Run, value: Awaitable[object]) -> TypeError:
+def _unawaited(attempt: Attempt, value: Awaitable[object]) -> TypeError:
     """What it means that a handler returned work instead of doing it."""
-    remedy = "`await` it" if run.task.is_async else "make the handler `async def` and `await` it"
-    return TypeError(unawaited(f"The handler of {run.task.name}", value, remedy))
+    remedy = (
+        "`await` it" if attempt.task.is_async else "make the handler `async def` and `await` it"
+    )
+    return TypeError(unawaited(f"The handler of {attempt.task.name}", value, remedy))

@@ -8,14 +8,14 @@ import logging
 from penstock.job import storable
 from penstock.lifecycle import Health, Service
 from penstock.store import Pool, Store, errors
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 
 logger = logging.getLogger("penstock.progress")
 
 INTERVAL = 0.25
 MESSAGE_LIMIT = 1000
 
-Told = tuple[Run, float, float | None, str | None]
+Told = tuple[Attempt, float, float | None, str | None]
 
 
 class Progress(Service):
@@ -31,12 +31,14 @@ class Progress(Service):
         self._newest: dict[int, Told] = {}
         self._writing = asyncio.Lock()
 
-    def report(self, run: Run, done: float, total: float | None, message: str | None) -> None:
+    def report(
+        self, attempt: Attempt, done: float, total: float | None, message: str | None
+    ) -> None:
         """Take a report. Called on the loop or from a handler's thread."""
         text = None if message is None else storable(str(message), MESSAGE_LIMIT)
-        told = (run, float(done), None if total is None else float(total), text)
+        told = (attempt, float(done), None if total is None else float(total), text)
         idle = not self._newest
-        self._newest[run.job.id] = told
+        self._newest[attempt.job.id] = told
         if idle:
             self._loop.call_soon_threadsafe(self.wake)
 
@@ -60,13 +62,14 @@ class Progress(Service):
 
     async def _write(self, told: list[Told]) -> None:
         reports = [
-            (run.job.id, run.job.token, done, total, message) for run, done, total, message in told
+            (attempt.job.id, attempt.job.token, done, total, message)
+            for attempt, done, total, message in told
         ]
         refused = set(await self._store.progress(self._pool, reports))
-        for run, *_ in told:
+        for attempt, *_ in told:
             # Settled meanwhile is no sign of anything; still running here means superseded.
-            if run.job.id in refused and not run.is_settled and not run.completed:
-                run.stop("lost")
+            if attempt.job.id in refused and not attempt.is_settled and not attempt.completed:
+                attempt.stop("lost")
 
     async def tick(self) -> float:
         await self.flush()

@@ -13,7 +13,7 @@ from penstock.store.steps import Saved
 from penstock.tasks.handler.cache import Cache
 from penstock.tasks.handler.steps import MOST_STEPS, STEPS_LIMIT, Recorded, step_name
 from penstock.tasks.handler.waits import Suspended
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 from penstock.worker.run.journal import Journal
 from penstock.worker.run.threads import Bridge
 
@@ -23,8 +23,8 @@ Key = tuple[str, str]
 class Memory:
     """What the job's attempts have kept, read when the first one asks, and added to by this one."""
 
-    def __init__(self, run: Run, journal: Journal) -> None:
-        self.run = run
+    def __init__(self, attempt: Attempt, journal: Journal) -> None:
+        self.attempt = attempt
         self.journal = journal
         self._saved: dict[Key, str] | None = None
         self._used: set[Key] = set()
@@ -39,7 +39,7 @@ class Memory:
 
     async def find(self, kind: str, name: str) -> str | None:
         """The result of a step, if it is done. Each step is asked for once in an attempt."""
-        if self.run.stopped is not None:
+        if self.attempt.stopped is not None:
             # A thread cannot be stopped; here, before it begins anything, is the place to end it.
             raise Suspended(Snooze(0.0), "The attempt is stopped.")
         if (kind, name) in self._used:
@@ -47,7 +47,7 @@ class Memory:
         self._used.add((kind, name))
         async with self._reading:
             if self._saved is None:
-                saved = await self.journal.read(self.run)
+                saved = await self.journal.read(self.attempt)
                 self._saved = {(one.kind, one.name): one.result or "null" for one in saved}
                 self._size = sum(map(len, self._saved.values()))
         return self._saved.get((kind, name))
@@ -55,12 +55,12 @@ class Memory:
     async def keep(self, kind: str, name: str, result: str) -> float:
         """Keep a result; how many seconds ago the step was first kept."""
         self.note(kind, name, result)
-        return await self.journal.save(self.run, Saved(kind, name, result))
+        return await self.journal.save(self.attempt, Saved(kind, name, result))
 
     async def share(self, name: str, result: str, key: bytes, ttl: float) -> None:
         """Keep a step's result for other jobs as well."""
         self.note("step", name, result)
-        await self.journal.share(self.run, Saved("step", name, result), key, ttl)
+        await self.journal.share(self.attempt, Saved("step", name, result), key, ttl)
 
     def known(self, kind: str, name: str) -> str | None:
         """The result of a step that this attempt has asked for before."""
@@ -129,7 +129,7 @@ class StepRunner:
         done, key = await self._memory.find("step", name), None
         if done is None and self._cache is not None:
             key = self._cache.key(name, fn, args, kwargs)
-            done = await self._memory.journal.recall(self._memory.run, name, key)
+            done = await self._memory.journal.recall(self._memory.attempt, name, key)
         return _Begun(name, Recorded(name, fn), done, key)
 
     async def _end(self, begun: _Begun, value: Any) -> _Begun:

@@ -29,10 +29,10 @@ async def sleep(memory: Memory, *, until: datetime | None = None, seconds: float
     name = str(memory.count("sleep"))
     saved = await memory.find("sleep", name)
     # Ready since then, by that same clock: it need not be asked again for every sleep before.
-    ready_at = memory.run.job.row["ready_at"]
+    ready_at = memory.attempt.job.row["ready_at"]
     if saved is not None and json.decode(saved, type=_Slept).until <= ready_at:
         return
-    left = await memory.journal.sleep(memory.run, name, until, seconds)
+    left = await memory.journal.sleep(memory.attempt, name, until, seconds)
     if left > 0:
         raise Suspended(Snooze(left, f"sleep:{name}"), f"The job sleeps for {left:.1f} s.")
 
@@ -64,7 +64,9 @@ async def wait_for_event(memory: Memory, name: str, timeout: float | None) -> An
 
 
 async def _asked(memory: Memory, step: str, name: str, after: int, timeout: float | None) -> str:
-    awaited: Awaited = await memory.journal.wait_for_event(memory.run, step, name, after, timeout)
+    awaited: Awaited = await memory.journal.wait_for_event(
+        memory.attempt, step, name, after, timeout
+    )
     told = f"The job waits for the event {name!r}."
     if awaited.answer == "wait":
         raise Suspended(Waiting(f"event:{name}"), told)
@@ -141,11 +143,11 @@ class Poller:
 
     def _unanswered(self, begun: _Begun, error: Exception) -> Pending:
         """An error that another attempt may not have is a poll without an answer."""
-        run = self._memory.run
-        if isinstance(error, StaleAttempt) or not run.task.failed(error).retryable:
+        attempt = self._memory.attempt
+        if isinstance(error, StaleAttempt) or not attempt.task.failed(error).retryable:
             raise error
         kind = type(error).__name__
-        logger.warning("%r polled %r in vain: %s", run, begun.name, kind)
+        logger.warning("%r polled %r in vain: %s", attempt, begun.name, kind)
         return Pending(retry_after(error))
 
     async def _end(self, begun: _Begun, value: Any) -> _Begun:

@@ -11,7 +11,7 @@ from penstock.job import COMPLETED
 from penstock.outcome import DONE, Transition
 from penstock.store import ClaimedJob, Settlement
 from penstock.wording import counted, span
-from penstock.worker.attempt import Run
+from penstock.worker.attempt import Attempt
 
 
 class Tally:
@@ -115,13 +115,13 @@ class JobLines:
         ]
         lines = self._ration.take(len(completed))
         for settlement in completed[:lines]:
-            run: Run | None = settlement.source
-            if run is not None:
+            attempt: Attempt | None = settlement.source
+            if attempt is not None:
                 logger.info(
                     "%r completed in %s.",
-                    run,
-                    span(run.seconds),
-                    extra={**fields_of(run.job), "seconds": run.seconds},
+                    attempt,
+                    span(attempt.seconds),
+                    extra={**fields_of(attempt.job), "seconds": attempt.seconds},
                 )
         if lines < len(completed):
             self._untold += len(completed) - lines

@@ -785,8 +785,8 @@ def _may_wait(trouble: Exception, tries: int) -> bool:
 
 def _has_run(settlement: Settlement) -> bool:
     """Whether an outcome is that of an attempt that had begun."""
-    run = settlement.source
-    return run is not None and run.has_begun and settlement.transition is not RELEASED
+    attempt = settlement.source
+    return attempt is not None and attempt.has_begun and settlement.transition is not RELEASED
 
 
 def _state(settlement: Settlement) -> str:

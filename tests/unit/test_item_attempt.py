@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock import Batch, Item, task
-from penstock.worker.run.items import ItemRun, SharedCall
+from penstock.worker.run.items import ItemAttempt, SharedCall
 
 
 @task(batch=Batch(size=10_000))
@@ -14,18 +14,18 @@ async def handler(items: list[Item[int]]) -> list[None]:
     return [None for _ in items]
 
 
-def shared(size: int, on_stop: Any = lambda run: run.end()) -> SharedCall:
+def shared(size: int, on_stop: Any = lambda attempt: attempt.end()) -> SharedCall:
     state: Any = SimpleNamespace(name="default")
     call = SharedCall(handler, state)
     for number in range(size):
-        attempt: Any = SimpleNamespace(id=number)
-        call.add(ItemRun(attempt, number, call, on_stop))
+        job: Any = SimpleNamespace(id=number)
+        call.add(ItemAttempt(job, number, call, on_stop))
     return call
 
 
 def test_call_is_over_once_each_item_has_ended_or_stopped() -> None:
     call = shared(4)
-    first, second, third, fourth = call.runs
+    first, second, third, fourth = call.attempts
     first.end()
     second.stop("timeout")
     third.stopped = "refused"  # The fence's word, which the settle has yet to confirm.
@@ -33,9 +33,9 @@ def test_call_is_over_once_each_item_has_ended_or_stopped() -> None:
     third.stop("shutdown")
     fourth.stop("cancelled")
     assert (call.wanted, call.is_over) == (0, True)
-    for run in call.runs:
-        run.stop("shutdown")
-        run.end()
+    for attempt in call.attempts:
+        attempt.stop("shutdown")
+        attempt.end()
     assert call.wanted == 0
 
 
@@ -43,20 +43,20 @@ def test_to_stop_a_large_call_each_item_is_asked_a_few_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = 0
-    is_wanted = ItemRun.is_wanted.fget  # type: ignore[attr-defined]
+    is_wanted = ItemAttempt.is_wanted.fget  # type: ignore[attr-defined]
 
-    def counted(run: ItemRun) -> bool:
+    def counted(attempt: ItemAttempt) -> bool:
         nonlocal asked
         asked += 1
-        return bool(is_wanted(run))
+        return bool(is_wanted(attempt))
 
-    def stopped(run: ItemRun) -> None:
-        run.end()
-        assert not call.is_over or run is call.runs[-1]
+    def stopped(attempt: ItemAttempt) -> None:
+        attempt.end()
+        assert not call.is_over or attempt is call.attempts[-1]
 
     call = shared(1000, stopped)
-    monkeypatch.setattr(ItemRun, "is_wanted", property(counted))
-    for run in call.runs:
-        run.stop("shutdown")
+    monkeypatch.setattr(ItemAttempt, "is_wanted", property(counted))
+    for attempt in call.attempts:
+        attempt.stop("shutdown")
     assert call.is_over
-    assert asked < 5 * len(call.runs)
+    assert asked < 5 * len(call.attempts)
