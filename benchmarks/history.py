@@ -57,7 +57,7 @@ async def locks_of(url: str, watcher: asyncpg.Connection, job: int) -> int:
     """Of a new connection: the first look plans, which locks most."""
     connection = await asyncpg.connect(url)
     async with connection.transaction():
-        await connection.fetch(statement("get", "penstock"), [job])
+        await connection.fetch(statement("get_jobs", "penstock"), [job])
         count = await watcher.fetchval(LOCKS, connection.get_server_pid())
     await connection.close()
     return int(count)
@@ -69,7 +69,7 @@ async def milliseconds(url: str, job: int) -> float:
     took = []
     for _ in range(LOOKS):
         began = time.perf_counter()
-        await connection.fetch(statement("get", "penstock"), [job])
+        await connection.fetch(statement("get_jobs", "penstock"), [job])
         took.append(time.perf_counter() - began)
     await connection.close()
     return min(took) * 1000
@@ -84,7 +84,7 @@ async def failed_gets(url: str, ids: Mapping[str, int]) -> int:
         for look in range(LOOKS):
             job = list(ids.values())[look % len(ids)]
             try:
-                await connection.fetch(statement("get", "penstock"), [job])
+                await connection.fetch(statement("get_jobs", "penstock"), [job])
             except asyncpg.OutOfMemoryError:
                 failed += 1
 

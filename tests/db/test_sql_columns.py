@@ -52,7 +52,13 @@ async def test_a_job_that_is_run_again_brings_all_but_its_chances_back(
 
 async def test_each_list_of_jobs_shows_the_same_columns(connection: asyncpg.Connection) -> None:
     shown = await columns(connection, "job_all") - NOT_SHOWN | {"progress"}
-    for name in ("get", "list", "list_of_batch", "list_of_workflow", "list_dead"):
+    for name in (
+        "get_jobs",
+        "list_jobs",
+        "list_jobs_of_batch",
+        "list_jobs_of_workflow",
+        "list_failed",
+    ):
         statement = await connection.prepare(Store("penstock").statement(name))
         found = {attribute.name for attribute in statement.get_attributes()}
         assert found - {"worker"} == shown, name

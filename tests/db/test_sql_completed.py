@@ -16,7 +16,7 @@ UPDATE penstock.job_history
 
 async def completed(engine: Engine, *attempts: asyncpg.Record) -> set[int]:
     ids, tokens = [each["id"] for each in attempts], [each["token"] for each in attempts]
-    rows = await engine.connection.fetch(statement("completed", "penstock"), ids, tokens)
+    rows = await engine.connection.fetch(statement("find_completed", "penstock"), ids, tokens)
     assert len(rows) == len({row["job"] for row in rows})
     return {row["job"] for row in rows}
 
@@ -57,6 +57,6 @@ async def test_another_attempts_token_has_completed_nothing(
 ) -> None:
     first, second, *_ = jobs
     rows = await engine.connection.fetch(
-        statement("completed", "penstock"), [first["id"]], [second["token"]]
+        statement("find_completed", "penstock"), [first["id"]], [second["token"]]
     )
     assert rows == []

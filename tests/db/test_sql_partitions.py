@@ -32,7 +32,7 @@ async def partitions(engine: Engine) -> list[str]:
 
 async def expired(engine: Engine, now: datetime) -> list[asyncpg.Record]:
     return await engine.connection.fetch(
-        statement("expired_partitions", "penstock"), "penstock", now
+        statement("list_expired_partitions", "penstock"), "penstock", now
     )
 
 

@@ -32,6 +32,6 @@ async def test_no_statement_uses_a_type_that_was_not_learned(
     calls = {name: call(name, "penstock") for name in called()}
     assert "claim" in calls
     async with connection.transaction():
-        learned = KNOWN | await made_types(connection, texts["learn_types"])
+        learned = KNOWN | await made_types(connection, texts["list_array_types"])
         used = {name: await made_types(connection, text) for name, text in (texts | calls).items()}
     assert {name: types - learned for name, types in used.items() if types - learned} == {}

@@ -110,7 +110,7 @@ async def test_no_table_of_jobs_is_read_from_end_to_end(
     )
     await connection.execute("ANALYZE penstock.job")
     async with connection.transaction():
-        await connection.fetch(statement("bound_reading", ""), "5000ms")
+        await connection.fetch(statement("limit_reads", ""), "5000ms")
         rows = await connection.fetch(f"EXPLAIN {statement(name, 'penstock')}", *values)
     plan = "\n".join(row[0] for row in rows)
     assert "Seq Scan on job" not in plan, plan

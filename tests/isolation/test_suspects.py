@@ -68,7 +68,7 @@ async def test_a_suspect_that_has_lost_its_job_is_not_given_to_a_child(
 
     async def mark(on: Any, jobs: list[ClaimedJob]) -> Any:
         if jobs[0].number == 1:
-            await connection.execute(app.store.statement("lose"), jobs[0].id)
+            await connection.execute(app.store.statement("mark_worker_lost"), jobs[0].id)
         return await ask(on, jobs)
 
     app.store.mark_begun = mark  # type: ignore[method-assign, assignment]

@@ -188,7 +188,7 @@ async def test_a_worker_that_runs_is_told(app: Penstock) -> None:
 
 
 async def test_every_moment_that_the_queue_keeps_moves(connection: asyncpg.Connection) -> None:
-    text = sql.statement("advance", "penstock")
+    text = sql.statement("advance_time", "penstock")
     names = [row["name"] for row in await connection.fetch(MOMENTS)]
     assert len(names) > 20
     for name in names:

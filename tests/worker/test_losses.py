@@ -349,7 +349,7 @@ async def test_a_suspect_that_has_lost_its_job_does_not_begin(
 
     async def write(on: Any, about_to_begin: list[ClaimedJob]) -> Any:
         if about_to_begin[0].number == 1:
-            await connection.execute(app.store.statement("lose"), about_to_begin[0].id)
+            await connection.execute(app.store.statement("mark_worker_lost"), about_to_begin[0].id)
         return await ask(on, about_to_begin)
 
     app.store.mark_begun = write  # type: ignore[method-assign, assignment]

@@ -86,9 +86,9 @@ class TenantScope:
     async def _tell(self, on: Executor, store: Store) -> None:
         if self.confined:
             app = roles(store.schema).app
-            await on.fetch(store.statement("be_confined"), self.name, app)
+            await on.fetch(store.statement("enter_tenant_as_app"), self.name, app)
         else:
-            await on.fetch(store.statement("be_tenant"), self.name)
+            await on.fetch(store.statement("enter_tenant"), self.name)
 
     def named(self, tenant: str | None) -> str:
         """The tenant of a call that may name it as well, but no other."""

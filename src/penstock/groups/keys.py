@@ -235,18 +235,18 @@ class KeyCalls(Calls):
         if given is None:
             return None
         access = Access(self.store)
-        row = await self._ask(lambda on: access.row(on, "admit_key", given.id))
+        row = await self._ask(lambda on: access.row(on, "authenticate_key", given.id))
         if row is None or not given.fits(row["secret_hash"]):
             return None
         if row["is_stale"]:
-            await self._ask(lambda on: access.rows(on, "use_key", given.id))
+            await self._ask(lambda on: access.rows(on, "touch_key", given.id))
         return Admitted(name=row["name"], scopes=frozenset(row["scopes"]), tenant=row["tenant"])
 
     async def first_key(self) -> str | None:
         """A key that may do everything, where there is neither a key nor a person yet."""
         made = Secret.new()
         row = await self._ask(
-            lambda on: Access(self.store).row(on, "first_key", made.id, FIRST, made.hash),
+            lambda on: Access(self.store).row(on, "create_first_key", made.id, FIRST, made.hash),
             again=False,
         )
         return None if row is None else made.key
@@ -275,7 +275,9 @@ class KeyCalls(Calls):
 
     async def _grant(self, app: str, role: str) -> str:
         """What lets a role become another: from 16 on, who made that one may not by itself."""
-        version = await self._ask(lambda on: on.fetchval(self.store.statement("tell_version")))
+        version = await self._ask(
+            lambda on: on.fetchval(self.store.statement("get_server_version"))
+        )
         how = " WITH SET TRUE" if version >= SET_GRANTED else ""
         return f"GRANT {quote(app)} TO {quote(role)}{how};"
 

@@ -149,7 +149,7 @@ class UserCalls(Calls):
     async def fail_login(self, name: str, address: str) -> None:
         """Note that somebody was not let in."""
         await self._ask(
-            lambda on: Access(self.store).rows(on, "fail_login", name, address), again=False
+            lambda on: Access(self.store).rows(on, "write_failed_login", name, address), again=False
         )
 
     async def open_login(self, name: str, address: str, *, lasts: float | timedelta) -> NewLogin:
@@ -167,11 +167,11 @@ class UserCalls(Calls):
         """Who is logged in with a cookie; nobody, if it is over or was not used for so long."""
         key, access = hash_of(secret), Access(self.store)
         length = seconds("idle", idle)
-        row = await self._ask(lambda on: access.row(on, "admit_login", key, length))
+        row = await self._ask(lambda on: access.row(on, "authenticate_login", key, length))
         if row is None:
             return None
         if row.pop("is_stale"):
-            await self._ask(lambda on: access.rows(on, "use_login", key))
+            await self._ask(lambda on: access.rows(on, "touch_login", key))
         return LoggedIn(**row)
 
     async def close_login(self, secret: str) -> bool:

@@ -39,7 +39,7 @@ def progress_from(row: Row) -> Progress | None:
 
 
 def place_from(row: Row) -> Place:
-    """A place from the row of `look_at_place`."""
+    """A place from the row of `get_job_progress`."""
     return Place(progress=progress_from(row), **row)
 
 
@@ -67,7 +67,7 @@ class EventWait(Struct, frozen=True):
 
 
 def steps_from(rows: Sequence[Row]) -> tuple[StepInsight, ...]:
-    """Steps from the rows of `look_at_steps`."""
+    """Steps from the rows of `get_steps`."""
     return tuple(
         StepInsight(
             kind=row["kind"],
@@ -154,13 +154,13 @@ class FailedJob(Struct, frozen=True, kw_only=True):
 
 
 def running_from(row: Row) -> RunningJob:
-    """A job from a row of `look_at_running`."""
+    """A job from a row of `get_running_jobs`."""
     progress = progress_from(row)
     return RunningJob(**(row | {"id": str(row["id"])}), progress=progress)
 
 
 def failed_from(row: Row) -> FailedJob:
-    """A job from a row of `look_at_failures`."""
+    """A job from a row of `get_failures`."""
     return FailedJob(**(row | {"id": str(row["id"])}))
 
 

@@ -82,7 +82,7 @@ _holders = msgspec.json.Decoder(tuple[Holder, ...]).decode
 
 
 def limits_from(rows: Sequence[Row], most: int) -> Limits:
-    """A page from the rows of `look_at_limits`, at most `most` of them."""
+    """A page from the rows of `get_limits`, at most `most` of them."""
     number = rows[0]["keys"] if rows else 0
     last = rows[-1]["key"] if rows and len(rows) == most < number else None
     return Limits(limits=tuple(_limit(row) for row in rows), number=Count(number), after=last)

@@ -84,7 +84,7 @@ class Lanes(Struct, frozen=True, kw_only=True):
 
 
 def lanes_from(queue: str, rows: Sequence[Row], *, most: int, running: int) -> Lanes:
-    """Lanes from the rows of `look_at_lanes`, which counted up to `most` and `running`."""
+    """Lanes from the rows of `get_lanes`, which counted up to `most` and `running`."""
     if not rows:
         return Lanes(queue=queue, lanes=(), number=Count(0), following=None)
     head = rows[0]
@@ -163,7 +163,7 @@ def page_from(
     after: str = "",
     until: str | None = None,
 ) -> QueuePage:
-    """The page of the rows of `look_at_queues`, which counted queues only so far.
+    """The page of the rows of `get_queues`, which counted queues only so far.
 
     Queues that only a worker knows belong to the page that has their names.
     """
@@ -185,7 +185,7 @@ def glance_from(
 ) -> QueuePage:
     """At most `limit` queues, the busy ones first, and how many more there are.
 
-    The rows are those of `look_at_queues` with the busy ones first.
+    The rows are those of `get_queues` with the busy ones first.
     """
     found = queues_from(rows, workers, most)
     shown = {queue.name for queue in sorted(found, key=_idleness)[:limit]}
@@ -207,7 +207,7 @@ def _idleness(queue: QueueInsight) -> tuple[int, str]:
 def queues_from(
     rows: Iterable[Row], workers: Sequence[WorkerInsight], most: int
 ) -> list[QueueInsight]:
-    """Queues from the rows of `look_at_queues`, and those that only a worker knows."""
+    """Queues from the rows of `get_queues`, and those that only a worker knows."""
     found: dict[str, Row] = {row["name"]: row for row in rows}
     living = [worker for worker in workers if worker.is_alive]
     served = {queue for worker in living for queue in worker.queues}

@@ -60,7 +60,7 @@ class Throughput(Struct, frozen=True, kw_only=True):
 
 
 def throughput_from(rows: Iterable[Row]) -> list[Throughput]:
-    """Windows from the rows of `look_at_throughput`: of each, all tasks together come first."""
+    """Windows from the rows of `get_throughput`: of each, all tasks together come first."""
     windows = []
     for window, group in groupby(rows, key=lambda row: row["window"]):
         total, *tasks = group

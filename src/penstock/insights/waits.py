@@ -110,7 +110,7 @@ def budget_of(job: Job) -> str | None:
 
 
 def turn_from(row: Row | None, limits: tuple[LimitInsight, ...], most: int) -> Turn:
-    """A turn from the row of `look_at_turn`, which counted up to `most`."""
+    """A turn from the row of `get_turn`, which counted up to `most`."""
     if row is None:
         return Turn(limits=limits)
     return Turn(

@@ -144,7 +144,7 @@ class WorkerPage(Struct, frozen=True, kw_only=True):
 
 
 def workers_from(rows: Sequence[Row], most: int, limit: int) -> WorkerPage:
-    """The page of the rows of `look_at_workers`, which counted up to `most`."""
+    """The page of the rows of `get_workers`, which counted up to `most`."""
     found = rows[0]["in_all"] if rows else 0
     alive = rows[0]["alive_in_all"] if rows else 0
     last = max(rows, key=lambda row: row["place"], default=None)

@@ -50,7 +50,7 @@ async def applied(connection: Executor, schema: str) -> list[MigrationStatus]:
     known = {number for number, _ in migrations()}
     return [
         MigrationStatus(row["number"], row["name"], row["applied_at"], row["number"] in known)
-        for row in await connection.fetch(statement("applied_migrations", schema))
+        for row in await connection.fetch(statement("list_applied_migrations", schema))
     ]
 
 

@@ -23,7 +23,7 @@ from penstock.store.connection import CONNECT_TIMEOUT
 async def serves_us(connection: Executor, schema: str) -> bool:
     """Whether the schema has every function that this version calls."""
     return not await connection.fetch(
-        statement("missing_functions", schema), schema, newest_functions()
+        statement("list_missing_functions", schema), schema, newest_functions()
     )
 
 
@@ -40,7 +40,7 @@ async def former_name(
     `functions` are those of an application, else they are the queue's.
     """
     ours = newest_functions() if functions is None else list(functions)
-    rows = await connection.fetch(statement("former_name", schema), schema, ours)
+    rows = await connection.fetch(statement("find_former_name", schema), schema, ours)
     return str(rows[0]["name"]) if rows else None
 
 

@@ -20,7 +20,7 @@ class BoundedReader:
     """Asks on one connection; the server gives each question up after so many seconds.
 
     reader = BoundedReader(Store(), connection, seconds=5)
-    rows = await reader.rows("paused")
+    rows = await reader.rows("list_paused_queues")
     """
 
     def __init__(self, store: Store, connection: Connection, seconds: float) -> None:
@@ -42,7 +42,7 @@ class BoundedReader:
             # Read committed, whatever the default: serializable, others' writes could make it fail.
             async with self.connection.transaction(isolation="read_committed", readonly=True):
                 limit = f"{round(self.seconds * 1000)}ms"
-                await self.connection.fetch(self.store.statement("bound_reading"), limit)
+                await self.connection.fetch(self.store.statement("limit_reads"), limit)
                 yield self.connection
         finally:
             watchdog.cancel()

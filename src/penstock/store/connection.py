@@ -179,7 +179,7 @@ async def _learn_types(connection: Connection) -> None:
     # Before it uses a type that it does not know, asyncpg switches a setting of the session to ask
     # for it, and then back again: in one transaction, both reach the same server connection.
     async with connection.transaction():
-        await connection.fetch(sql.statement("learn_types", ""))
+        await connection.fetch(sql.statement("list_array_types", ""))
 
 
 @asynccontextmanager

@@ -362,7 +362,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 async def standing(on: Executor, schema: str) -> Standing | None:
     """The standing of the role that asks; None if there is no such schema."""
-    told = statement("tell_standing", schema)
+    told = statement("get_standing", schema)
     row = await on.fetchrow(told, schema, *roles(schema))
     return None if row is None else Standing(schema=schema, **dict(row))
 

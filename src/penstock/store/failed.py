@@ -36,19 +36,21 @@ class Dead:
     ) -> list[Job]:
         """Those that failed last, newest first."""
         behind = after or (None, _LAST_ID)
-        return [job_from(row) for row in await self._rows(on, "list_dead", *which, *behind, limit)]
+        return [
+            job_from(row) for row in await self._rows(on, "list_failed", *which, *behind, limit)
+        ]
 
     async def find(
         self, on: Executor, which: Sequence[Any], after: Place | None, limit: int
     ) -> tuple[list[Place], datetime | None]:
         """Those that failed first, oldest first, and until when this look is about."""
         behind = after or (None, 0)
-        rows = await self._rows(on, "find_dead", *which, *behind, limit)
+        rows = await self._rows(on, "find_failed", *which, *behind, limit)
         found = [Place(row["finished_at"], row["id"]) for row in rows]
         return found, rows[0]["began"] if rows else None
 
     async def sum(self, on: Executor, which: Sequence[Any], among: int) -> list[Row]:
-        return await self._rows(on, "sum_dead", *which, among)
+        return await self._rows(on, "summarize_failed", *which, among)
 
     async def redrive(
         self,

@@ -87,7 +87,7 @@ class Limits:
 
     async def shut_bucket(self, on: Executor, key: str, seconds: float, by: str | None) -> float:
         """As `close_bucket`, for people: workers have no right to note anything."""
-        return float(await on.fetchval(self._store.statement("shut_bucket"), key, seconds, by))
+        return float(await on.fetchval(self._store.statement("close_bucket"), key, seconds, by))
 
     async def open_bucket(self, on: Executor, key: str, by: str | None = None) -> bool:
         """Open a key before its time; whether it was closed."""

@@ -30,17 +30,17 @@ class Looks:
         busy_first: bool = False,
     ) -> list[Row]:
         given = most, shown, counted, list(names), after, page, busy_first
-        return await self._rows(on, "look_at_queues", *given)
+        return await self._rows(on, "get_queues", *given)
 
     async def workers(
         self, on: Executor, most: int, shown: int, after: int | None = None
     ) -> list[Row]:
-        return await self._rows(on, "look_at_workers", most, shown, after)
+        return await self._rows(on, "get_workers", most, shown, after)
 
     async def lanes(
         self, on: Executor, queue: str, *, start: str, lines: int, shown: int, most: int, seen: int
     ) -> list[Row]:
-        return await self._rows(on, "look_at_lanes", queue, start, lines, shown, most, seen, most)
+        return await self._rows(on, "get_lanes", queue, start, lines, shown, most, seen, most)
 
     async def limits(
         self,
@@ -53,53 +53,53 @@ class Looks:
         after: str | None = None,
     ) -> list[Row]:
         chosen = None if keys is None else list(keys)
-        return await self._rows(on, "look_at_limits", chosen, limit, lines, seen, after)
+        return await self._rows(on, "get_limits", chosen, limit, lines, seen, after)
 
     async def turn(self, on: Executor, job: int, most: int) -> Row | None:
-        rows = await self._rows(on, "look_at_turn", job, most)
+        rows = await self._rows(on, "get_turn", job, most)
         return rows[0] if rows else None
 
     async def late(
         self, on: Executor, limit: int, among: int, states: Sequence[str] | None, *texts: str | None
     ) -> list[Row]:
         chosen = None if states is None else list(states)
-        return await self._rows(on, "look_at_late", limit, among, chosen, *texts)
+        return await self._rows(on, "get_late_jobs", limit, among, chosen, *texts)
 
     async def depths(self, on: Executor, most: int, queues: int) -> list[Row]:
-        return await self._rows(on, "look_at_depths", most, queues)
+        return await self._rows(on, "get_depths", most, queues)
 
     async def time(self, on: Executor) -> list[Row]:
         """The cheapest question: how long an answer takes at all."""
-        return await self._rows(on, "tell_time")
+        return await self._rows(on, "get_time")
 
     async def lateness(self, on: Executor, jobs: Sequence[int]) -> list[Row]:
-        return await self._rows(on, "look_at_lateness", list(jobs))
+        return await self._rows(on, "get_lateness", list(jobs))
 
     async def running(self, on: Executor, limit: int, among: int) -> list[Row]:
-        return await self._rows(on, "look_at_running", limit, among)
+        return await self._rows(on, "get_running_jobs", limit, among)
 
     async def failures(self, on: Executor, limit: int) -> list[Row]:
-        return await self._rows(on, "look_at_failures", limit)
+        return await self._rows(on, "get_failures", limit)
 
     async def throughput(self, on: Executor, windows: Sequence[float], blocks: int) -> list[Row]:
-        return await self._rows(on, "look_at_throughput", self._store.schema, list(windows), blocks)
+        return await self._rows(on, "get_throughput", self._store.schema, list(windows), blocks)
 
     async def place(self, on: Executor, job: int) -> Row:
-        [row] = await self._rows(on, "look_at_place", job)
+        [row] = await self._rows(on, "get_job_progress", job)
         return row
 
     async def own_place(self, on: Executor, job: int) -> Row:
-        [row] = await self._rows(on, "look_at_own_place", job)
+        [row] = await self._rows(on, "get_own_progress", job)
         return row
 
     async def steps(self, on: Executor, job: int, limit: int) -> list[Row]:
-        return await self._rows(on, "look_at_steps", job, limit)
+        return await self._rows(on, "get_steps", job, limit)
 
     async def event_waits(self, on: Executor, job: int) -> list[Row]:
-        return await self._rows(on, "look_at_event_waits", job)
+        return await self._rows(on, "get_event_waits", job)
 
     async def at_or_below(self, on: Executor, job: int) -> Row | None:
-        rows = await self._rows(on, "find_at_or_below", job)
+        rows = await self._rows(on, "find_last_job_up_to", job)
         return rows[0] if rows else None
 
     async def _rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:

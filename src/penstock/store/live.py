@@ -42,5 +42,5 @@ class Watches:
         return [dict(row) for row in rows]
 
     async def time(self, on: Executor) -> datetime:
-        moment: datetime = await on.fetchval(self._store.statement("tell_time"))
+        moment: datetime = await on.fetchval(self._store.statement("get_time"))
         return moment

@@ -37,5 +37,5 @@ async def matches(
 
 async def newest_id(store: Store, on: Executor) -> int:
     """The highest id that a job has got so far; 0 if none has."""
-    newest: int | None = await on.fetchval(store.statement("newest_id"), store.schema)
+    newest: int | None = await on.fetchval(store.statement("get_newest_id"), store.schema)
     return newest or 0

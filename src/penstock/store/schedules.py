@@ -72,7 +72,7 @@ class Schedules:
         return [row["name"] for row in rows]
 
     async def due(self, on: Executor, limit: int, without: Sequence[str]) -> Look:
-        text = await on.fetchval(self._store.statement("due"), limit, list(without))
+        text = await on.fetchval(self._store.statement("list_due_schedules"), limit, list(without))
         return msgspec.json.decode(text, type=Look)
 
     async def fire(self, on: Executor, firings: Sequence[Firing]) -> dict[str, str]:

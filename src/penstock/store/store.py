@@ -78,17 +78,19 @@ class Store:
     ) -> None:
         """Wake workers for lines that got jobs at most `age` seconds ago; no lane means many."""
         queues, lanes, priorities = zip(*lines, strict=True)
-        await on.fetch(self.statement("announce"), list(queues), list(lanes), list(priorities), age)
+        await on.fetch(
+            self.statement("notify_ready"), list(queues), list(lanes), list(priorities), age
+        )
 
     async def announce_due(self, on: Executor, seconds: float) -> None:
         """Tell the promoter that a job is due in some seconds."""
-        await on.fetch(self.statement("announce_due"), seconds)
+        await on.fetch(self.statement("notify_due"), seconds)
 
     # A job's way through a worker
 
     async def scan_lines(self, on: Executor, queue: str, start: str, limit: int) -> list[Line]:
         """The lines of a queue that have ready jobs, from one lane on."""
-        rows = await on.fetch(self.statement("scan_lines"), queue, start, limit)
+        rows = await on.fetch(self.statement("scan_lanes"), queue, start, limit)
         return [Line(row["lane"], row["priority"], row["ready_at"], row["id"]) for row in rows]
 
     async def claim(
@@ -137,7 +139,7 @@ class Store:
         return int(await on.fetchval(self.call("move_to_lanes"), ids, tokens, lanes))
 
     async def rules(self, on: Executor, queues: Sequence[str]) -> Rules:
-        return read_rules(await on.fetchval(self.statement("rules"), list(queues)))
+        return read_rules(await on.fetchval(self.statement("read_rules"), list(queues)))
 
     async def rules_version(self, on: Executor) -> int:
         return int(await on.fetchval(self.call("read_rules_version")))
@@ -164,21 +166,21 @@ class Store:
     async def completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
         """Those of the jobs that these very attempts have completed already."""
         ids, tokens = [one.id for one in settlements], [one.token for one in settlements]
-        return {row["job"] for row in await on.fetch(self.statement("completed"), ids, tokens)}
+        return {row["job"] for row in await on.fetch(self.statement("find_completed"), ids, tokens)}
 
     async def fence(self, on: Executor, job: int, token: UUID) -> None:
         await on.fetch(self.call("fence"), job, token)
 
     async def complete(self, on: Executor, job: int, token: UUID, result: str | None) -> bool:
         """Fence a job and complete it, in one question; whether it is settled."""
-        return not await on.fetch(self.statement("complete"), job, token, result)
+        return not await on.fetch(self.statement("complete_job"), job, token, result)
 
     async def progress(
         self, on: Executor, reports: Sequence[tuple[int, UUID, float, float | None, str | None]]
     ) -> list[int]:
         """Record how far attempts are; the jobs that are no longer theirs come back."""
         columns = [list(column) for column in zip(*reports, strict=True)]
-        rows = await on.fetch(self.statement("progress"), *columns)
+        rows = await on.fetch(self.statement("save_progress"), *columns)
         return [row["job"] for row in rows]
 
     # A worker's right to its jobs
@@ -240,7 +242,7 @@ class Store:
 
     async def unserved(self, on: Executor, seconds: float) -> list[tuple[str, float]]:
         """The queues without a worker whose jobs have been ready for so long, the oldest first."""
-        rows = await on.fetch(self.statement("unserved"), seconds)
+        rows = await on.fetch(self.statement("list_unserved_queues"), seconds)
         return [(row["queue"], row["seconds"]) for row in rows]
 
     async def ensure_partitions(self, on: Executor, ahead: int) -> int:
@@ -248,17 +250,17 @@ class Store:
 
     async def expired_partitions(self, on: Own) -> list[tuple[str, ...]]:
         """For each partition whose day has passed, the statements that are left to take it away."""
-        rows = await on.fetch(self.statement("expired_partitions"), self.schema, None)
+        rows = await on.fetch(self.statement("list_expired_partitions"), self.schema, None)
         return [_steps_to_remove(row) for row in rows]
 
     # What people ask and change
 
     async def get(self, on: Executor, ids: Sequence[int]) -> list[Job]:
-        rows = await on.fetch(self.statement("get"), list(ids))
+        rows = await on.fetch(self.statement("get_jobs"), list(ids))
         return [job_from(row) for row in rows]
 
     async def states(self, on: Executor, ids: Sequence[int]) -> list[dict[str, Any]]:
-        return [dict(row) for row in await on.fetch(self.statement("states"), list(ids))]
+        return [dict(row) for row in await on.fetch(self.statement("get_states"), list(ids))]
 
     async def list_jobs(
         self,
@@ -268,11 +270,11 @@ class Store:
         workflow: int | None = None,
     ) -> list[Job]:
         if workflow is not None:
-            rows = await on.fetch(self.statement("list_of_workflow"), *filters, workflow)
+            rows = await on.fetch(self.statement("list_jobs_of_workflow"), *filters, workflow)
         elif batch is not None:
-            rows = await on.fetch(self.statement("list_of_batch"), *filters, batch)
+            rows = await on.fetch(self.statement("list_jobs_of_batch"), *filters, batch)
         else:
-            rows = await on.fetch(self.statement("list"), *filters)
+            rows = await on.fetch(self.statement("list_jobs"), *filters)
         return [job_from(row) for row in rows]
 
     async def find_text(
@@ -280,7 +282,7 @@ class Store:
     ) -> tuple[list[int], int | None]:
         """Of the next jobs, so many at most, those whose arguments hold a text; and the last that
         was looked at, None if that was all."""
-        row = await on.fetchrow(self.statement("find_text"), *filters, look, text)
+        row = await on.fetchrow(self.statement("find_jobs_by_text"), *filters, look, text)
         assert row is not None
         return list(row["ids"]), row["last"] if row["seen"] == look else None
 
@@ -289,30 +291,30 @@ class Store:
     async def cancel(
         self, on: Executor, ids: Sequence[int], reason: str, *, by: str | None = None
     ) -> dict[int, str]:
-        rows = await on.fetch(self.statement("cancel"), list(ids), reason, by)
+        rows = await on.fetch(self.statement("cancel_jobs"), list(ids), reason, by)
         return {row["id"]: row["answer"] for row in rows}
 
     async def retry(
         self, on: Executor, ids: Sequence[int], *, completed: bool = True, by: str | None = None
     ) -> dict[int, str]:
         states = [state for state in sorted(FINAL) if completed or state != COMPLETED]
-        rows = await on.fetch(self.statement("retry"), list(ids), by, states)
+        rows = await on.fetch(self.statement("retry_jobs"), list(ids), by, states)
         return {row["id"]: row["answer"] for row in rows}
 
     async def delete(
         self, on: Executor, ids: Sequence[int], *, by: str | None = None
     ) -> dict[int, str]:
-        rows = await on.fetch(self.statement("delete"), list(ids), by)
+        rows = await on.fetch(self.statement("delete_jobs"), list(ids), by)
         return {row["id"]: row["answer"] for row in rows}
 
     async def pause(self, on: Executor, queue: str, *, by: str | None = None) -> None:
-        await on.fetch(self.statement("pause"), queue, by)
+        await on.fetch(self.statement("pause_queue"), queue, by)
 
     async def resume(self, on: Executor, queue: str, *, by: str | None = None) -> None:
-        await on.fetch(self.statement("resume"), queue, by)
+        await on.fetch(self.statement("resume_queue"), queue, by)
 
     async def paused(self, on: Executor) -> list[str]:
-        return [row["name"] for row in await on.fetch(self.statement("paused"))]
+        return [row["name"] for row in await on.fetch(self.statement("list_paused_queues"))]
 
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)

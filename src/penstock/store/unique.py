@@ -25,5 +25,5 @@ class Uniques:
 
     async def holders(self, on: Executor, ids: Sequence[int]) -> dict[str, Holder]:
         """Who holds the keys of jobs, by their ids; a key that nobody holds is left out."""
-        rows = await on.fetch(self._store.statement("holders"), list(ids))
+        rows = await on.fetch(self._store.statement("find_unique_holders"), list(ids))
         return {str(row["id"]): Holder(str(row["job"]), row["until"]) for row in rows}

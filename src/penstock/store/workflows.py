@@ -45,7 +45,9 @@ class Workflows:
     ) -> list[Added]:
         """Add steps to a workflow, in the order of `flow.in_order()`."""
         options = msgspec.json.encode({"notify": notify, "durable": durable}).decode()
-        rows = await on.fetch(self._store.statement("extend"), workflow, forms(flow), options)
+        rows = await on.fetch(
+            self._store.statement("extend_workflow"), workflow, forms(flow), options
+        )
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
     # Workers
@@ -71,7 +73,9 @@ class Workflows:
 
     async def is_over(self, on: Executor, workflow: int) -> bool | None:
         """None if there is no such workflow."""
-        over: bool | None = await on.fetchval(self._store.statement("is_workflow_over"), workflow)
+        over: bool | None = await on.fetchval(
+            self._store.statement("is_workflow_finished"), workflow
+        )
         return over
 
     async def page(
@@ -80,11 +84,11 @@ class Workflows:
         return await self._rows(on, "list_workflows", tenant, after, limit)
 
     async def steps(self, on: Executor, workflow: int) -> list[Row]:
-        return await self._rows(on, "workflow_steps", workflow)
+        return await self._rows(on, "list_workflow_steps", workflow)
 
     async def awaited(self, on: Executor, job: int) -> list[Awaited]:
         """The jobs that one waits for, and those that it has waited for."""
-        rows = await self._rows(on, "awaited_jobs", job)
+        rows = await self._rows(on, "list_dependencies", job)
         return [Awaited(**row | {"id": str(row["id"])}) for row in rows]
 
     async def cancel(self, on: Executor, workflow: int, reason: str, by: str | None) -> int | None:
@@ -101,11 +105,11 @@ class Workflows:
 
     async def cut_off(self, on: Executor, ids: Sequence[int]) -> Counter[str]:
         """Of jobs that came back alone, how many have steps behind them, by their workflows."""
-        rows = await self._rows(on, "workflows_cut_off", list(ids))
+        rows = await self._rows(on, "list_cancelled_branches", list(ids))
         return Counter({str(row["workflow"]): row["steps"] for row in rows})
 
     async def unblock(self, on: Executor, ids: Sequence[int], by: str | None) -> dict[int, str]:
-        rows = await on.fetch(self._store.statement("unblock"), list(ids), by)
+        rows = await on.fetch(self._store.statement("unblock_jobs"), list(ids), by)
         return {row["id"]: row["answer"] for row in rows}
 
     async def _rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:

@@ -24,11 +24,11 @@ class Levers(Store):
     async def advance(self, on: Executor, seconds: float | None, moment: datetime | None) -> None:
         """Let so many seconds pass for everything that is stored, or else pass until a moment."""
         await on.fetch(self.statement("make_room_to_advance"), seconds, moment, self.schema)
-        await on.fetch(self.statement("advance"), seconds, moment)
+        await on.fetch(self.statement("advance_time"), seconds, moment)
 
     async def lose(self, on: Executor, job: int) -> bool:
         """Take a job away from the attempt that runs it; False if none does."""
-        return bool(await on.fetch(self.statement("lose"), job))
+        return bool(await on.fetch(self.statement("mark_worker_lost"), job))
 
     async def cut_connections(self, on: Executor, name: str) -> int:
         """End the connections that go by a name."""

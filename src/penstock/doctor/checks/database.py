@@ -400,7 +400,7 @@ async def read_clock(patient: Patient) -> Reading:
     readings = []
     for _ in range(CLOCK_TRIES):
         sent = patient.clock()
-        [told] = await patient.ask(Told, "tell_time")
+        [told] = await patient.ask(Told, "get_time")
         readings.append(Reading(sent, told.now, patient.clock()))
     return min(readings, key=lambda reading: reading.doubt)
 

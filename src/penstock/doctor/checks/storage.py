@@ -367,9 +367,9 @@ class Expired(Struct, frozen=True):
 
 async def read_expired(patient: Patient) -> list[Expired]:
     """Those whose day passed some days ago: the leader looks every hour."""
-    [told] = await patient.ask(Told, "tell_time")
+    [told] = await patient.ask(Told, "get_time")
     since = told.now - timedelta(days=patient.limits.expired_days)
-    return await patient.ask(Expired, "expired_partitions", patient.schema, since)
+    return await patient.ask(Expired, "list_expired_partitions", patient.schema, since)
 
 
 def judge_expired(expired: Sequence[Expired], limits: Limits) -> Sequence[Finding]:

@@ -1,11 +1,11 @@
--- name: admit_key
+-- name: authenticate_key
 -- A key that is good now, to compare its secret; with whether its use is to be noted, at most once a minute.
 SELECT k.name, k.secret_hash, k.scopes, k.tenant,
        coalesce(k.last_used_at < clock_timestamp() - interval '1 minute', true) AS is_stale
   FROM :"schema".api_key AS k
  WHERE k.id = $1::text AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp());
 
--- name: use_key
+-- name: touch_key
 -- Note that a key was used; nobody waits for another who notes the same.
 UPDATE :"schema".api_key AS k SET last_used_at = clock_timestamp()
  WHERE k.id IN (SELECT o.id FROM :"schema".api_key AS o WHERE o.id = $1::text FOR UPDATE SKIP LOCKED)
@@ -48,7 +48,7 @@ WITH made AS (
 )
 SELECT m.* FROM made AS m;
 
--- name: first_key
+-- name: create_first_key
 -- Make a key where there is neither a key nor a person; none comes back if there is.
 WITH made AS (
     INSERT INTO :"schema".api_key (id, name, secret_hash, scopes, created_by)
@@ -191,7 +191,7 @@ SELECT c.* FROM changed AS c;
 -- Count an attempt to log in; the seconds to wait, if it is one too many.
 SELECT :"schema".try_login_v1($1::bytea[], $2::integer[], $3::double precision[]) AS wait;
 
--- name: fail_login
+-- name: write_failed_login
 -- Note a login that was refused; a name that nobody has is left out, it may be a password.
 INSERT INTO :"schema".audit (actor, action, target, detail)
 SELECT coalesce(p.name, 'unknown'), 'login_failed', p.name, jsonb_build_object('address', $2::text)
@@ -215,14 +215,14 @@ WITH forgotten AS (
 INSERT INTO :"schema".login (secret_hash, person, csrf, expires_at)
 VALUES ($1::bytea, $2::text, $3::text, clock_timestamp() + make_interval(secs => $5::double precision));
 
--- name: admit_login
+-- name: authenticate_login
 -- Who is logged in with a cookie, unless the login has expired or nobody was seen for $2 seconds.
 SELECT p.name, p.role, l.csrf, coalesce(l.seen_at < clock_timestamp() - interval '1 minute', true) AS is_stale
   FROM :"schema".login AS l JOIN :"schema".person AS p ON p.name = l.person AND p.disabled_at IS NULL
  WHERE l.secret_hash = $1::bytea AND l.expires_at > clock_timestamp()
    AND l.seen_at > clock_timestamp() - make_interval(secs => $2::double precision);
 
--- name: use_login
+-- name: touch_login
 -- Note that somebody who is logged in was seen; at most once a minute.
 UPDATE :"schema".login AS l SET seen_at = clock_timestamp()
  WHERE l.secret_hash IN (SELECT o.secret_hash FROM :"schema".login AS o WHERE o.secret_hash = $1::bytea FOR UPDATE SKIP LOCKED)

@@ -12,11 +12,11 @@ SELECT array_agg(id) AS ids, CASE WHEN bool_or(duplicate) THEN array_agg(duplica
            $16::text[], $17::timestamptz[], $18::text[], $19::bytea[], $23::text[], $24::bigint,
            $25::bigint, $26::text[], $27::text[], $28::text[], $20::timestamptz, $21::text::jsonb);
 
--- name: announce
+-- name: notify_ready
 -- Tell workers of lines that got jobs some seconds ago, and the promoter of the next due time.
 SELECT :"schema".notify_ready_v1(l.queue, l.lane, l.priority, clock_timestamp() - make_interval(secs => $4))
   FROM unnest($1::text[], $2::text[], $3::smallint[]) AS l (queue, lane, priority);
 
--- name: announce_due
+-- name: notify_due
 -- Tell the promoter that something is due in some seconds.
 SELECT :"schema".notify_due_v1(clock_timestamp() + make_interval(secs => $1));

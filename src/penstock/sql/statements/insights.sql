@@ -1,4 +1,4 @@
--- name: look_at_depths
+-- name: get_depths
 -- How deep the queues are, for a gauge: so many in each state, and since when the oldest ready one waits.
 -- $1 is how far to count, the ready ones in each queue, the others over all queues together.
 -- Of the queues with ready jobs the first $2 by name are counted.
@@ -31,11 +31,11 @@ SELECT b.queue, 'blocked', count(*), NULL
   FROM (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'blocked' ORDER BY j.queue LIMIT $1::integer) AS b
  GROUP BY b.queue;
 
--- name: look_at_event_waits
+-- name: get_event_waits
 -- Which events a job waits for, and until when.
 SELECT w.name, w.until FROM :"schema".event_wait AS w WHERE w.job = $1 ORDER BY w.step;
 
--- name: look_at_failures
+-- name: get_failures
 -- What failed last, newest first, each with its last error. $1 is how many.
 SELECT h.id, h.task, h.queue, h.tenant, h.reason, h.attempt, h.finished_at,
        extract(epoch FROM statement_timestamp() - h.finished_at)::double precision AS seconds_ago,
@@ -46,7 +46,7 @@ SELECT h.id, h.task, h.queue, h.tenant, h.reason, h.attempt, h.finished_at,
  ORDER BY h.finished_at DESC
  LIMIT $1::integer;
 
--- name: look_at_lanes
+-- name: get_lanes
 -- The lanes of a queue that have ready or running jobs or settings, the largest first.
 -- $1 is the queue, $2 the lane to begin with, $3 how many lines to find, $4 how many lanes to show, $5 how far
 -- to count the jobs of one, $6 how many jobs to count before it is known which lanes are the largest, $7 how
@@ -114,7 +114,7 @@ SELECT g.lane, c.jobs AS ready, c.late + coalesce(x.late, 0) AS late, coalesce(x
  CROSS JOIN LATERAL :"schema".check_windows_v1(q.windows, statement_timestamp()) AS v
  ORDER BY c.jobs DESC, g.oldest, g.lane;
 
--- name: look_at_late
+-- name: get_late_jobs
 -- The jobs that are later than they should be, the latest first, and by how many seconds.
 -- $1 is how many, $2 how many of each line, of those that run and of those that are due to look at, $3 to $8
 -- are filters. A line is looked at from its oldest job on, and of the lines there are the first 10,000.
@@ -156,14 +156,14 @@ SELECT f.id, d.late
  ORDER BY d.late DESC, f.id
  LIMIT $1::integer;
 
--- name: look_at_lateness
+-- name: get_lateness
 -- By how many seconds each of these jobs is later than it should be; those that are not are left out.
 SELECT j.id, d.late
   FROM :"schema".job AS j
  CROSS JOIN LATERAL :"schema".lateness_v1(j.queue, j.lane, j.tenant, j.run_at, statement_timestamp()) AS d
  WHERE j.id = ANY ($1::bigint[]) AND d.late IS NOT NULL;
 
--- name: look_at_limits
+-- name: get_limits
 -- Limits, and every key under them that workers hold or want slots of, or that has a bucket: those that hold up
 -- jobs first. $1 are the keys to look at, NULL for all; $2 how many; $3 how many lines of ready jobs to look
 -- through, and $4 how many jobs to count in them, if all are looked at: a worker does not ask for a limit of 0.
@@ -268,7 +268,7 @@ SELECT c.key, c.rule, c.slots, c.rate, c.burst, c.granted, c.wanting, c.closed_u
                 ORDER BY g.slots DESC, l.worker LIMIT 100) AS f) AS w
  ORDER BY c.place;
 
--- name: look_at_own_place
+-- name: get_own_progress
 -- Where a live job is, as a tenant may see it: under whose lease it runs, and how far it is. $1 is its id.
 SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_alive, p.done, p.total, p.message,
        NULL::double precision AS late_after, NULL::double precision AS late, statement_timestamp() AS at
@@ -277,7 +277,7 @@ SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_ali
   LEFT JOIN :"schema".lease AS l ON l.id = j.lease
   LEFT JOIN :"schema".progress AS p ON p.job = g.id;
 
--- name: look_at_place
+-- name: get_job_progress
 -- Where a live job is: under whose lease it runs, how far it is, and whether it is late. $1 is its id.
 SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_alive, p.done, p.total, p.message,
        d.late_after, d.late, statement_timestamp() AS at
@@ -287,7 +287,7 @@ SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_ali
   LEFT JOIN :"schema".progress AS p ON p.job = g.id
  CROSS JOIN LATERAL :"schema".lateness_v1(j.queue, j.lane, j.tenant, j.run_at, statement_timestamp()) AS d;
 
--- name: look_at_queues
+-- name: get_queues
 -- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
 -- $1 is how far to count; what is late is counted among those that were. Of the queues with ready jobs the first $2 by
 -- name are shown, and those of $4; up to $3 are counted. A page begins behind $5 and has up to $6 queues of any kind:
@@ -360,7 +360,7 @@ SELECT u.queue AS name, q.paused_at, coalesce(q.fair, false) AS fair, w.open, w.
  CROSS JOIN LATERAL :"schema".check_windows_v1(q.windows, statement_timestamp()) AS w
  ORDER BY u.queue;
 
--- name: look_at_running
+-- name: get_running_jobs
 -- The jobs that have been running for longest, with their workers and how far they are.
 -- $1 is how many. Of more running jobs than $2 only some are looked at: nothing orders them by time.
 SELECT s.id, s.task, s.queue, s.tenant, s.attempt, s.attempted_at AS started_at, l.worker,
@@ -376,7 +376,7 @@ SELECT s.id, s.task, s.queue, s.tenant, s.attempt, s.attempted_at AS started_at,
   LEFT JOIN :"schema".progress AS p ON p.job = s.id
  ORDER BY s.attempted_at, s.id;
 
--- name: look_at_steps
+-- name: get_steps
 -- What a job has kept, in order: its steps, sleeps, events and polls; how large each result is.
 SELECT s.kind, s.name, s.created_at, octet_length(s.result::text) AS size,
        CASE WHEN s.kind <> 'step' THEN s.result::text END AS result
@@ -385,7 +385,7 @@ SELECT s.kind, s.name, s.created_at, octet_length(s.result::text) AS size,
  ORDER BY s.created_at, s.kind, s.name
  LIMIT $2;
 
--- name: look_at_throughput
+-- name: get_throughput
 -- What ended in the last seconds, minutes, hours, by task: how many, how long they waited, how long they ran.
 --
 -- $1 is the schema, $2 the windows in seconds, $3 how many blocks to read at most.
@@ -440,7 +440,7 @@ SELECT s.seconds AS "window", extract(epoch FROM statement_timestamp() - s.since
 HAVING grouping(e.task) = 1 OR e.task IS NOT NULL
  ORDER BY s.seconds, grouping(e.task) DESC, count(*) DESC, e.task;
 
--- name: look_at_turn
+-- name: get_turn
 -- When it is a waiting job's turn: what holds its lane back, who takes turns with it, what is before it there.
 -- $1 is the job, $2 how far to count.
 SELECT s.paused_at, w.open AS lane_open, w.changes_in AS lane_changes_in, v.open AS queue_open,
@@ -467,7 +467,7 @@ SELECT s.paused_at, w.open AS lane_open, w.changes_in AS lane_changes_in, v.open
                 LIMIT $2::integer + 1) AS few) AS e
  WHERE j.id = $1::bigint;
 
--- name: look_at_workers
+-- name: get_workers
 -- Every lease, those that have expired included: whose it is, how much runs under it, what it holds of limits,
 -- and who leads the maintenance.
 -- $1 is how far to count, $2 how many to show: those that live first. All are counted, the living ones apart. A page

@@ -10,14 +10,14 @@ a.errors::text, a.result::text, a.batch, a.workflow, a.step, a.unique_key
 (SELECT ARRAY[p.done::text, p.total::text, p.message]
    FROM :"schema".progress AS p WHERE p.job = a.id) AS progress
 
--- name: get
+-- name: get_jobs
 -- Jobs by id, live or final, in one statement; of a running one also its worker.
 SELECT :job_columns, a.stuck_since, a.pending, l.worker, :progress_columns
   FROM :"schema".find_jobs_v1($1::bigint[]) AS a
   LEFT JOIN :"schema".job AS j ON j.id = a.id
   LEFT JOIN :"schema".lease AS l ON l.id = j.lease;
 
--- name: list
+-- name: list_jobs
 -- Jobs by filter, newest first, a page from a job on.
 SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
   FROM :"schema".job_all AS a
@@ -31,7 +31,7 @@ SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
  ORDER BY a.id DESC
  LIMIT $8::integer;
 
--- name: list_of_batch
+-- name: list_jobs_of_batch
 -- Jobs of a batch by filter, newest first, a page from a job on. Apart from the list of all, so that its plan
 -- is too: as a range of one, in the order of the index of batches.
 SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
@@ -47,7 +47,7 @@ SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
  ORDER BY a.batch DESC, a.id DESC
  LIMIT $8::integer;
 
--- name: list_of_workflow
+-- name: list_jobs_of_workflow
 -- Jobs of a workflow by filter, newest first, a page from a job on. Apart from the list of all, so that its plan is too.
 SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
   FROM :"schema".job_all AS a
@@ -62,7 +62,7 @@ SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
  ORDER BY a.id DESC
  LIMIT $8::integer;
 
--- name: find_text
+-- name: find_jobs_by_text
 -- Of the newest jobs that agree with a filter, so many at most, those whose arguments hold a text; and how far that was.
 SELECT count(*) AS seen, min(s.id) AS last,
        coalesce(array_agg(s.id ORDER BY s.id DESC) FILTER (WHERE s.holds), '{}') AS ids
@@ -78,11 +78,11 @@ SELECT count(*) AS seen, min(s.id) AS last,
          ORDER BY a.id DESC
          LIMIT $8::integer) AS s;
 
--- name: find_at_or_below
+-- name: find_last_job_up_to
 -- The job with the highest id up to $1, and when it was enqueued: ids rise with time.
 SELECT a.id, a.created_at FROM :"schema".job_all AS a WHERE a.id <= $1::bigint ORDER BY a.id DESC LIMIT 1;
 
--- name: newest_id
+-- name: get_newest_id
 -- The highest id that a job of this schema, $1, has got so far, whether or not it is still there; NULL if none has.
 SELECT pg_sequence_last_value(s.oid) AS id
   FROM pg_class AS s
@@ -148,13 +148,13 @@ SELECT w.kind, w.name, statement_timestamp() AS now,
        count(*) FILTER (WHERE w.state = 'cancelled') AS cancelled
   FROM watched AS w GROUP BY w.kind, w.name;
 
--- name: states
+-- name: get_states
 -- The state of many jobs in one call.
 SELECT a.id, a.state, a.reason, p.done, p.total, p.message
   FROM :"schema".find_jobs_v1($1::bigint[]) AS a
   LEFT JOIN :"schema".progress AS p ON p.job = a.id;
 
--- name: awaited_jobs
+-- name: list_dependencies
 -- The jobs that a job waits for, first those whose end it has not counted; state is missing for one that is gone.
 WITH awaited AS MATERIALIZED (
     SELECT d.parent, d.workflow, d.satisfied, d.on_failure FROM :"schema".dependency AS d WHERE d.child = $1::bigint
@@ -164,14 +164,14 @@ SELECT d.parent AS id, a.step, a.task, coalesce(a.state, 'missing') AS state, d.
   LEFT JOIN :"schema".find_jobs_v1(ARRAY(SELECT o.parent FROM awaited AS o)) AS a ON a.id = d.parent AND a.workflow = d.workflow
  ORDER BY d.satisfied, d.parent;
 
--- name: holders
+-- name: find_unique_holders
 -- Who holds the unique keys of jobs, and until when if that one has ended. $1 are the jobs' ids.
 SELECT a.id, u.job, u.expires_at AS until
   FROM :"schema".find_jobs_v1($1::bigint[]) AS a
   JOIN :"schema".unique_claim AS u ON u.kind = 'unique' AND u.tenant = a.tenant AND u.key = a.unique_key
  WHERE (u.expires_at <= statement_timestamp()) IS NOT TRUE;
 
--- name: cancel
+-- name: cancel_jobs
 -- End jobs at once, and note who did ($3), if it is said.
 WITH done AS MATERIALIZED (
     SELECT c.id, c.answer FROM :"schema".cancel_v1($1::bigint[], $2::text) AS c
@@ -183,7 +183,7 @@ WITH done AS MATERIALIZED (
 )
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 
--- name: retry
+-- name: retry_jobs
 -- Run jobs again, and note who did ($2), if it is said. Of those that have ended only such as are in the states $3.
 WITH done AS MATERIALIZED (
     SELECT r.id, r.answer FROM :"schema".retry_v1($1::bigint[], p_states => $3::text[]) AS r
@@ -195,7 +195,7 @@ WITH done AS MATERIALIZED (
 )
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 
--- name: delete
+-- name: delete_jobs
 -- Erase jobs that do not run, and note who did ($2), if it is said.
 WITH done AS MATERIALIZED (
     SELECT e.id, e.answer FROM :"schema".delete_v1($1::bigint[]) AS e
@@ -207,7 +207,7 @@ WITH done AS MATERIALIZED (
 )
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 
--- name: unblock
+-- name: unblock_jobs
 -- Let blocked jobs run now, without what they wait for, and note how many: by whom ($2).
 WITH freed AS MATERIALIZED (
     SELECT u.id, u.answer FROM :"schema".unblock_v1($1::bigint[]) AS u

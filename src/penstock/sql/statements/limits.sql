@@ -8,7 +8,7 @@ WITH opened AS MATERIALIZED (
 )
 SELECT o.was_closed FROM opened AS o LEFT JOIN noted ON true;
 
--- name: shut_bucket
+-- name: close_bucket
 -- Let nobody take from the bucket of a key for some seconds, and note who did this ($3), if it is said.
 WITH closed AS MATERIALIZED (
     SELECT :"schema".close_bucket_v1($1::text, $2::double precision) AS seconds

@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS :"schema".migration (
     CONSTRAINT migration_pkey PRIMARY KEY (number)
 )
 
--- name: applied_migrations
+-- name: list_applied_migrations
 -- The migrations that were applied, in order.
 SELECT number, name, applied_at FROM :"schema".migration ORDER BY number
 
@@ -20,14 +20,14 @@ SELECT number, name, applied_at FROM :"schema".migration ORDER BY number
 -- Wait until nobody else migrates this schema; transaction-level, so it is also right behind PgBouncer.
 SELECT pg_advisory_xact_lock(hashtextextended(current_database() || '.' || $1 || '.migrate', 0))
 
--- name: missing_functions
+-- name: list_missing_functions
 -- Which of these functions does the schema not have?
 SELECT f.name
   FROM unnest($2::text[]) AS f (name)
  WHERE NOT EXISTS (SELECT FROM pg_proc AS p
                     WHERE p.pronamespace = to_regnamespace(quote_ident($1)) AND p.proname = f.name)
 
--- name: former_name
+-- name: find_former_name
 -- What the schema was named when its functions were made, if it was renamed since: they look for tables there.
 -- $1 is the schema, $2 some of the functions that Penstock made.
 SELECT f.name

@@ -107,7 +107,7 @@ SELECT name, is_reset FROM found;
 -- Write the schedules that the code declares; the names of those that have changed.
 SELECT name FROM :"schema".sync_schedules_v1($1::text::jsonb) AS name;
 
--- name: due
+-- name: list_due_schedules
 -- The schedules that have something to do, and when the next one has.
 SELECT :"schema".list_due_schedules_v1($1::integer, $2::text[])::text;
 

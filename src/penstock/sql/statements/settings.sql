@@ -26,7 +26,7 @@ SELECT name, fair, coalesce(lane_key, 'tenant') AS lane_key, ageing, windows::te
        paused_at IS NOT NULL AS paused
   FROM :"schema".queue ORDER BY name;
 
--- name: pause
+-- name: pause_queue
 -- Let no worker claim from a queue any more, and note who did this ($2), if it is said.
 WITH paused AS (
     INSERT INTO :"schema".queue AS q (name, paused_at) VALUES ($1::text, statement_timestamp())
@@ -36,7 +36,7 @@ WITH paused AS (
 )
 SELECT :"schema".write_audit_v1($2::text, 'pause', NULL, p.name, NULL) FROM paused AS p WHERE $2::text IS NOT NULL;
 
--- name: resume
+-- name: resume_queue
 -- Let workers claim from a queue again, and have them look; who did this ($2) is noted, if it is said.
 WITH resumed AS (
     UPDATE :"schema".queue AS q SET paused_at = NULL, updated_at = statement_timestamp()

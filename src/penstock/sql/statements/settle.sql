@@ -1,4 +1,4 @@
--- name: complete
+-- name: complete_job
 -- Hold a job for this attempt until the transaction ends, and complete it; it comes back only if that was not settled.
 WITH held AS MATERIALIZED (
     SELECT $1::bigint AS id, $2::uuid AS token, :"schema".fence_v1($1::bigint, $2::uuid) AS fence
@@ -6,11 +6,11 @@ WITH held AS MATERIALIZED (
 SELECT s.id, s.token, s.answer
   FROM held AS h, LATERAL :"schema".settle_v1(ARRAY[h.id], ARRAY[h.token], p_results => ARRAY[$3::text]) AS s;
 
--- name: completed
+-- name: find_completed
 -- Which of these attempts have completed their jobs already?
 SELECT job FROM :"schema".find_completed_v1($1::bigint[], $2::uuid[]) AS job;
 
--- name: progress
+-- name: save_progress
 -- Record how far attempts are; the refused come back.
 SELECT job FROM :"schema".save_progress_v1($1, $2, $3, $4, $5) AS job;
 

@@ -1,4 +1,4 @@
--- name: advance
+-- name: advance_time
 -- For tests: let time pass, by moving everything that the queue remembers so far into the past.
 -- $1 is how many seconds, or else $2 is the moment to come to; none pass if that is over already.
 --
@@ -110,7 +110,7 @@ UNION ALL
 SELECT :"schema".notify_due_v1(min(m.run_at)) FROM moved AS m WHERE m.state = 'scheduled' HAVING count(*) > 0;
 
 -- name: make_room_to_advance
--- For tests: make the partitions into which the history comes when advance.sql lets the same time pass.
+-- For tests: make the partitions into which the history comes when advance_time lets the same time pass.
 -- Waits for whoever makes partitions now.
 WITH span AS (
     SELECT make_interval(secs => greatest(0, coalesce(
@@ -124,7 +124,7 @@ SELECT :"schema".ensure_partitions_v1(p_also => ARRAY(
            SELECT d.day FROM days AS d WHERE d.day >= (statement_timestamp() AT TIME ZONE 'UTC')::date))
   FROM (SELECT pg_advisory_xact_lock(hashtextextended(current_database() || '.' || $3::text || '.partitions', 0)) OFFSET 0) AS o;
 
--- name: lose
+-- name: mark_worker_lost
 -- For tests: take a job away from the attempt that runs it, as if its worker had been lost in it.
 SELECT l.id, l.lost
   FROM :"schema".job AS j

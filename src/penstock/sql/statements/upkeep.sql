@@ -2,7 +2,7 @@
 -- Build the history partitions that are missing ahead.
 SELECT :"schema".ensure_partitions_v1($1);
 
--- name: expired_partitions
+-- name: list_expired_partitions
 -- History partitions that nobody needs any more, and the statements that take one away, step by step.
 --
 -- $1 is the schema, $2 the time or NULL. In order: a pending detach is to be finalized before another can

@@ -10,7 +10,7 @@ WITH made AS (
 )
 SELECT m.id FROM made AS m LEFT JOIN noted ON true;
 
--- name: extend
+-- name: extend_workflow
 -- Add jobs to a workflow.
 SELECT id, duplicate FROM :"schema".extend_workflow_v1($1::bigint, $2::text::jsonb, NULL, NULL, $3::text::jsonb);
 
@@ -91,7 +91,7 @@ SELECT b.jobs FROM back AS b LEFT JOIN noted ON true;
 -- What the jobs came to that a job has waited for, for the attempt that owns it.
 SELECT id, step, task, state, reason, result::text, error FROM :"schema".read_parents_v1($1::bigint, $2::uuid);
 
--- name: workflow_steps
+-- name: list_workflow_steps
 -- The jobs of a workflow with those that each waits for or has waited for.
 SELECT a.id, a.step, a.task, a.state, a.reason, a.attempt, a.pending, a.run_at, a.attempted_at, a.finished_at,
        a.error, e.parents
@@ -100,13 +100,13 @@ SELECT a.id, a.step, a.task, a.state, a.reason, a.attempt, a.pending, a.run_at, 
                FROM :"schema".dependency AS d WHERE d.workflow = $1::bigint GROUP BY d.child) AS e ON e.child = a.id
  ORDER BY a.id;
 
--- name: is_workflow_over
+-- name: is_workflow_finished
 -- Whether all jobs of a workflow have ended, for those who wait.
 SELECT NOT EXISTS (SELECT FROM :"schema".job AS j WHERE j.workflow = w.id) AS is_over
   FROM :"schema".workflow AS w
  WHERE w.id = $1::bigint;
 
--- name: workflows_cut_off
+-- name: list_cancelled_branches
 -- Of jobs that came back alone: whose children were cancelled when they failed, by their workflows.
 SELECT d.workflow, count(DISTINCT d.parent) AS steps
   FROM :"schema".dependency AS d

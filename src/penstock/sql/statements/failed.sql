@@ -1,4 +1,4 @@
--- name: list_dead
+-- name: list_failed
 -- Dead letters by filter, those that failed last first: a page behind a moment and an id.
 SELECT :job_columns, NULL::timestamptz AS stuck_since, 0 AS pending, :progress_columns
   FROM :"schema".job_history AS a
@@ -17,7 +17,7 @@ SELECT :job_columns, NULL::timestamptz AS stuck_since, 0 AS pending, :progress_c
  ORDER BY a.finished_at DESC, a.id DESC
  LIMIT $13::integer;
 
--- name: find_dead
+-- name: find_failed
 -- The ids of dead letters by filter, those that failed first first, for whoever changes them: a page behind a moment
 -- and an id. What fails from the first page on is in none: its moment comes with each row, to be given for the next.
 SELECT h.id, h.finished_at, least($10::timestamptz, statement_timestamp()) AS began
@@ -37,7 +37,7 @@ SELECT h.id, h.finished_at, least($10::timestamptz, statement_timestamp()) AS be
  ORDER BY h.finished_at, h.id
  LIMIT $13::integer;
 
--- name: sum_dead
+-- name: summarize_failed
 -- Dead letters by filter, counted by task, reason and type of error: of the latest $11 at most.
 SELECT f.task, f.reason, f.error, count(*)::integer AS number, max(f.id) AS example,
        (array_agg(f.message ORDER BY f.finished_at DESC, f.id DESC))[1] AS message,
