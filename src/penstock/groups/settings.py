@@ -141,6 +141,20 @@ class SettingCalls(Calls):
         rows = await self._ask(Tuning(self.store).queues)
         return [QueueSettings(**with_windows(row)) for row in rows]
 
+    async def pause(self, queue: str) -> None:
+        """Let no worker claim from a queue; what runs goes on."""
+        matching("queue", queue, QUEUE_NAME)
+        await self._ask(lambda on: self.store.pause(on, queue, by=self._by))
+
+    async def resume(self, queue: str) -> None:
+        """Let workers claim from a queue again."""
+        matching("queue", queue, QUEUE_NAME)
+        await self._ask(lambda on: self.store.resume(on, queue, by=self._by))
+
+    async def paused(self) -> Sequence[str]:
+        """The queues that are paused."""
+        return await self._ask(self.store.paused)
+
     async def set_lane(
         self,
         queue: str,
