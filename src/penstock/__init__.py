@@ -9,9 +9,10 @@ async def greet(name: str) -> str:
     return f"Hello, {name}"
 """
 
-from penstock.app.app import Application, Penstock, SyncPenstock
+from penstock.app.app import Penstock
+from penstock.app.application import Application
 from penstock.app.client import Client
-from penstock.app.sync import SyncBatchHandle, SyncClient
+from penstock.app.sync import SyncBatchHandle, SyncClient, SyncPenstock
 from penstock.backoff import (
     Exponential,
     Fixed,

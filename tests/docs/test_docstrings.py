@@ -76,7 +76,7 @@ BEFORE = {
 WITHIN = ("tasks/handler/cache.py", "tasks/handler/context.py", "groups/batches.py batch_handle")
 # They wait for what a worker does.
 WAITING = ("app/sync.py SyncClient", "groups/workflows.py start_workflow")
-BLOCKING = ("app/app.py SyncPenstock", "app/sync.py", "testing/sync.py")
+BLOCKING = ("app/sync.py", "testing/sync.py")
 TASKS = """
 class Mailer: ...
 class FakeMailer: ...

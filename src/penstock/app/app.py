@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
+from typing import Any, Self, TypeAlias, TypeVar, overload
 
+from penstock.app.application import Application
 from penstock.app.client import Client
-from penstock.app.sync import SyncClient
+from penstock.app.sync import SyncPenstock
 from penstock.config import Database, JobLog, Liveness, Pace, Stopping, Upkeep
 from penstock.connect.connector import CLOSE_WAIT, Connector
-from penstock.connect.loops import BlockingPortal
+from penstock.connect.loops import AppLoop, BlockingPortal
 from penstock.connect.scope import CallExecutor
 from penstock.connect.tracing import Tracing
-from penstock.groups.snapshots import Present
 from penstock.insights import Insights
 from penstock.local_pool import LocalPool, LocalPools
 from penstock.local_pool.pool import SLOTS, WORKERS
@@ -51,40 +51,6 @@ Opener: TypeAlias = (
     Callable[[], AbstractAsyncContextManager[R]]
     | Callable[[Database], AbstractAsyncContextManager[R]]
 )
-
-
-# Subjects of a kind by their ids, as far as a tenant may see them; None sees all.
-Brought: TypeAlias = Callable[[str | None, Sequence[str]], Awaitable[dict[str, Present]]]
-
-
-class Application(Protocol):
-    """What is built on an app: tables and routes beside those of the queue."""
-
-    name: str
-
-    async def migrate(self, database: Database) -> list[str]:
-        """Bring its tables up to date; the names of what was applied."""
-
-    async def is_there(self, database: Database) -> bool:
-        """Whether the database has its tables."""
-
-    async def renamed(self, database: Database) -> Mapping[str, str]:
-        """Its schema and the former name of that, if its functions still look for that."""
-
-    def tasks(self) -> Iterable[Task[Any, Any]]:
-        """Its tasks. Callers over HTTP cannot enqueue them; its routes do, and code."""
-
-    def queues(self, children: int) -> dict[str, int]:
-        """Its queues with their slots, for a worker with so many processes for isolated jobs."""
-
-    def router(self) -> Any:
-        """Its routes, for the HTTP API: an APIRouter of FastAPI's that includes no others."""
-
-    def serving(self) -> AbstractAsyncContextManager[Any]:
-        """What its routes need, open while the HTTP API is; they find it by the name."""
-
-    def subjects(self, opened: Any) -> Mapping[str, Brought]:
-        """What of it can be watched live, by kind: how to look at some, by their ids."""
 
 
 class Penstock(Client):
@@ -398,63 +364,3 @@ class Penstock(Client):
         Asked for again by its name, it is the same. It is drained when the app is closed.
         """
         return self._pools.get(name, workers, slots)
-
-
-class AppLoop:
-    """Where the calls of local pools await: the loop of the app, else that of `app.sync`."""
-
-    def __init__(self, link: Connector, portal: BlockingPortal) -> None:
-        self._link = link
-        self._portal = portal
-
-    def known(self) -> asyncio.AbstractEventLoop | None:
-        loop = self._link.loop
-        return loop if loop is not None and loop.is_running() else None
-
-    def find(self) -> asyncio.AbstractEventLoop:
-        return self._portal.loop()
-
-    def leave(self) -> None:
-        """It is not the pool's."""
-
-
-class SyncPenstock(SyncClient):
-    """An app's calls, blocking. Open on first use; `with app.sync:` also closes.
-
-    with app.sync as jobs:
-        jobs.migrate()
-        jobs.enqueue(greet, "Ada")
-    """
-
-    def __init__(self, app: Penstock, portal: BlockingPortal) -> None:
-        super().__init__(app, portal.run)
-        self._app = app
-        self._portal = portal
-
-    def migrate(self) -> list[str]:
-        """Bring the schema up to date; the names of what was applied."""
-        return self._portal.run(self._app.migrate())
-
-    def sync_schedules(self) -> list[str]:
-        """Write the schedules of this code, as a worker does at its start; those that changed."""
-        return self._portal.run(self._app.sync_schedules())
-
-    def open(self) -> Self:
-        """Connect now; starts the embedded Postgres."""
-        self._portal.run(self._app.open())
-        return self
-
-    def close(self) -> None:
-        """Let go of the database, unless the app is open in an event loop: there it stays so."""
-        self._portal.close()
-
-    def __enter__(self) -> Self:
-        return self.open()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -1,16 +1,21 @@
-"""The client and its batches for code that does not await: the same calls, blocking."""
+"""The app, its client and its batches for code that does not await: the same calls, blocking."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, Unpack
 
 from penstock.app.client import Client
 from penstock.connect.scope import Calls
 from penstock.groups.batches import BatchHandle, BatchId, BatchOptions
 from penstock.store import adapt, drive
+
+if TYPE_CHECKING:
+    from penstock.app.app import Penstock
+    from penstock.connect.loops import BlockingPortal
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -233,3 +238,45 @@ class SyncClient:
     def acting(self, by: str) -> SyncClient:
         """The same calls for somebody, whose changes are theirs in the audit."""
         return SyncClient(self._client.acting(by), self._run)
+
+
+class SyncPenstock(SyncClient):
+    """An app's calls, blocking. Open on first use; `with app.sync:` also closes.
+
+    with app.sync as jobs:
+        jobs.migrate()
+        jobs.enqueue(greet, "Ada")
+    """
+
+    def __init__(self, app: Penstock, portal: BlockingPortal) -> None:
+        super().__init__(app, portal.run)
+        self._app = app
+        self._portal = portal
+
+    def migrate(self) -> list[str]:
+        """Bring the schema up to date; the names of what was applied."""
+        return self._portal.run(self._app.migrate())
+
+    def sync_schedules(self) -> list[str]:
+        """Write the schedules of this code, as a worker does at its start; those that changed."""
+        return self._portal.run(self._app.sync_schedules())
+
+    def open(self) -> Self:
+        """Connect now; starts the embedded Postgres."""
+        self._portal.run(self._app.open())
+        return self
+
+    def close(self) -> None:
+        """Let go of the database, unless the app is open in an event loop: there it stays so."""
+        self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -111,6 +111,24 @@ class BlockingPortal:
         return loop
 
 
+class AppLoop:
+    """Where the calls of local pools await: the loop of the app, else that of `app.sync`."""
+
+    def __init__(self, link: Connector, portal: BlockingPortal) -> None:
+        self._link = link
+        self._portal = portal
+
+    def known(self) -> asyncio.AbstractEventLoop | None:
+        loop = self._link.loop
+        return loop if loop is not None and loop.is_running() else None
+
+    def find(self) -> asyncio.AbstractEventLoop:
+        return self._portal.loop()
+
+    def leave(self) -> None:
+        """It is not the pool's."""
+
+
 def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
-from penstock.app.app import Penstock, SyncPenstock
+from penstock.app.app import Penstock
+from penstock.app.sync import SyncPenstock
 from penstock.config import Database
 from penstock.connect.connector import Connector
 from penstock.connect.enqueue import Enqueued

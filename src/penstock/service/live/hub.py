@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from penstock.app.app import Brought
+from penstock.app.application import ReadSnapshots
 from penstock.app.client import Client
 from penstock.groups.batches import BatchStatus
 from penstock.groups.snapshots import KINDS, PRESENT_AT_ONCE, JobNow, OwnerNow, Present, SubjectKind
@@ -348,7 +348,7 @@ class Hub:
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
-        self._brought: dict[str, Brought] = {}
+        self._brought: dict[str, ReadSnapshots] = {}
         self._watches: dict[tuple[str | None, str], Watch] = {}
         self._listeners: set[Listener] = set()
         self._gate = asyncio.Semaphore(LOOKS_AT_ONCE)
@@ -361,7 +361,7 @@ class Hub:
         """How many listen now."""
         return len(self._listeners)
 
-    def bring(self, kind: str, look: Brought) -> None:
+    def bring(self, kind: str, look: ReadSnapshots) -> None:
         """Let subjects of an application be watched too."""
         self._brought[kind] = look
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from penstock import BatchNotFound, BatchStatus, Present
-from penstock.app.app import Brought
+from penstock.app.application import ReadSnapshots
 from penstock.service.dependencies import Operator, wiring_of
 from penstock.service.live.streams import stream
 from penstock.service.models.jobs import Id
@@ -49,7 +49,7 @@ ENDED: Final = frozenset({"completed", "skipped", "failed", "cancelled"})
 EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
-def subjects(runtime: KnowledgeRuntime) -> Mapping[str, Brought]:
+def subjects(runtime: KnowledgeRuntime) -> Mapping[str, ReadSnapshots]:
     """What can be watched, for the service."""
     return {SOURCE: partial(_sources, runtime), DOCUMENT: partial(_documents, runtime)}
 
