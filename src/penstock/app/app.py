@@ -89,11 +89,11 @@ class Penstock(Client):
             prepared_statements=prepared_statements,
             call_timeout=call_timeout,
         )
-        super().__init__(self._link_to(database))
-        self._portal = BlockingPortal(self._link, self.close)
+        super().__init__(self._make_connector(database))
+        self._portal = BlockingPortal(self._connector, self.close)
         self.tasks = Registry()
-        self.events = self._link.events
-        self._pools = LocalPools(self.events, lambda: AppLoop(self._link, self._portal))
+        self.events = self._connector.events
+        self._pools = LocalPools(self.events, lambda: AppLoop(self._connector, self._portal))
         self._portal.before_close = self._pools.settle_blocking
         self.resources = Resources()
         self.timetable = Timetable()
@@ -101,29 +101,29 @@ class Penstock(Client):
         self.task = TaskDecorator(register=self.tasks.add)
         self.include(*include)
 
-    def _link_to(self, database: Database) -> Connector:
+    def _make_connector(self, database: Database) -> Connector:
         return Connector(database)
 
     @property
     def database(self) -> Database:
-        return self._link.database
+        return self._connector.database
 
     @property
     def opened_database(self) -> Database:
         """The database with its address, once the app is open."""
-        return self._link.opened
+        return self._connector.opened
 
     @property
     def url(self) -> str:
         """The database's address; of an embedded one it is known once the app is open."""
-        return self._link.url
+        return self._connector.url
 
     def trace_with(self, tracing: Tracing | None) -> None:
         """Let somebody follow every job from its enqueue to its end; None ends it.
 
         `penstock.integrations.otel.tracing(app)` does this for OpenTelemetry.
         """
-        self._link.tracing = tracing
+        self._connector.tracing = tracing
 
     def use_database(
         self,
@@ -149,7 +149,7 @@ class Penstock(Client):
         if listen_url is not None:
             changes["listen_url"] = listen_url
         if changes:
-            self._link.lead_to(replace(self.database, **changes))
+            self._connector.lead_to(replace(self.database, **changes))
 
     def include(self, *sources: ModuleType | Task[Any, Any] | Iterable[Task[Any, Any]]) -> None:
         """Register tasks that were made with the free `@task`: one by one or all of a module."""
@@ -159,12 +159,12 @@ class Penstock(Client):
         """Let an application bring its tables, its routes and its tasks into this app."""
         self.applications.append(application)
         self.tasks.add_internal(*application.tasks())
-        self._link.migrations.append(application.migrate)
+        self._connector.migrations.append(application.migrate)
 
     def uninstall(self) -> None:
         """Be without applications, as if none had been installed: their tables may not be had."""
         self.applications.clear()
-        self._link.migrations.clear()
+        self._connector.migrations.clear()
 
     # The overlap is meant: a class is a type first, even one that could open something.
     @overload
@@ -228,12 +228,12 @@ class Penstock(Client):
 
     async def open(self) -> Self:
         """Connect now (every call does so on first use); starts the embedded Postgres."""
-        await self._link.open()
+        await self._connector.open()
         return self
 
     async def pool(self) -> Pool:
         """The connections of this app, for those who look at the queue."""
-        return await self._link.open()
+        return await self._connector.open()
 
     async def close(self) -> None:
         """Let go of the database, after up to five seconds for what is in local pools.
@@ -242,9 +242,9 @@ class Penstock(Client):
         """
         await self._pools.close()
         loop = asyncio.get_running_loop()
-        ends = loop.time() + min(CLOSE_WAIT, self._link.database.call_timeout)
+        ends = loop.time() + min(CLOSE_WAIT, self._connector.database.call_timeout)
         await self._wake.close(WAKE_WAIT)
-        await self._link.close(max(ends - loop.time(), 0.0))
+        await self._connector.close(max(ends - loop.time(), 0.0))
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -266,8 +266,8 @@ class Penstock(Client):
         """Bring the schema up to date; the names of what was applied."""
         if self.database.url is None:
             await self.open()
-        with self._link.in_words(MIGRATE_AGAIN, is_sent=True):
-            return await self._link.migrate()
+        with self._connector.in_words(MIGRATE_AGAIN, is_sent=True):
+            return await self._connector.migrate()
 
     def _runnable_tasks(self) -> Registry:
         """The tasks that a worker of this app runs."""
@@ -275,7 +275,7 @@ class Penstock(Client):
 
     async def insights(self) -> Insights:
         """Questions about what is going on, for those who show it."""
-        await self._link.open()
+        await self._connector.open()
         return Insights(self.store, CallExecutor(self))
 
     def worker(
@@ -306,7 +306,7 @@ class Penstock(Client):
         many as there are processors, if nobody says, and three at least with an application.
         """
         return Worker(
-            self._link,
+            self._connector,
             self._runnable_tasks(),
             self.events,
             self.resources,

@@ -62,7 +62,7 @@ class Client(
 
     def on(self, executor: Executor, *, notify: bool = True) -> Client:
         """The same calls on a connection as the store asks it."""
-        return _Inside(self._link, executor, notify, self._tenant, self._by)
+        return _Inside(self._connector, executor, notify, self._tenant, self._by)
 
     def for_tenant(self, tenant: str, *, confined: bool = False) -> Client:
         """The same calls as one tenant: its jobs are enqueued, and no other's.
@@ -85,7 +85,7 @@ class Client(
         return self._as(self._tenant, limit_key("by", by))
 
     def _as(self, tenant: TenantScope | None, by: str | None) -> Client:
-        return Client(self._link, wake=self._wake, tenant=tenant, by=by)
+        return Client(self._connector, wake=self._wake, tenant=tenant, by=by)
 
     def statement(self, *requests: Request[Any], notify: bool = True) -> Statement:
         """What enqueues jobs, as SQL and parameters, for a driver that `inside` does not know.
@@ -98,7 +98,7 @@ class Client(
         given = prepared(requests)
         if self._tenant is not None:
             given = self._tenant.signed(given)
-        if (tracing := self._link.tracing and self._link.tracing.active()) is not None:
+        if (tracing := self._connector.tracing and self._connector.tracing.active()) is not None:
             given = list(tracing.carried(given))
         return self.store.enqueueing(given, notify=notify, durable=False)
 
@@ -117,18 +117,18 @@ class _Inside(Client):
 
     def __init__(
         self,
-        link: Connector,
+        connector: Connector,
         connection: Executor,
         notify: bool,
         tenant: TenantScope | None = None,
         by: str | None = None,
     ) -> None:
-        super().__init__(link, connection, tenant=tenant, by=by)
+        super().__init__(connector, connection, tenant=tenant, by=by)
         self._executor = connection
         self._notify = notify
 
     def _as(self, tenant: TenantScope | None, by: str | None) -> Client:
-        return _Inside(self._link, self._executor, self._notify, tenant, by)
+        return _Inside(self._connector, self._executor, self._notify, tenant, by)
 
     async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
         return await self.store.enqueue(

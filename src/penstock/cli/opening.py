@@ -95,7 +95,7 @@ class Reached:
 class _Visitor(Penstock):
     """An app without code: it takes the schema as it is, and makes none."""
 
-    def _link_to(self, database: Database) -> Connector:
+    def _make_connector(self, database: Database) -> Connector:
         return Connector(database, migrates=False)
 
 

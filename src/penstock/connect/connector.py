@@ -73,7 +73,7 @@ TRY_AGAIN = "Try again."
 
 
 class LoopOwnership:
-    """The link is one event loop's: while it is open there, and while it is being opened."""
+    """The connector is one event loop's: while it is open there, and while it is being opened."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -135,7 +135,7 @@ class Connector:
         self._lasting: AsyncGenerator[None, None] | None = None
 
     def lead_to(self, database: Database) -> None:
-        """Lead somewhere else from now on; refused once the link is open."""
+        """Lead somewhere else from now on; refused once the connector is open."""
         if self._pool is not None or self._hold is not None:
             raise RuntimeError("The app is open: close it before it is led to another database.")
         self.database = database
@@ -143,7 +143,7 @@ class Connector:
 
     @property
     def url(self) -> str:
-        """The address in use; known once the link is open."""
+        """The address in use; known once the connector is open."""
         url = self.database.url or (self._hold.url if self._hold else None)
         if url is None:
             raise RuntimeError(
@@ -164,7 +164,7 @@ class Connector:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the link is open in."""
+        """The event loop that the connector is open in."""
         claim = self._claim
         return claim.loop if self._pool is not None and claim is not None else None
 
@@ -234,7 +234,7 @@ class Connector:
         return is_in_use and claim.loop is not asyncio.get_running_loop()
 
     def _take(self) -> LoopOwnership:
-        """Claim the link for the running loop, or raise if another has it.
+        """Claim the connector for the running loop, or raise if another has it.
 
         Connections belong to the loop that opened them; with a loop that has ended they end.
         """

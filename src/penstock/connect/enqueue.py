@@ -90,15 +90,15 @@ class EnqueueCalls(Calls):
 
     def __init__(
         self,
-        link: Connector,
+        connector: Connector,
         connection: Executor | None = None,
         *,
         wake: Wake | None = None,
         tenant: TenantScope | None = None,
         by: str | None = None,
     ) -> None:
-        super().__init__(link, connection, tenant=tenant, by=by)
-        self._wake = wake or Wake(link)
+        super().__init__(connector, connection, tenant=tenant, by=by)
+        self._wake = wake or Wake(connector)
 
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
         """Store one job durably. Options go with the task: `task.options(delay=60)`."""
@@ -127,19 +127,19 @@ class EnqueueCalls(Calls):
     @property
     def is_traced(self) -> bool:
         """Whether somebody follows jobs from their enqueue on, by the context of who enqueues."""
-        return self._link.tracing is not None and self._link.tracing.active() is not None
+        return self._connector.tracing is not None and self._connector.tracing.active() is not None
 
     async def _sent(
         self, requests: Requests, store: Callable[[Requests], Awaitable[Stored]]
     ) -> Stored:
         """Store jobs, before the eyes of those who follow them."""
-        if (tracing := self._link.tracing and self._link.tracing.active()) is None:
+        if (tracing := self._connector.tracing and self._connector.tracing.active()) is None:
             stored = await store(requests)
         else:
             with tracing.sending(requests) as sending:
                 stored = await store(sending.requests)
                 sending.stored(stored.ids)
-        if self._link.events.wanted(JobsEnqueued):
+        if self._connector.events.wanted(JobsEnqueued):
             self._tell(requests, stored)
         return stored
 
@@ -151,7 +151,7 @@ class EnqueueCalls(Calls):
             if not is_duplicate
         )
         for (queue, task), count in new.items():
-            self._link.events.emit(JobsEnqueued(queue, task, count))
+            self._connector.events.emit(JobsEnqueued(queue, task, count))
 
     async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
         """Store jobs in a transaction that others share, workers being told by its commit."""

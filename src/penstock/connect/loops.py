@@ -23,14 +23,16 @@ class BlockingPortal:
     are its parent's. Once its own thread is idle, it gives way to a loop that wants the app.
     """
 
-    def __init__(self, link: Connector, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._link = link
+    def __init__(
+        self, connector: Connector, close: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._connector = connector
         self._close = close
         # What may still want to make calls is waited for before the app is closed here.
         self.before_close: Callable[[], None] = _nothing
         self.begin_anew()
         begins_anew(self)
-        link.give_way = self.give_way
+        connector.give_way = self.give_way
 
     def begin_anew(self) -> None:
         """Have no thread; also in a forked child, where another thread may have held the lock."""
@@ -95,7 +97,7 @@ class BlockingPortal:
         with self._lock:
             if self._loop is not None:
                 return self._loop
-            shared = self._link.loop
+            shared = self._connector.loop
             if shared is not None and shared.is_running():
                 return shared
             return self._start()
@@ -114,12 +116,12 @@ class BlockingPortal:
 class AppLoop:
     """Where the calls of local pools await: the loop of the app, else that of `app.sync`."""
 
-    def __init__(self, link: Connector, portal: BlockingPortal) -> None:
-        self._link = link
+    def __init__(self, connector: Connector, portal: BlockingPortal) -> None:
+        self._connector = connector
         self._portal = portal
 
     def known(self) -> asyncio.AbstractEventLoop | None:
-        loop = self._link.loop
+        loop = self._connector.loop
         return loop if loop is not None and loop.is_running() else None
 
     def find(self) -> asyncio.AbstractEventLoop:

@@ -120,20 +120,20 @@ class Calls:
 
     def __init__(
         self,
-        link: Connector,
+        connector: Connector,
         connection: Executor | None = None,
         *,
         tenant: TenantScope | None = None,
         by: str | None = None,
     ) -> None:
-        self._link = link
+        self._connector = connector
         self._connection = connection
         self._tenant = tenant
         self._by = by
 
     @property
     def store(self) -> Store:
-        return self._link.store
+        return self._connector.store
 
     def _actor(self, by: str | None) -> str | None:
         """Who does it, for the audit: who is named, or else whom the client acts for."""
@@ -154,10 +154,12 @@ class Calls:
         doubt = doubt or (TRY_AGAIN if again else LOOK_FIRST)
         if self._connection is not None:
             return await self._ask_inside(self._connection, question, doubt)
-        if self._link.database.url is None:
-            await self._link.open()  # An embedded server that starts has a time limit of its own.
+        if self._connector.database.url is None:
+            await (
+                self._connector.open()
+            )  # An embedded server that starts has a time limit of its own.
         progress = CallProgress()
-        seconds = self._link.database.call_timeout
+        seconds = self._connector.database.call_timeout
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -169,8 +171,8 @@ class Calls:
                     raise
         except Exception as error:
             is_sent = progress.is_sent
-            cause = self._link.late(seconds, is_sent=is_sent) if limit.expired() else error
-            if (told := self._link.explained(cause, doubt, is_sent=is_sent)) is None:
+            cause = self._connector.late(seconds, is_sent=is_sent) if limit.expired() else error
+            if (told := self._connector.explained(cause, doubt, is_sent=is_sent)) is None:
                 raise
             raise told from told.__cause__ or error
 
@@ -188,7 +190,7 @@ class Calls:
         while True:
             was_sent = progress.is_sent
             try:
-                async with (await self._link.pool()).acquire() as on:
+                async with (await self._connector.pool()).acquire() as on:
                     progress.is_sent = True
                     if self._tenant is None:
                         return await question(on)
@@ -197,7 +199,7 @@ class Calls:
             except Exception as error:
                 store_errors.raise_if_cancelled(error, cancels)
                 if store_errors.is_read_only(error):
-                    await self._link.reconnect()
+                    await self._connector.reconnect()
                 if store_errors.is_partition_missing(error) and not has_covered:
                     has_covered = True
                     await self._cover(error)
@@ -215,7 +217,7 @@ class Calls:
     async def _cover(self, error: Exception) -> None:
         """Make the partition of the history that a change lacks, or raise what prevents it."""
         try:
-            pool = await self._link.pool()
+            pool = await self._connector.pool()
             await self.store.ensure_partitions(pool, Upkeep().partitions_ahead)
         except Exception as why:
             store_errors.raise_if_cancelled(why)
@@ -235,7 +237,7 @@ class Calls:
             if (known := await self._known(error)) is not None:
                 raise known from error
             if store_errors.is_lost(error):
-                lost = self._link.lost(error, doubt, is_sent=True)
+                lost = self._connector.lost(error, doubt, is_sent=True)
                 raise lost from lost.__cause__
             raise
 
@@ -248,12 +250,12 @@ class Calls:
                 raise RuntimeError(_NO_WAIT)
             return await until(is_over, look, timeout)
         # Connecting is no part of the wait: the first call of a program may ask for a short one.
-        await self._link.open()
+        await self._connector.open()
         try:
             return await until(is_over, look, timeout, grace=LOOK_GRACE)
         except NoAnswer as error:
-            late = self._link.late(error.seconds, is_sent=True)
-            raise self._link.lost(late, TRY_AGAIN, is_sent=True) from late
+            late = self._connector.late(error.seconds, is_sent=True)
+            raise self._connector.lost(late, TRY_AGAIN, is_sent=True) from late
 
     async def _known(self, error: Exception) -> PenstockError | None:
         """What the queue's functions refuse, and what no migration has made, in words."""
@@ -264,7 +266,7 @@ class Calls:
         if store_errors.is_state(error, store_errors.TENANT_MISSING):
             return TenantMissing()
         if store_errors.is_schema_missing(error, self.store.schema):
-            return SchemaMissing(self.store.schema, place=self._link.database.place)
+            return SchemaMissing(self.store.schema, place=self._connector.database.place)
         return None
 
     async def _refusal(self, error: Exception) -> NotAllowed:
@@ -272,8 +274,8 @@ class Calls:
         on = None
         if self._connection is None:
             with suppress(Exception):  # it may be the very connection that is refused
-                on = await self._link.pool()
-        return await self._link.refusal(error, on)
+                on = await self._connector.pool()
+        return await self._connector.refusal(error, on)
 
 
 class CallExecutor(Adapter):

@@ -35,8 +35,8 @@ LATER: Line = ("", "", 0)
 class Wake:
     """Tells workers of new jobs: at once when it is quiet, together when it is busy."""
 
-    def __init__(self, link: Connector) -> None:
-        self._link = link
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
         self.begin_anew()
         begins_anew(self)
 
@@ -113,7 +113,7 @@ class Wake:
             raise
 
     async def _tell(self, lines: set[Line], due: float | None, since: float) -> None:
-        pool, store = await self._link.pool(), self._link.store
+        pool, store = await self._connector.pool(), self._connector.store
         told: set[Line] = {(queue, "", priority) for queue, _, priority in lines}
         self._remember(told if due is None else told | {LATER}, time.monotonic())
         if lines:

@@ -434,7 +434,7 @@ class RetentionCalls(Calls):
         A single try does not wait for such a lock: whoever waits for it makes settles wait.
         """
         clock = asyncio.get_running_loop().time
-        deadline = clock() + self._link.database.call_timeout
+        deadline = clock() + self._connector.database.call_timeout
         while True:
             try:
                 return await self._ask(question, again=again)

@@ -107,7 +107,7 @@ async def left_as_it_was(app: Penstock) -> AsyncIterator[None]:
 
     Nobody else would: a database cannot be dropped while the app is connected to it.
     """
-    loop = app._link.loop
+    loop = app._connector.loop
     was_open = loop is not None and not loop.is_closed()
     try:
         yield
@@ -136,19 +136,19 @@ def led_to(app: Penstock, url: str) -> Iterator[Penstock]:
     loop the test has, and with `app.sync`.
     """
     before = app.database
-    app._link.lead_to(replace(before, url=url, data_dir=None, listen_url=None))
+    app._connector.lead_to(replace(before, url=url, data_dir=None, listen_url=None))
     add_ground(url)
     try:
         yield app
     finally:
         _close(app)
-        app._link.lead_to(before)
+        app._connector.lead_to(before)
 
 
 def _close(app: Penstock) -> None:
     """Close the app in the loop that it is open in, wherever that is."""
     app.sync.close()
-    loop = app._link.loop
+    loop = app._connector.loop
     if loop is None:
         return
     if loop.is_running():

@@ -165,7 +165,7 @@ class _Draining:
     def _worker(self, queues: set[str]) -> Worker:
         app = self._app
         worker = _DrainingWorker(
-            app._link,
+            app._connector,
             self._tasks,
             app.events,
             app.resources,

@@ -109,7 +109,7 @@ async def own_thread() -> AsyncIterator[None]:
 NOT_ASKED_YET = "postgresql://"
 
 
-class ProjectLink(Connector):
+class ProjectConnector(Connector):
     """Leads where Django's connection leads at the moment it is opened: tests have their own."""
 
     def __init__(self, database: Database, alias: str) -> None:
@@ -167,13 +167,13 @@ class DjangoPenstock(Penstock):
         self.task = TaskDecorator(register=self.tasks.add)
         self._pools.dress(surround)
 
-    def _link_to(self, database: Database) -> Connector:
-        return ProjectLink(database, self.settings.database)
+    def _make_connector(self, database: Database) -> Connector:
+        return ProjectConnector(database, self.settings.database)
 
     @property
     def database(self) -> Database:
         """Where Django's connection leads now: tests have a database of their own."""
-        return self._link.opened
+        return self._connector.opened
 
     @property
     def connection(self) -> Any:
