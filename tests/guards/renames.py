@@ -90,7 +90,14 @@ WORDS = {
 }
 KNOWLEDGE_RENAMED = {"search_place": "search_place_v1"}
 # Types in signatures that users do not name themselves.
-TYPES = {"Brought": "ReadSnapshots", "Link": "Connector", "Portal": "BlockingPortal"}
+TYPES = {
+    "Brought": "ReadSnapshots",
+    "Host": "PoolHost",
+    "Life": "PoolCore",
+    "Link": "Connector",
+    "Portal": "BlockingPortal",
+    "life": "core",
+}
 # Lines of what routes ask, which are cut: all lists of jobs name the table of jobs by the same
 # letter, and a function was renamed.
 ASKED = {

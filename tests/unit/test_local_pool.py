@@ -16,7 +16,7 @@ import pytest
 from penstock import LocalPool, PoolCounts, task
 from penstock.errors import ConfigError
 from penstock.events import CallsDropped
-from penstock.local_pool.drops import INTERVAL
+from penstock.local_pool.runner import DROP_LOG_INTERVAL_S
 from tests.fixtures.until import until
 
 USER: ContextVar[str] = ContextVar("USER", default="nobody")
@@ -197,7 +197,7 @@ async def test_the_lock_is_free_while_others_code_runs() -> None:
     handler.emit = ask_in_a_thread  # type: ignore[method-assign]
     logger = logging.getLogger("penstock.local_pool")
     logger.addHandler(handler)
-    pool._life.host.events.subscribe(CallsDropped, ask_in_a_thread)
+    pool._core.host.events.subscribe(CallsDropped, ask_in_a_thread)
     try:
         async with pool:
             with all_busy(pool):
@@ -213,7 +213,7 @@ async def test_a_signal_handler_may_submit_in_the_middle_of_a_submit() -> None:
     async with LocalPool(workers=2, slots=2) as pool:
         before = signal.signal(signal.SIGUSR1, lambda *_: pool.submit(int))
         try:
-            with pool._life.ledger._lock:
+            with pool._core.queue._lock:
                 signal.raise_signal(signal.SIGUSR1)
         finally:
             signal.signal(signal.SIGUSR1, before)
@@ -308,13 +308,13 @@ async def test_drops_are_told_at_most_once_a_minute(
     monkeypatch.setattr(time, "monotonic", lambda: now)
     pool = LocalPool("track", workers=1, slots=0)
     told: list[CallsDropped] = []
-    pool._life.host.events.subscribe(CallsDropped, told.append)
+    pool._core.host.events.subscribe(CallsDropped, told.append)
     with caplog.at_level(logging.WARNING, "penstock"):
         with all_busy(pool):
             for _ in range(5):
                 pool.submit(int)
             assert told == [CallsDropped("track", 1)]
-            now += INTERVAL + 1
+            now += DROP_LOG_INTERVAL_S + 1
             pool.submit(int)
             assert told[1:] == [CallsDropped("track", 5)]
             pool.submit(int)

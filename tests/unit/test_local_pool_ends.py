@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from penstock import LocalPool, PoolCounts
-from penstock.local_pool import life
+from penstock.local_pool import core
 from tests.fixtures.until import until
 
 
@@ -21,7 +21,7 @@ async def test_a_drain_takes_no_more_and_finishes_what_it_has() -> None:
     pool.submit(go_on.wait)
     pool.submit(int)
     draining = asyncio.ensure_future(pool.drain())
-    await until(lambda: pool._life.ledger.closed)
+    await until(lambda: pool._core.queue.closed)
     assert not pool.submit(int)
     assert pool.counts == PoolCounts(submitted=3, dropped=1, waiting=1, running=1)
     go_on.set()
@@ -53,7 +53,7 @@ async def test_what_is_left_after_the_time_is_dropped_and_counted() -> None:
 
 
 async def test_a_task_that_will_not_stop_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(life, "CLEAN_UP", 0.05)
+    monkeypatch.setattr(core, "CANCEL_TIMEOUT_S", 0.05)
     release = asyncio.Event()
 
     async def stubborn() -> None:
@@ -76,7 +76,7 @@ async def test_whoever_gives_up_draining_drops_the_rest() -> None:
     pool = LocalPool()
     pool.submit(asyncio.Event().wait)
     draining = asyncio.ensure_future(pool.drain())
-    await until(lambda: pool._life.ledger.closed)
+    await until(lambda: pool._core.queue.closed)
     draining.cancel()
     with pytest.raises(asyncio.CancelledError):
         await draining
@@ -166,7 +166,7 @@ def test_calls_on_a_loop_that_was_only_closed_are_dropped() -> None:
     loop = asyncio.new_event_loop()
     loop.run_until_complete(leave())
     assert pool.counts == PoolCounts(submitted=1, running=1)  # it might run again
-    [call] = pool._life.ledger._running
+    [call] = pool._core.queue._running
     call.task._log_destroy_pending = False  # type: ignore[union-attr]
     loop.close()
     assert pool.counts == PoolCounts(submitted=1, dropped=1)
@@ -270,10 +270,10 @@ async def test_a_signal_of_a_loop_is_heard_by_all_who_wait() -> None:
             pool.idle(30),
         ]
         waiting = asyncio.gather(*waits)
-        await until(lambda: len(pool._life.ledger._waits) == 3)
+        await until(lambda: len(pool._core.queue._waits) == 3)
         go_on.set()
         await waiting
-        assert pool._life.ledger._waits == []
+        assert pool._core.queue._waits == []
 
 
 def run_script(text: str) -> str:
@@ -313,7 +313,7 @@ pool = LocalPool(workers=1)
 release = threading.Event()
 pool.submit(release.wait)
 pool.submit(print, "of the parent", flush=True)
-with pool._life.ledger._lock:
+with pool._core.queue._lock:
     child = os.fork()
 if not child:
     assert pool.counts.submitted == 0

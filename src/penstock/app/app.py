@@ -21,7 +21,7 @@ from penstock.connect.scope import CallExecutor
 from penstock.connect.tracing import Tracing
 from penstock.insights import Insights
 from penstock.local_pool import LocalPool, LocalPools
-from penstock.local_pool.pool import SLOTS, WORKERS
+from penstock.local_pool.pool import DEFAULT_POOL_SLOTS, DEFAULT_POOL_WORKERS
 from penstock.store import Pool
 from penstock.store.schedules import Schedules
 from penstock.tasks import (
@@ -355,7 +355,11 @@ class Penstock(Client):
         return named | {declared.request.options.queue for declared in self.timetable}
 
     def local_pool(
-        self, name: str = "local", *, workers: int = WORKERS, slots: int = SLOTS
+        self,
+        name: str = "local",
+        *,
+        workers: int = DEFAULT_POOL_WORKERS,
+        slots: int = DEFAULT_POOL_SLOTS,
     ) -> LocalPool:
         """A pool for small calls that may be dropped, run in this process without a job.
 

@@ -127,8 +127,8 @@ class AppLoop:
     def find(self) -> asyncio.AbstractEventLoop:
         return self._portal.loop()
 
-    def leave(self) -> None:
-        """It is not the pool's."""
+    def release(self) -> None:
+        """The app owns this loop, so the pool does not close it."""
 
 
 def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:

@@ -1,4 +1,4 @@
-"""The local pools of an app: they end with it."""
+"""The local pools of an app, which end with the app."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ from dataclasses import replace
 
 from penstock.errors import ConfigError
 from penstock.events import Events
-from penstock.local_pool.home import Home
-from penstock.local_pool.life import CLOSE_WAIT, Host, Life
+from penstock.local_pool.call import SubmittedCall
+from penstock.local_pool.core import CLOSE_TIMEOUT_S, PoolCore, PoolHost
+from penstock.local_pool.loop import LoopSource
 from penstock.local_pool.pool import LocalPool
-from penstock.local_pool.submitted import SubmittedCall
 
 
 class LocalPools:
-    """Makes them, and waits for them when a worker stops or the app is closed."""
+    """Makes an app's pools, and waits for them when a worker stops or the app is closed."""
 
     def __init__(
-        self, events: Events, make_home: Callable[[], Home], close_wait: float = CLOSE_WAIT
+        self,
+        events: Events,
+        make_loop_source: Callable[[], LoopSource],
+        close_wait: float = CLOSE_TIMEOUT_S,
     ) -> None:
-        self._host = Host(events, make_home)
+        self._host = PoolHost(events, make_loop_source)
         self._pools: dict[str, LocalPool] = {}
         self._close_wait = close_wait
 
-    def dress(self, dress: Callable[[SubmittedCall], None]) -> None:
-        """Have each call of the pools that are made from now on seen to."""
-        self._host = replace(self._host, dress=dress)
+    def prepare_calls_with(self, prepare: Callable[[SubmittedCall], None]) -> None:
+        """Prepare each call with this function, in pools that are made from now on."""
+        self._host = replace(self._host, prepare_call=prepare)
 
     def get(self, name: str, workers: int, slots: int) -> LocalPool:
-        """The pool of this name, made at the first call."""
+        """Return the pool of this name. The first call makes it."""
         pool = self._pools.get(name)
         if pool is None:
-            made = LocalPool(name, workers=workers, slots=slots, _host=self._host)
-            pool = self._pools.setdefault(name, made)
+            new_pool = LocalPool(name, workers=workers, slots=slots, _host=self._host)
+            pool = self._pools.setdefault(name, new_pool)
         if (pool.workers, pool.slots) != (workers, slots):
             raise ConfigError(
                 f"local_pool {name}",
@@ -44,39 +47,42 @@ class LocalPools:
         return pool
 
     @property
-    def _lives(self) -> list[Life]:
-        return [pool._life for pool in tuple(self._pools.values())]
+    def _cores(self) -> list[PoolCore]:
+        return [pool._core for pool in tuple(self._pools.values())]
 
     @property
     def is_used(self) -> bool:
-        """Whether there is any."""
+        """Whether the app has any pool."""
         return bool(self._pools)
 
     @property
     def calls(self) -> int:
-        """How many wait or run, without those that were waited for in vain."""
-        return sum(life.ledger.timely for life in self._lives)
+        """How many calls wait or run. Calls that outlasted an earlier wait do not count."""
+        return sum(core.queue.unfinished_in_time for core in self._cores)
 
     async def settle(self, timeout: float) -> None:
-        """Wait for what the pools have now. They go on; what takes longer is not waited for again.
+        """Wait for the present calls of all pools. The pools stay open.
 
-        Also if the wait is cancelled.
+        Calls that take longer, or whose wait is cancelled, are not waited for again.
         """
-        await asyncio.gather(*(life.settle(timeout) for life in self._lives))
+        await asyncio.gather(*(core.settle(timeout) for core in self._cores))
 
     def settle_blocking(self) -> None:
-        """The same, in a thread that may wait."""
+        """Wait as `settle` does, in this thread."""
         ends_at = time.monotonic() + self._close_wait
-        for life in self._lives:
-            life.settle_blocking(max(ends_at - time.monotonic(), 0))
+        for core in self._cores:
+            core.settle_blocking(max(ends_at - time.monotonic(), 0))
 
     async def close(self) -> None:
-        """Drain them, as the app is closed; with its next use they take calls again."""
-        lives = self._lives
+        """Drain all pools, because the app is closed. They take calls again once it is reopened."""
+        cores = self._cores
         try:
             await asyncio.gather(
-                *(life.finish(life.close(again=False), self._close_wait) for life in lives)
+                *(
+                    core.finish(core.close(include_overdue=False), self._close_wait)
+                    for core in cores
+                )
             )
         finally:
-            for life in lives:
-                life.reopen()
+            for core in cores:
+                core.reopen()

@@ -1,48 +1,132 @@
-"""Runs calls: in threads, or on an event loop."""
+"""Run calls: in threads, or on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 
-from penstock.local_pool.drops import Drops
-from penstock.local_pool.home import Home, running_loop
-from penstock.local_pool.ledger import End, Ledger
-from penstock.local_pool.submitted import SubmittedCall, Unawaited
-from penstock.local_pool.threads import Threads
+from penstock.events import CallsDropped, Events
+from penstock.local_pool.call import SubmittedCall, Unawaited
+from penstock.local_pool.loop import LoopSource, running_loop
+from penstock.local_pool.queue import CallQueue, Outcome
+
+Work = Callable[[], None]
+
+
+class ThreadPool:
+    """Threads that are started when none is idle, and reused. The caller limits their number.
+
+    They are daemons, so Python exits without waiting for one that never returns. They share only a
+    deque and a SimpleQueue, which are reentrant and need no lock. So `run` may be called anywhere,
+    even in a signal handler. Starting a thread takes Python's own locks until the thread is up.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: SimpleQueue[Work | None] = SimpleQueue()
+        self._idle: deque[None] = deque()
+        self._all: list[Thread] = []
+        self._ended = False
+
+    def run(self, work: Work) -> None:
+        """Do work in a thread. It must not raise. RuntimeError if Python starts no more threads."""
+        try:
+            self._idle.pop()
+        except IndexError:
+            self._add(work)
+        else:
+            self._work.put(work)
+
+    def end(self) -> None:
+        """End each thread once it has no more work."""
+        self._ended = True
+        for _ in self._all:
+            self._work.put(None)
+
+    def _add(self, work: Work) -> None:
+        thread = Thread(target=self._serve, args=(work,), name=f"penstock {self._name}")
+        thread.daemon = True
+        thread.start()
+        self._all.append(thread)
+
+    def _serve(self, work: Work | None) -> None:
+        while work is not None:
+            work()
+            if self._ended:
+                return
+            work = None  # An idle thread keeps nothing alive.
+            self._idle.append(None)
+            work = self._work.get()
+
 
 logger = logging.getLogger("penstock.local_pool")
 
+DROP_LOG_INTERVAL_S = 60.0
+
+
+class DropLog:
+    """Logs dropped calls, at most once a minute."""
+
+    def __init__(self, pool: str, events: Events) -> None:
+        self._pool = pool
+        self._events = events
+        self._lock = threading.RLock()
+        self._logged = 0
+        self._next_log_at = 0.0
+
+    def log(self, dropped: int, *, now: bool = False) -> None:
+        """Log how many were dropped since the last log line, unless that is under a minute old."""
+        if dropped <= self._logged or (time.monotonic() < self._next_log_at and not now):
+            return
+        with self._lock:
+            self._next_log_at = time.monotonic() + DROP_LOG_INTERVAL_S
+            count, self._logged = dropped - self._logged, max(dropped, self._logged)
+        if count > 0:
+            logger.warning(
+                "The pool %s has dropped calls: %d.", self._pool, count, extra={"pool": self._pool}
+            )
+            self._events.emit(CallsDropped(self._pool, count))
+
 
 class Runner:
-    """Starts the calls whose turn it is, and with the end of each the next one.
+    """Starts calls, and after the end of each the next one that waits.
 
-    It lasts until its pool is drained: then threads that never return are left to themselves.
+    A pool has one until it is drained. Threads that never return are then abandoned.
     """
 
-    def __init__(self, pool: str, ledger: Ledger, home: Home, drops: Drops) -> None:
+    def __init__(
+        self, pool: str, queue: CallQueue, loop_source: LoopSource, drops: DropLog
+    ) -> None:
         self._pool = pool
-        self._ledger = ledger
-        self._home = home
+        self._queue = queue
+        self._loop_source = loop_source
         self._drops = drops
-        self._threads = Threads(pool)
+        self._threads = ThreadPool(pool)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, call: SubmittedCall | None) -> bool:
-        """Start a call whose turn it is. One that cannot be is dropped, and the next one tried."""
+        """Start a call. If it cannot start, drop it and try the next one.
+
+        Return whether the given call was started.
+        """
         is_first = True
         while call is not None:
             try:
-                self._hand_over(call)
+                self._dispatch(call)
                 return is_first
-            except RuntimeError:  # Python ends and starts no more threads; or the loop has ended.
-                call = self._ended(call, "dropped")
+            except RuntimeError:  # Python is exiting and starts no threads, or the loop has ended.
+                call = self._finish(call, "dropped")
                 is_first = False
         return False
 
-    def _hand_over(self, call: SubmittedCall) -> None:
+    def _dispatch(self, call: SubmittedCall) -> None:
         if not call.is_async:
             self._threads.run(partial(self._run_in_thread, call))
         elif (loop := call.loop or self._loop) is None:
@@ -54,35 +138,35 @@ class Runner:
             else:
                 loop.call_soon_threadsafe(self._run_on_loop, call, context=call.context)
 
-    def _ended(self, call: SubmittedCall, how: End) -> SubmittedCall | None:
-        following = self._ledger.end(call, how)
-        self._drops.tell(self._ledger.dropped)
-        return following
+    def _finish(self, call: SubmittedCall, outcome: Outcome) -> SubmittedCall | None:
+        next_call = self._queue.end(call, outcome)
+        self._drops.log(self._queue.dropped)
+        return next_call
 
-    def _failed(self, call: SubmittedCall, error: BaseException) -> End:
-        """Say so, by the error's type: a message, other than ours, may hold what no log should."""
+    def _log_failure(self, call: SubmittedCall, error: BaseException) -> Outcome:
+        """Log an error by its type only: its message may hold data that must not be logged."""
         kind = type(error).__name__
         what = f"{kind}: {error}" if isinstance(error, Unawaited) else f"{kind}."
-        told = "In the pool %s %r failed with %s"
-        logger.warning(told, self._pool, call, what, extra={"pool": self._pool})
-        logger.debug(told, self._pool, call, what, exc_info=error, extra={"pool": self._pool})
+        message = "In the pool %s %r failed with %s"
+        logger.warning(message, self._pool, call, what, extra={"pool": self._pool})
+        logger.debug(message, self._pool, call, what, exc_info=error, extra={"pool": self._pool})
         return "failed"
 
     # In threads
 
     def _run_in_thread(self, call: SubmittedCall) -> None:
-        following: SubmittedCall | None = call
-        while following is not None and not following.is_async:
-            following = self._ended(following, self._outcome(following))
-        self.start(following)
+        next_call: SubmittedCall | None = call
+        while next_call is not None and not next_call.is_async:
+            next_call = self._finish(next_call, self._run(next_call))
+        self.start(next_call)
 
-    def _outcome(self, call: SubmittedCall) -> End:
-        if not self._ledger.is_running(call):
+    def _run(self, call: SubmittedCall) -> Outcome:
+        if not self._queue.is_running(call):
             return "dropped"
         try:
             call.run()
         except BaseException as error:
-            return self._failed(call, error)
+            return self._log_failure(call, error)
         return "done"
 
     # On a loop
@@ -92,95 +176,97 @@ class Runner:
         name = f"penstock {self._pool}"
         call.task = call.loop.create_task(self._awaited(call), name=name, context=call.context)
         call.task.add_done_callback(partial(self._task_ended, call))
-        if not self._ledger.is_running(call):
+        if not self._queue.is_running(call):
             call.task.cancel()
 
     async def _awaited(self, call: SubmittedCall) -> None:
-        how: End = "done"
+        outcome: Outcome = "done"
         try:
             await call.run_async()
         except GeneratorExit:
             raise
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and _is_told_to_stop():
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
                 raise
-            how = self._failed(call, error)
-        self.start(self._ended(call, how))
+            outcome = self._log_failure(call, error)
+        self.start(self._finish(call, outcome))
 
     def _task_ended(self, call: SubmittedCall, task: asyncio.Task[None]) -> None:
-        """If it has not said how, it was cancelled, and not by us: by itself, or with its loop."""
-        if not self._ledger.is_running(call) or call.loop is None:
+        """Drop a call that is still listed as running: it or its ending loop cancelled it."""
+        if not self._queue.is_running(call) or call.loop is None:
             return
         if _is_ending(call.loop):
-            self._lose(call.loop)
+            self._drop_loop(call.loop)
         else:
-            self.start(self._ended(call, "dropped"))
+            self.start(self._finish(call, "dropped"))
 
     # Which loop
 
-    def stay_on(self, loop: asyncio.AbstractEventLoop) -> None:
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The pool's loop: its home's, else the one that a call came from first."""
+        """Return the loop for async calls: the app's, else the one that first submitted a call."""
         loop = self._loop
         if loop is not None and loop.is_running():
             return loop
-        found = self._home.known() or running_loop()
-        if found is not None and found is not loop:
-            self._loop = found
+        new_loop = self._loop_source.known() or running_loop()
+        if new_loop is not None and new_loop is not loop:
+            self._loop = new_loop
             if loop is not None:
-                self._lose(loop)
-        self.look()
+                self._drop_loop(loop)
+        self.check_loop()
         return self._loop
 
-    def look(self) -> None:
-        """What was on a loop that is closed will never end."""
+    def check_loop(self) -> None:
+        """Drop the calls of a loop that is closed: they would never end."""
         loop = self._loop
         if loop is not None and loop.is_closed():
-            self._lose(loop)
+            self._drop_loop(loop)
 
     def _find_loop(self, call: SubmittedCall) -> None:
-        """In a thread: the program has no loop, so one is started, or awaited."""
+        """Start a loop, or wait for one, in a thread: the program has none yet."""
         try:
-            self._loop = self._home.find()
+            self._loop = self._loop_source.find()
         except Exception:
-            if self._ledger.is_running(call):
+            if self._queue.is_running(call):
                 logger.exception("The pool %s has found no event loop.", self._pool)
-            self.start(self._ended(call, "dropped"))
+            self.start(self._finish(call, "dropped"))
         else:
             self.start(call)
 
-    def _lose(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _drop_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._loop is loop:
             self._loop = None
-        lost, following = self._ledger.lose(loop)
+        lost, next_call = self._queue.drop_loop(loop)
         _cancel(lost)
-        self._drops.tell(self._ledger.dropped)
-        for call in following:
+        self._drops.log(self._queue.dropped)
+        for call in next_call:
             self.start(call)
 
     # The end
 
     def end(self) -> list[SubmittedCall]:
-        """Drop what has not ended; what was dropped."""
-        left = self._ledger.give_up()
+        """Drop all calls that have not ended, end the threads, and return the dropped calls."""
+        left = self._queue.drop_all()
         _cancel(left)
         self._threads.end()
-        self._home.leave()
-        self._drops.tell(self._ledger.dropped, now=True)
+        self._loop_source.release()
+        self._drops.log(self._queue.dropped, now=True)
         return left
 
 
-def _is_told_to_stop() -> bool:
-    """Whether somebody has cancelled this task; a CancelledError may also come from what it
-    awaits, and then it is an error like others."""
+def _is_being_cancelled() -> bool:
+    """Whether this task is being cancelled.
+
+    A CancelledError may also come from what the task awaits. Then it is an error like any other.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _is_ending(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a loop that has cancelled a task is about to end: then it has cancelled all."""
+    """Whether a loop is about to end: it has then cancelled all of its tasks."""
     return all(task.cancelling() for task in asyncio.all_tasks(loop))
 
 

@@ -22,7 +22,7 @@ from penstock.connect.loops import BlockingPortal
 from penstock.integrations.django.connections import address_of
 from penstock.integrations.django.queues import queues_of_backends
 from penstock.integrations.django.settings import ProjectSettings, task_backends
-from penstock.local_pool.submitted import SubmittedCall
+from penstock.local_pool.call import SubmittedCall
 from penstock.store import Pool, adapt, drive
 from penstock.tasks import Registry, Task, TaskDecorator
 
@@ -165,7 +165,7 @@ class DjangoPenstock(Penstock):
         super().__init__(NOT_ASKED_YET, schema=settings.schema)
         self.tasks = ProjectTasks()
         self.task = TaskDecorator(register=self.tasks.add)
-        self._pools.dress(surround)
+        self._pools.prepare_calls_with(surround)
 
     def _make_connector(self, database: Database) -> Connector:
         return ProjectConnector(database, self.settings.database)

@@ -1,4 +1,4 @@
-"""A call that somebody has submitted, and how many there are."""
+"""A submitted call, and the counts of a pool's calls."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from penstock.local_pool.home import running_loop
+from penstock.local_pool.loop import running_loop
 from penstock.tasks import Task
 from penstock.tasks.handler.failure import unawaited
 
 
 class Unawaited(TypeError):
-    """A function has returned work instead of doing it."""
+    """A function that does not await returned something to await."""
 
     def __init__(self, value: Awaitable[object]) -> None:
         super().__init__(unawaited("It", value, "submit an `async def` that awaits it"))
 
 
 class SubmittedCall:
-    """What to call with what, in the context of the submitter."""
+    """A function and its arguments, to be called in the submitter's context."""
 
     __slots__ = ("args", "context", "fn", "is_async", "kwargs", "loop", "task")
 
@@ -40,19 +40,22 @@ class SubmittedCall:
 
     @property
     def may_end(self) -> bool:
-        """Whether it goes on while this thread waits: its loop may stand still then, or already."""
+        """Whether the call can end while this thread waits.
+
+        It cannot if its loop has stopped, or if this thread runs that loop.
+        """
         if not self.is_async or self.loop is None:
             return True
         return self.loop.is_running() and self.loop is not running_loop()
 
     def run(self) -> None:
-        """Make a call that does not await, in this thread."""
+        """Call a function that does not await, in this thread."""
         value = self.context.run(self.fn, *self.args, **self.kwargs)
         if isinstance(value, Awaitable):
             raise Unawaited(value)
 
     async def run_async(self) -> None:
-        """Make a call that awaits; its task has the context already."""
+        """Await an async function. Its task already has the submitter's context."""
         await self.fn(*self.args, **self.kwargs)
 
     def __repr__(self) -> str:
@@ -61,7 +64,7 @@ class SubmittedCall:
 
 @dataclass(frozen=True, slots=True)
 class PoolCounts:
-    """What has become of the calls so far: `submitted` is the sum of all others."""
+    """What became of the calls so far. `submitted` is the sum of all others."""
 
     submitted: int = 0
     done: int = 0
@@ -72,17 +75,17 @@ class PoolCounts:
 
 
 def is_async(fn: object) -> bool:
-    """Whether to call it on an event loop; raises TypeError for what cannot be called."""
+    """Whether a function runs on an event loop. Raise TypeError if it cannot be called."""
     if isinstance(fn, FunctionType):
         return inspect.iscoroutinefunction(fn)
     if isinstance(fn, Task):
         return fn.is_async
     if not callable(fn):
-        raise _uncallable(fn)
+        raise _not_callable(fn)
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
-def _uncallable(given: object) -> TypeError:
+def _not_callable(given: object) -> TypeError:
     if isinstance(given, Coroutine):
         given.close()
         return TypeError(

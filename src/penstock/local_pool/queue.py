@@ -9,50 +9,50 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Literal
 
-from penstock.local_pool.submitted import PoolCounts, SubmittedCall
+from penstock.local_pool.call import PoolCounts, SubmittedCall
 
 Admission = Literal["begins", "waits", "dropped"]
-End = Literal["done", "failed", "dropped"]
-Some = list[SubmittedCall]
+Outcome = Literal["done", "failed", "dropped"]
+Calls = list[SubmittedCall]
 
 
-class Wait:
-    """Somebody waits for some calls to end."""
+class PendingCalls:
+    """Some calls, and a future that is done once all of them have ended."""
 
     def __init__(self, calls: set[SubmittedCall]) -> None:
         self.calls = calls
-        self.over: Future[None] = Future()
-        self.told()
+        self.done: Future[None] = Future()
+        self.resolve_if_done()
 
-    def told(self) -> None:
+    def resolve_if_done(self) -> None:
         if not self.calls:
-            with suppress(InvalidStateError):  # Whoever waited has given up.
-                self.over.set_result(None)
+            with suppress(InvalidStateError):  # The waiting side has given up.
+                self.done.set_result(None)
 
     async def ends(self, timeout: float | None) -> bool:
-        """Wait until all have ended; False if the time is over before."""
+        """Wait until all have ended. Return False if the timeout comes first."""
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.wrap_future(self.over)
+                await asyncio.wrap_future(self.done)
         except TimeoutError:
             return False
         return True
 
-    def ends_blocking(self, timeout: float | None) -> bool:
-        """The same, in a thread that may wait."""
+    def wait_blocking(self, timeout: float | None) -> bool:
+        """Wait in this thread until all have ended. Return False if the timeout comes first."""
         try:
-            self.over.result(timeout)
+            self.done.result(timeout)
         except TimeoutError:
-            self.over.cancel()
+            self.done.cancel()
             return False
         return True
 
 
-class Ledger:
-    """Counts calls, exactly, for any number of threads.
+class CallQueue:
+    """Holds the calls of a pool and counts them exactly, for any number of threads.
 
-    Its lock is held for a few instructions and never while anybody else's code runs. It can be
-    taken twice by one thread: a signal handler or a destructor may submit in the middle of it.
+    Its lock is held for a few instructions only, and never while a user's code runs. The lock is
+    reentrant, because a signal handler or a destructor may submit while this thread holds it.
     """
 
     def __init__(self, workers: int, slots: int) -> None:
@@ -62,9 +62,9 @@ class Ledger:
         self._waiting: deque[SubmittedCall] = deque()
         self._running: set[SubmittedCall] = set()
         self._overdue: set[SubmittedCall] = set()
-        self._waits: list[Wait] = []
+        self._waits: list[PendingCalls] = []
         self._submitted = 0
-        self._ended: dict[End, int] = {"done": 0, "failed": 0, "dropped": 0}
+        self._ended: dict[Outcome, int] = {"done": 0, "failed": 0, "dropped": 0}
         self.closed = False
 
     @property
@@ -82,19 +82,19 @@ class Ledger:
         return self._ended["dropped"]
 
     @property
-    def timely(self) -> int:
-        """How many have not ended, without those that were waited for in vain."""
+    def unfinished_in_time(self) -> int:
+        """How many calls have not ended. Calls that outlasted an earlier wait do not count."""
         with self._lock:
             return len(self._running) + len(self._waiting) - len(self._overdue)
 
     def is_running(self, call: SubmittedCall) -> bool:
-        """Whether it should run: it has its turn, and nobody has given it up."""
+        """Whether a call may run: it was started, and has not been dropped since."""
         return call in self._running
 
-    # Coming and going
+    # Start and end
 
     def admit(self, call: SubmittedCall) -> Admission:
-        """A call comes: its turn may be now or later, or it is dropped."""
+        """Add a call. It begins now, waits for a free worker, or is dropped."""
         with self._lock:
             self._submitted += 1
             if not self.closed:
@@ -107,24 +107,27 @@ class Ledger:
             self._ended["dropped"] += 1
             return "dropped"
 
-    def end(self, call: SubmittedCall, how: End) -> SubmittedCall | None:
-        """A call has ended; the one whose turn it is now."""
+    def end(self, call: SubmittedCall, outcome: Outcome) -> SubmittedCall | None:
+        """Record the end of a call. Return the call that starts in its place, if any."""
         with self._lock:
             if call not in self._running:
-                return None  # It was given up before.
-            self._leave({call}, how)
-            following = self._take()
-        return following[0] if following else None
+                return None  # It was dropped before.
+            self._remove({call}, outcome)
+            next_call = self._start_waiting()
+        return next_call[0] if next_call else None
 
-    def lose(self, loop: asyncio.AbstractEventLoop) -> tuple[Some, Some]:
-        """A loop has ended: the calls that are dropped with it, and those whose turn it is now."""
+    def drop_loop(self, loop: asyncio.AbstractEventLoop) -> tuple[Calls, Calls]:
+        """Drop the calls of a loop that has ended.
+
+        Return them, and the calls that start in their place.
+        """
         with self._lock:
             lost = [call for call in self._all() if call.loop is loop]
             self._drop(lost)
-            return lost, self._take()
+            return lost, self._start_waiting()
 
-    def give_up(self) -> list[SubmittedCall]:
-        """Drop all that has not ended."""
+    def drop_all(self) -> list[SubmittedCall]:
+        """Drop all calls that have not ended, and return them."""
         with self._lock:
             left = self._all()
             self._drop(left)
@@ -133,19 +136,19 @@ class Ledger:
     def _drop(self, calls: list[SubmittedCall]) -> None:
         gone = set(calls)
         self._waiting = deque(call for call in self._waiting if call not in gone)
-        self._leave(gone, "dropped")
+        self._remove(gone, "dropped")
 
-    def _leave(self, calls: set[SubmittedCall], how: End) -> None:
-        self._ended[how] += len(calls)
+    def _remove(self, calls: set[SubmittedCall], outcome: Outcome) -> None:
+        self._ended[outcome] += len(calls)
         self._running -= calls
         self._overdue -= calls
         for wait in tuple(self._waits):
             wait.calls -= calls
-            wait.told()
-            if wait.over.done():
+            wait.resolve_if_done()
+            if wait.done.done():
                 self._waits.remove(wait)
 
-    def _take(self) -> list[SubmittedCall]:
+    def _start_waiting(self) -> list[SubmittedCall]:
         taken = []
         while self._waiting and len(self._running) < self._workers:
             taken.append(call := self._waiting.popleft())
@@ -155,24 +158,27 @@ class Ledger:
     def _all(self) -> list[SubmittedCall]:
         return [*self._running, *self._waiting]
 
-    # Waiting for them
+    # Wait
 
-    def wait(self, *, again: bool = True) -> Wait:
-        """For all that has not ended yet; unless `again`, without what was waited for in vain."""
+    def wait(self, *, include_overdue: bool = True) -> PendingCalls:
+        """Return all calls that have not ended, to wait for them.
+
+        Without `include_overdue`, leave out those that outlasted an earlier wait.
+        """
         with self._lock:
             calls = set(self._all())
-            return self._wait(calls if again else calls - self._overdue)
+            return self._wait(calls if include_overdue else calls - self._overdue)
 
-    def wait_blocking(self) -> Wait:
-        """For what can end while this thread waits and was not waited for in vain."""
+    def wait_blocking(self) -> PendingCalls:
+        """Return the calls that can end while this thread waits, except overdue ones."""
         with self._lock:
             return self._wait({call for call in self._all() if call.may_end} - self._overdue)
 
-    def _wait(self, calls: set[SubmittedCall]) -> Wait:
-        self._waits.append(wait := Wait(calls))
+    def _wait(self, calls: set[SubmittedCall]) -> PendingCalls:
+        self._waits.append(wait := PendingCalls(calls))
         return wait
 
-    def waited_in_vain(self, wait: Wait) -> None:
-        """Its time is over, and nobody should wait for these again."""
+    def mark_overdue(self, wait: PendingCalls) -> None:
+        """Remember calls that outlasted a wait, so that nothing waits for them again."""
         with self._lock:
             self._overdue |= wait.calls

@@ -1,0 +1,146 @@
+"""The life of a pool: what its face, its app and code that blocks do with it."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from weakref import WeakSet
+
+from penstock.events import Events
+from penstock.forks import begins_anew
+from penstock.local_pool.call import PoolCounts, SubmittedCall
+from penstock.local_pool.loop import LoopSource, LoopThread
+from penstock.local_pool.queue import CallQueue, PendingCalls
+from penstock.local_pool.runner import DropLog, Runner
+
+# A close waits this long for calls to end, and then this long for those that it cancelled.
+CLOSE_TIMEOUT_S = 5.0
+CANCEL_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True)
+class PoolHost:
+    """What the app gives to a pool: events, a loop, and a function that prepares each call."""
+
+    events: Events = field(default_factory=Events)
+    make_loop_source: Callable[[], LoopSource] = LoopThread
+    prepare_call: Callable[[SubmittedCall], None] | None = None
+
+
+class PoolCore:
+    """Takes calls until it is closed, and can be opened again."""
+
+    def __init__(self, name: str, workers: int, slots: int, host: PoolHost) -> None:
+        self._name = name
+        self._workers = workers
+        self._slots = slots
+        self.host = host
+        self.begin_anew()
+        begins_anew(self)
+        _cores.add(self)
+
+    def begin_anew(self) -> None:
+        """Forget all calls. In a forked child, the threads, loops and calls are the parent's."""
+        self.queue = CallQueue(self._workers, self._slots)
+        self._drops = DropLog(self._name, self.host.events)
+        self._runner = self._make_runner()
+
+    def _make_runner(self) -> Runner:
+        return Runner(self._name, self.queue, self.host.make_loop_source(), self._drops)
+
+    def take(self, call: SubmittedCall) -> bool:
+        """Run a call now or later. Return False if it was dropped."""
+        if self.host.prepare_call is not None:
+            self.host.prepare_call(call)
+        if call.is_async:
+            call.loop = self._runner.loop()
+        match self.queue.admit(call):
+            case "begins":
+                return self._runner.start(call)
+            case "waits":
+                return True
+            case "dropped":
+                self._drops.log(self.queue.dropped)
+                return False
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run async calls on this loop."""
+        self._runner.use_loop(loop)
+
+    @property
+    def counts(self) -> PoolCounts:
+        self._runner.check_loop()
+        return self.queue.counts
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether calls wait or run."""
+        counts = self.counts
+        return counts.waiting + counts.running > 0
+
+    # The end
+
+    def close(self, *, include_overdue: bool = True) -> PendingCalls:
+        """Take no more calls. Return those that have not ended, to wait for them.
+
+        Without `include_overdue`, leave out those that outlasted an earlier wait.
+        """
+        self._runner.check_loop()
+        self.queue.closed = True
+        return self.queue.wait(include_overdue=include_overdue)
+
+    async def finish(self, wait: PendingCalls, timeout: float | None) -> int:
+        """Wait for calls to end, and drop what is left. Return how many were dropped."""
+        try:
+            await wait.ends(timeout)
+        finally:
+            left = self.end()
+        here = asyncio.get_running_loop()
+        if tasks := [call.task for call in left if call.task and call.loop is here]:
+            await asyncio.wait(tasks, timeout=CANCEL_TIMEOUT_S)
+        return len(left)
+
+    def end(self) -> list[SubmittedCall]:
+        """Drop the calls that are left. New calls, after a reopen, get new threads."""
+        runner, self._runner = self._runner, self._make_runner()
+        return runner.end()
+
+    def reopen(self) -> None:
+        self.queue.closed = False
+
+    # Wait, while the pool stays open
+
+    async def settle(self, timeout: float) -> None:
+        """Wait for the present calls to end. The pool takes new ones meanwhile.
+
+        Calls that take longer are overdue: nothing waits for them again.
+        """
+        self._runner.check_loop()
+        wait, ended = self.queue.wait(include_overdue=False), False
+        try:
+            ended = await wait.ends(timeout)
+        finally:
+            if not ended:
+                self.queue.mark_overdue(wait)
+
+    def settle_blocking(self, timeout: float) -> None:
+        """Wait as `settle` does, in this thread."""
+        wait = self.queue.wait_blocking()
+        if not wait.wait_blocking(timeout):
+            self.queue.mark_overdue(wait)
+
+
+_cores: WeakSet[PoolCore] = WeakSet()
+
+
+def _settle_all_at_exit() -> None:
+    """Let the last calls of a program that exits still run, where a thread or loop is left."""
+    ends_at = time.monotonic() + CLOSE_TIMEOUT_S
+    for core in tuple(_cores):
+        core.settle_blocking(max(ends_at - time.monotonic(), 0))
+
+
+atexit.register(_settle_all_at_exit)
