@@ -33,11 +33,12 @@ from tests.fixtures.worker import worker_of
 def examples(command: Any) -> Iterator[tuple[str, ...]]:
     """Those of a command, and of each below it."""
     yield getattr(command.callback, "examples", ())
-    for each in getattr(command, "commands", {}).values():
-        yield from examples(each)
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(None):
+            yield from examples(command.get_command(None, name))
 
 
-COMMAND = typer.main.get_command(app)
+COMMAND: Any = typer.main.get_command(app)
 ALL = tuple(line for lines in examples(COMMAND) for line in lines)
 STAYING = tuple(line for line in ALL if line.startswith("penstock work ") and "--drain" not in line)
 SERVING = tuple(line for line in ALL if line.startswith(("penstock serve", "penstock up")))
@@ -169,9 +170,10 @@ def test_an_example_can_be_read(line: str) -> None:
     arguments = ARGUMENTS.search(line)
     assert arguments
     command, words = COMMAND, shlex.split(arguments[1])
-    while words and words[0] in getattr(command, "commands", {}):
-        command = command.commands[words.pop(0)]
-    assert not hasattr(command, "commands"), f"There is no such command: {words}"
+    while words and hasattr(command, "get_command"):
+        command = command.get_command(None, words.pop(0))
+    assert command is not None, f"There is no such command: {line}"
+    assert not hasattr(command, "get_command"), f"There is no such command: {words}"
     with command.make_context(command.name, words):
         pass
 

@@ -1,9 +1,14 @@
 """`penstock` itself: help, version, errors."""
 
+import subprocess
+import sys
 from importlib.metadata import version
+from typing import Any
 
 import pytest
+import typer
 
+from penstock.cli import app
 from penstock.cli.exits import Exit
 from tests.cli.command import Commands
 
@@ -83,3 +88,42 @@ def test_an_error_is_one_message_and_a_traceback_only_on_request(bare: Commands)
     ):
         assert shown.returncode == 1
         assert "Traceback (most recent call last)" in shown.stderr
+
+
+def test_the_root_says_of_each_command_what_it_says_of_itself() -> None:
+    root: Any = typer.main.get_command(app)
+    for name in root.list_commands(None):
+        command = root.get_command(None, name)
+        paragraph = command.loaded.help.partition("\n\n")[0].replace("\n", " ")
+        expected = "Find what is wrong, and what to do." if name == "doctor" else paragraph
+        assert command.help == expected, name
+
+
+# What the commands, but not the root, import.
+LISTED = """
+import sys
+from penstock.cli import app
+app({arguments}, standalone_mode=False)
+print(*sorted(name for name in sys.modules if name.startswith(("penstock.cli.", "penstock_apps."))))
+"""
+
+
+def imported_by(bare: Commands, *arguments: str) -> set[str]:
+    """The modules of the command line that a command imports."""
+    shown = subprocess.run(
+        [sys.executable, "-c", LISTED.format(arguments=list(arguments))],
+        env=bare.environment,
+        cwd=bare.folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(shown.stdout.splitlines()[-1].split())
+
+
+def test_help_imports_no_command_but_its_own(bare: Commands) -> None:
+    root: Any = typer.main.get_command(app)
+    commands = {root.get_command(None, name).module for name in root.list_commands(None)}
+    assert imported_by(bare, "--help") & commands == set()
+    own = root.get_command(None, "jobs").module
+    assert imported_by(bare, "jobs", "list", "--help") & commands == {own}

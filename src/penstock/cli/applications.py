@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution
 from typing import TYPE_CHECKING
 
-import typer
-
+from penstock.cli.commands import LazyCommand
 from penstock.cli.errors import CommandError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from penstock.app.app import Penstock
     from penstock.config import Database
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Give the command line the commands of all of them."""
+def add_commands(commands: dict[str, LazyCommand]) -> None:
+    """Add those of all applications to the commands of the root, by their names."""
     for entry in _entries("penstock.commands"):
-        entry.load()(app)
+        entry.load()(commands)
 
 
 def install(app: Penstock) -> list[str]:
@@ -62,5 +62,8 @@ async def renamed(database: Database) -> dict[str, str]:
 
 
 def _entries(group: str) -> Iterator[EntryPoint]:
+    # Its import takes longer than a short command, and few commands need it.
+    from importlib.metadata import PackageNotFoundError, distribution
+
     with suppress(PackageNotFoundError):
         yield from distribution("penstock").entry_points.select(group=group)

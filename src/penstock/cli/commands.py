@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
+from importlib import import_module
 from typing import Any, Literal, NoReturn, TypeVar
 
 import typer
+import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from penstock.cli.errors import Interrupted, OutputLost, Unexpected, details_of, kind_of
@@ -23,38 +26,6 @@ _WANTS_JSON = "penstock.json"
 MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
 
 
-# What is not here comes last.
-ORDER = (
-    *(
-        "up",
-        "work",
-        "serve",
-        "enqueue",
-        "jobs",
-        "dead",
-        "batches",
-        "workflows",
-        "schedules",
-        "events",
-    ),
-    *("queues", "lanes", "limits", "plans", "tenants"),
-    "retention",
-    *("keys", "people", "audit"),
-    *(
-        "workers",
-        "stats",
-        "health",
-        "top",
-        "doctor",
-        "migrate",
-        "db",
-        "demo",
-        "bench",
-        "completion",
-    ),
-)
-
-
 def examples(*lines: str) -> Callable[[F], F]:
     """Decorate a command with examples, which its help ends with, and which tests run."""
 
@@ -65,12 +36,12 @@ def examples(*lines: str) -> Callable[[F], F]:
     return decorate
 
 
-def group(name: str, **more: Any) -> typer.Typer:
+def group(name: str, kind: type[TyperGroup] | None = None, **more: Any) -> typer.Typer:
     """Some commands under one name."""
     return typer.Typer(
         **more,
         name=name,
-        cls=Commands,
+        cls=kind or Commands,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -93,12 +64,36 @@ class Command(TyperCommand):
             _write_section("Examples", lines, formatter, is_rich=self.rich_markup_mode is not None)
 
 
+class LazyCommand:
+    """A command that is imported when anything but its name and its line of help is asked for."""
+
+    short_help = rich_help_panel = None
+    hidden = deprecated = False
+
+    def __init__(self, name: str, place: str, line: str) -> None:
+        """`place` is `module:name`, of the function or of the `typer.Typer` of a group."""
+        self.name, self.help = name, line
+        self.module, _, self._attribute = place.partition(":")
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return TyperCommand(self.name, help=self.help).get_short_help_str(limit)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loaded, name)
+
+    @cached_property
+    def loaded(self) -> Any:
+        """The command itself."""
+        command = getattr(import_module(self.module), self._attribute)
+        if isinstance(command, typer.Typer):
+            return typer.main.get_group(command)
+        alone = group(self.name)
+        alone.command(self.name, cls=Command)(command)
+        return typer.main.get_command(alone)
+
+
 class Commands(TyperGroup):
     """Some commands, with one way to end; the help of a group ends with some of their examples."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """As people need them; Typer would put groups behind single commands."""
-        return sorted(super().list_commands(ctx), key=_place)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_WANTS_JSON] = ctx.meta.get(_WANTS_JSON) or "--json" in args
@@ -134,10 +129,6 @@ class Commands(TyperGroup):
                 raise
             told = error if isinstance(error, PenstockError) else Unexpected(error)
             _fail(told, as_json=ctx.meta[_WANTS_JSON])
-
-
-def _place(name: str) -> int:
-    return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
 def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,8 +9,7 @@ import typer
 
 from penstock.cli.commands import examples
 from penstock.cli.output import draw
-
-VARIABLE = "_PENSTOCK_COMPLETE"
+from penstock.cli.root import COMPLETION
 
 
 class Shell(StrEnum):
@@ -31,12 +29,4 @@ def completion(
     """Print the script for completion by a shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    draw(get_completion_script(prog_name="penstock", complete_var=VARIABLE, shell=shell))
-
-
-def answer_shells() -> None:
-    """Let Typer answer the question that a shell puts into the environment."""
-    if VARIABLE in os.environ:
-        from typer.completion import completion_init  # type: ignore[attr-defined]
-
-        completion_init()
+    draw(get_completion_script(prog_name="penstock", complete_var=COMPLETION, shell=shell))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import typer
+from penstock.cli.commands import LazyCommand
 
-from penstock.cli.commands import Command
-from penstock_apps.knowledge.cli import ingest, knowledge, search
+COMMANDS = {
+    "ingest": ("ingest:ingest", "Take files in, so that what is in them can be found."),
+    "search": ("search:search", "Find what documents say about something."),
+    "knowledge": (
+        "knowledge:app",
+        "Look at bases, sources and documents, retry and delete them.",
+    ),
+}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Give the command line its commands of knowledge."""
-    app.command("ingest", cls=Command)(ingest.ingest)
-    app.command("search", cls=Command)(search.search)
-    app.add_typer(knowledge.app)
+def add_to(commands: dict[str, LazyCommand]) -> None:
+    """Give the command line the commands of knowledge, each to be imported when it runs."""
+    for name, (place, line) in COMMANDS.items():
+        commands[name] = LazyCommand(name, f"penstock_apps.knowledge.cli.{place}", line)
