@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,10 @@ from penstock.doctor import Limits, examine
 from penstock.events import JobFinished
 from penstock.insights import Thresholds
 from penstock.migrate import migrate
+from penstock.net.guard import Allowed
+from penstock.net.media_type import media_type
+from penstock.storage.sink import Sink
+from penstock.storage.storage import Storage
 from penstock.testing import drain, faults, for_tests
 from tests.docs.docstrings import Example, compiled, examples
 from tests.fixtures.database import Database, connected
@@ -38,6 +43,7 @@ NOT_RUN = {
     "service/": "a web server",
     "store/": "inside",
     "insights/insights.py": "inside",
+    "net/fetch.py": "a page of the public web",
     "tasks/handler/context.py extend": "the workflow of its job",
     "testing/databases.py": "a server of its own",
     "testing/faults.py": "a job for each line",
@@ -160,11 +166,29 @@ async def names(
             "text": "words",
             "video": "v.mp4",
             "timedelta": timedelta,
+            **files_in(tmp_path),
             "url": database.url,
             "user": 1,
         }
         exec(TASKS, given)
         yield given
+
+
+def files_in(folder: Path) -> dict[str, Any]:
+    """A file, where it is stored, and what else the examples of files take as given."""
+    path = folder / "handbook.pdf"
+    path.write_bytes(b"hello")
+    return {
+        "Allowed": Allowed,
+        "Sink": Sink,
+        "Storage": Storage,
+        "copy": folder / "copy",
+        "digest": sha256(b"hello").digest(),
+        "media_type": media_type,
+        "path": path,
+        "piece": b"hello",
+        "storage": Storage.of(str(folder / "stored")),
+    }
 
 
 def test_examples_are_found_and_exceptions_are_some_of_them() -> None:

@@ -21,7 +21,7 @@ LEFT = {
     "penstock/cli/letters.py",
     "penstock/cli/letters.py Letters",
     "penstock/cli/service.py Given",
-    "penstock_apps/knowledge/storage/storage.py Given",
+    "penstock/storage/storage.py Given",
 }
 
 

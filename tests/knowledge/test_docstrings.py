@@ -10,14 +10,12 @@ import pytest
 
 import penstock_apps.knowledge
 from penstock import Penstock
-from penstock_apps.knowledge import fetch, storage, upload
+from penstock.storage.storage import Storage
+from penstock_apps.knowledge import upload
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.media_type import media_type
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.shown import shown_name
-from penstock_apps.knowledge.sink import Sink
-from penstock_apps.knowledge.storage import Storage
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.docs.docstrings import Example, compiled, examples
 from tests.fixtures.database import Database
@@ -26,7 +24,6 @@ from tests.knowledge.scene import Scene
 HERE = Path(inspect.getfile(penstock_apps.knowledge)).parent
 # What an example needs that no test has.
 NOT_RUN = {
-    "fetch/fetching.py fetch": "a page of the public web",
     "parse/llamaparse.py LlamaParse": "an account at LlamaParse",
 }
 FORM = (
@@ -58,24 +55,18 @@ async def names(
     content.write_bytes(b"hello")
     digest = sha256(b"hello").digest()
     return {
-        **vars(fetch),
-        **vars(storage),
         **vars(upload),
         "Knowledge": Knowledge,
         "NewSource": NewSource,
         "Penstock": Penstock,
         "Query": Query,
-        "Sink": Sink,
         "base": await library.make_base("handbook"),
         "content_type": "multipart/form-data; boundary=x",
-        "copy": tmp_path / "copy",
         "digest": digest,
         "files": scene.files({"a.txt": "hello"}),
         "folder": tmp_path / "folder",
         "library": library,
-        "media_type": media_type,
         "path": path,
-        "piece": b"hello",
         "received": upload.Received("a.txt", "file", "text/plain", content, digest, 5),
         "request": Asked(),
         "tables": library.runtime.tables,

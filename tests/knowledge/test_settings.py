@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import asdict
 
 from penstock import ConfigError
+from penstock.storage.location import Options
+from penstock.storage.storage import Storage
 from penstock_apps.knowledge.environment import check
 from penstock_apps.knowledge.settings import MB, PREFIX, STORAGE, Settings
-from penstock_apps.knowledge.storage import Options, Storage
 
 NUMBERS = sorted(
     name for name, value in asdict(Settings.of({})).items() if type(value) in (int, float)

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 
-from penstock_apps.knowledge.fetch import allowed
+from penstock.net import guard
+from penstock.storage import location
 from penstock_apps.knowledge.settings import FETCH, PREFIX, STORAGE, Settings, variable
-from penstock_apps.knowledge.storage import options
 
 logger = logging.getLogger("penstock.knowledge")
 
 KNOWN = (
     *map(variable, Settings.__struct_fields__),
-    *(f"{STORAGE}_{name}" for name in options.OPTION_NAMES),
-    *(f"{FETCH}_{name}" for name in allowed.ALLOWED_NAMES),
+    *(f"{STORAGE}_{name}" for name in location.OPTION_NAMES),
+    *(f"{FETCH}_{name}" for name in guard.ALLOWED_NAMES),
 )
 
 
@@ -27,8 +27,8 @@ def check(environment: Mapping[str, str] = os.environ) -> Settings:
     What only some jobs read is refused here, too, and not with the first of them.
     """
     settings = Settings.of(environment)
-    options.Options.of(STORAGE, environment)
-    allowed.Allowed.of(FETCH, environment)
+    location.Options.of(STORAGE, environment)
+    guard.Allowed.of(FETCH, environment)
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in KNOWN:
             _warn(name)

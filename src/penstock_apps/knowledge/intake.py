@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from penstock import BatchHandle, Request
+from penstock.storage.names import object_name
+from penstock.storage.storage import Given
 from penstock_apps.knowledge.errors import TenantInactive
 from penstock_apps.knowledge.pipeline import tasks
-from penstock_apps.knowledge.storage import Given, object_name
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Wanted
 from penstock_apps.knowledge.store.sources import Source
 from penstock_apps.knowledge.store.tables import Connection

@@ -9,12 +9,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from penstock import Database, Penstock
+from penstock.storage.location import Options
+from penstock.storage.storage import Storage
 from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
 from penstock_apps.knowledge.pipeline.in_flight import InFlight
 from penstock_apps.knowledge.scratch import scratch
 from penstock_apps.knowledge.search import Searching
 from penstock_apps.knowledge.settings import STORAGE, Settings
-from penstock_apps.knowledge.storage import Options, Storage
 from penstock_apps.knowledge.store.bases import Bases
 from penstock_apps.knowledge.store.documents import Documents
 from penstock_apps.knowledge.store.drafts import Drafts

@@ -14,7 +14,7 @@ from msgspec.inspect import BoolType, FloatType, IntType, LiteralType, StructTyp
 from msgspec.structs import asdict
 
 from penstock import ConfigError, Database, Exponential, Process
-from penstock_apps.knowledge.storage.links import MIN_SECRET_BYTES
+from penstock.storage.links import MIN_SECRET_BYTES
 
 PREFIX = "PENSTOCK_KNOWLEDGE_"
 MB = 1024 * 1024

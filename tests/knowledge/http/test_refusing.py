@@ -9,10 +9,10 @@ import asyncpg
 import httpx
 import pytest
 
+from penstock.storage import local
 from penstock_apps.knowledge.http.problems import told_of_system
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.storage import copying, local
 from tests.knowledge.scene import Scene
 
 
@@ -61,13 +61,15 @@ async def test_a_storage_that_takes_no_files_is_told_to_the_client_and_logged_wi
     number: int,
     word: str,
 ) -> None:
+    keep = local.keep
+
     def refusing(root: Path, name: str, path: Path) -> None:
         if path.read_bytes() == b"last":
             raise OSError(number, os.strerror(number), str(root / name))
-        local.keep(root, name, path)
+        keep(root, name, path)
 
-    monkeypatch.setattr(copying, "keep", refusing)
-    monkeypatch.setattr(copying, "THREADS", 1)
+    monkeypatch.setattr(local, "keep", refusing)
+    monkeypatch.setattr(local, "THREADS", 1)
     files = [("files", (each, each.encode())) for each in ("first", "last")]
     answer = await http.post("/upload/documents", files=files)
     assert answer.status_code == 503

@@ -11,9 +11,9 @@ from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Document
 from penstock_apps.knowledge.store.sources import NewSource
-from tests.knowledge.fetch.site import Site, answer
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.scene import Scene
+from tests.net.site import Site, answer
 
 HTML = "<html><head><title>Weirs</title></head><body><p>{}</p></body></html>"
 

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock import AttemptError, Job, NotRetryable
+from penstock.net.errors import FetchRefused
+from penstock.storage.errors import ObjectDamaged, ObjectMissing, StorageDown
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
-from penstock_apps.knowledge.fetch import FetchRefused
 from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
 from penstock_apps.knowledge.pipeline.reasons import (
     DAMAGED,
@@ -18,7 +19,6 @@ from penstock_apps.knowledge.pipeline.reasons import (
     told_of,
 )
 from penstock_apps.knowledge.settings import PREFIX, Settings
-from penstock_apps.knowledge.storage import ObjectDamaged, ObjectMissing, StorageDown
 
 SETTINGS = Settings.of({f"{PREFIX}EXTRACT_MEMORY": "1GB", f"{PREFIX}EXTRACT_SECONDS": "600"})
 NAME = "acme/00/01/secret"

@@ -5,10 +5,10 @@ from email.utils import formatdate
 
 import pytest
 
+from penstock.storage.errors import StorageDown
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.storage import StorageDown
 from tests.knowledge.scene import Scene
-from tests.knowledge.storage.stand_in import Reply, StandIn, reply
+from tests.storage.stand_in import Reply, StandIn, reply
 
 TEXTS = {"a.txt": "A weir holds water back."}
 

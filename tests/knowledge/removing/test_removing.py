@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from penstock.storage.names import object_name
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
@@ -14,7 +15,6 @@ from penstock_apps.knowledge.pipeline import removing
 from penstock_apps.knowledge.pipeline.document_job import Brought, DocumentJob
 from penstock_apps.knowledge.pipeline.removing import remove, remove_files
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.removals import Deleted
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.knowledge.scene import Scene

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.storage.names import object_name
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.storage import object_name
 from tests.chaos.process import Process
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until

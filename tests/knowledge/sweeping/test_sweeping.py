@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from penstock import Penstock
+from penstock.storage.names import MARKS, object_name
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping, Walked, sweep, sweep_storage
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.storage import object_name
-from penstock_apps.knowledge.storage.names import MARKS
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 from tests.knowledge.scene import Scene, worker_of

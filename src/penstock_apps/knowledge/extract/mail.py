@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from penstock.net.media_type import media_type
 from penstock_apps.knowledge.extract.detect import declared_in, decode, marked
 from penstock_apps.knowledge.extract.limits import Limits
-from penstock_apps.knowledge.media_type import media_type
 from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.text import Attachment, Extracted, Section
 

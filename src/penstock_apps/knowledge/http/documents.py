@@ -11,6 +11,8 @@ from starlette.responses import Response, StreamingResponse
 from penstock.service.models.jobs import Id
 from penstock.service.problems import documented, worded
 from penstock.service.routing import as_json, gives, gives_events, unguarded
+from penstock.storage.errors import ObjectMissing
+from penstock.storage.links import HOUR, Links
 from penstock_apps.knowledge.http.answers import (
     ChunkPage,
     ChunkShown,
@@ -24,9 +26,6 @@ from penstock_apps.knowledge.http.calling import Change, Read, workshop_of
 from penstock_apps.knowledge.http.problems import Refusing
 from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, base_of, wants_events, watched
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.storage import Links
-from penstock_apps.knowledge.storage.errors import ObjectMissing
-from penstock_apps.knowledge.storage.links import HOUR
 from penstock_apps.knowledge.store.documents import State
 from penstock_apps.knowledge.store.passages import Passages
 

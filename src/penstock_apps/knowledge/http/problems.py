@@ -15,7 +15,10 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from penstock import PenstockError, Retryable
+from penstock.net.errors import FetchError
 from penstock.service.problems import Problem, from_driver, from_error
+from penstock.storage.errors import LinkRefused, ObjectMissing, StorageDown, StorageError
+from penstock.storage.storage import Storage
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
 from penstock_apps.knowledge.errors import (
     KnowledgeError,
@@ -26,16 +29,8 @@ from penstock_apps.knowledge.errors import (
     Unreadable,
     VectorMissing,
 )
-from penstock_apps.knowledge.fetch.errors import FetchError
 from penstock_apps.knowledge.http.calling import workshop_of
 from penstock_apps.knowledge.http.parameters import expect_known, parameters_of
-from penstock_apps.knowledge.storage import Storage
-from penstock_apps.knowledge.storage.errors import (
-    LinkRefused,
-    ObjectMissing,
-    StorageDown,
-    StorageError,
-)
 from penstock_apps.knowledge.upload import UploadRefused
 
 logger = logging.getLogger("penstock.knowledge")

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
+from penstock.net.errors import FetchRefused
+from penstock.net.guard import Allowed, foresee
 from penstock.service.dependencies import wiring_of
 from penstock.service.models.jobs import Id
 from penstock.service.problems import Problem, documented
 from penstock.service.routing import as_json, gives, keeps_keys, streamed
-from penstock_apps.knowledge.fetch import Allowed, FetchRefused, foresee
 from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
 from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, files_wish
 from penstock_apps.knowledge.http.calling import Add

@@ -10,12 +10,12 @@ from typing import Any
 from msgspec import Struct
 
 from penstock import Context, Request
+from penstock.storage.names import object_name
 from penstock_apps.knowledge.errors import AttachmentsOverQuota, NotFound, QuotaExceeded
 from penstock_apps.knowledge.pipeline.document_job import Stale
 from penstock_apps.knowledge.pipeline.removing import remove
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.shown import shown_name
-from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Mail, Wanted, Work
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Attachment, Extracted

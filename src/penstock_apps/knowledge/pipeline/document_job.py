@@ -10,12 +10,12 @@ from typing import Any
 from msgspec import Struct
 
 from penstock import Context
+from penstock.storage.names import belongs_to
 from penstock_apps.knowledge.chunk import split
 from penstock_apps.knowledge.errors import OverQuota, Unreadable
 from penstock_apps.knowledge.extract import Limits, extract
 from penstock_apps.knowledge.pipeline.reasons import GONE
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.storage import belongs_to
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Piece

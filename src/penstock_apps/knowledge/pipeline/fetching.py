@@ -7,11 +7,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from penstock import Context
-from penstock_apps.knowledge.fetch import Allowed, Fetched, Limits, fetch
+from penstock.net.fetch import Fetched, Limits, fetch
+from penstock.net.guard import Allowed
+from penstock.storage.names import object_name
 from penstock_apps.knowledge.pipeline.document_job import Brought, Stale
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.settings import FETCH
-from penstock_apps.knowledge.storage import object_name
 from penstock_apps.knowledge.store.documents import Work
 
 USER_AGENT: Final = "Penstock/1.0 (knowledge)"

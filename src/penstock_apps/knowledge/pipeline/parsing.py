@@ -11,13 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from penstock import Context, Exponential, PollTimeout
+from penstock.storage.names import belongs_to
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.detect import MEDIA_TYPES, SUFFIXES
 from penstock_apps.knowledge.parse import LlamaParse, NotParsed
 from penstock_apps.knowledge.parse.llamaparse import KINDS
 from penstock_apps.knowledge.pipeline.reasons import GONE
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.storage import belongs_to
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Section
 

@@ -8,13 +8,18 @@ from __future__ import annotations
 from typing import Final
 
 from penstock import AttemptError, Job, Process, Retryable
+from penstock.net.errors import FetchFailed, FetchRefused
+from penstock.storage.errors import (
+    ObjectDamaged,
+    ObjectMissing,
+    StorageDown,
+    StorageFull,
+    StorageRefuses,
+)
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
 from penstock_apps.knowledge.extras import NotInstalled
-from penstock_apps.knowledge.fetch import FetchFailed, FetchRefused
 from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
 from penstock_apps.knowledge.settings import MB, Settings
-from penstock_apps.knowledge.storage import ObjectDamaged, ObjectMissing, StorageDown
-from penstock_apps.knowledge.storage.errors import StorageFull, StorageRefuses
 from penstock_apps.knowledge.store.documents import State
 
 GB: Final = 1024 * MB

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 
 from penstock import BatchNotFound, Context, Unique, task
+from penstock.storage.names import digest_of, is_object, is_part, tenant_of
+from penstock.storage.storage import Stored
 from penstock_apps.knowledge.pipeline.editions import remove_retired
 from penstock_apps.knowledge.pipeline.indexing import tend
 from penstock_apps.knowledge.pipeline.reconciling import settle
 from penstock_apps.knowledge.pipeline.removing import CARE, FILES, remove, remove_files
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.storage import Stored
-from penstock_apps.knowledge.storage.names import digest_of, is_object, is_part, tenant_of
 
 logger = logging.getLogger("penstock.knowledge")
 

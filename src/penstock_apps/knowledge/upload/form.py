@@ -18,10 +18,10 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from penstock import ConfigError, NotRetryable
+from penstock.net.media_type import media_type
+from penstock.storage.sink import Sink
 from penstock_apps.knowledge.errors import KnowledgeError
-from penstock_apps.knowledge.media_type import media_type
 from penstock_apps.knowledge.shown import shown_name
-from penstock_apps.knowledge.sink import Sink
 
 KB, MB, GB = 1024, 1024**2, 1024**3
 

@@ -1,0 +1,1 @@
+"""Requests to the public web that cannot lead into our own network."""

@@ -1,0 +1,87 @@
+"""What goes wrong between us and the storage of files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from penstock.errors import NotRetryable, PenstockError, Retryable
+
+
+class StorageError(PenstockError):
+    """The root of what the storage of files raises."""
+
+
+class StorageDown(StorageError, Retryable):
+    """The storage does not answer, answers too slowly, or lets nobody in.
+
+    `public` is what somebody hears who is not to know where files are stored.
+    """
+
+    public = (
+        "The storage of files cannot be used now. Try it again later, and tell who runs this "
+        "service if it stays so."
+    )
+
+    def __init__(self, message: str, *, after: float | timedelta | None = None) -> None:
+        Retryable.__init__(self, message, after=after)
+
+
+class StorageFull(StorageDown):
+    """There is no room for another file."""
+
+    public = (
+        "The storage of files is full. Tell who runs this service, and send it again once there "
+        "is room: what has come in is known."
+    )
+
+
+class StorageRefuses(StorageDown):
+    """It is read-only, or does not let us in."""
+
+    public = (
+        "The storage of files refuses this service: it is read-only, or its rights are not set. "
+        "Tell who runs this service, and try it again once that is mended."
+    )
+
+
+class ObjectMissing(StorageError, NotRetryable):
+    """The file is no longer in the storage."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"The stored file {name} is gone: it was deleted, or its time of keeping is over. "
+            "Upload it again."
+        )
+
+
+class ObjectDamaged(StorageError, NotRetryable):
+    """The bytes of a stored file are not those that were stored."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"The stored file {name} is not what was stored under this name. "
+            "Upload it again, and have the storage checked."
+        )
+
+
+class ObjectTooLarge(StorageError, NotRetryable):
+    """A stored file has more bytes than its reader takes."""
+
+    def __init__(self, name: str, size: int, most_bytes: int) -> None:
+        self.name = name
+        super().__init__(
+            f"The stored file {name} has {size:,} bytes, and at most {most_bytes:,} are read."
+        )
+
+
+class FileChanged(StorageError, Retryable):
+    """A file was written to while it was being stored."""
+
+    def __init__(self, path: object) -> None:
+        Retryable.__init__(self, f"The file {path} changed while it was being read. Read it again.")
+
+
+class LinkRefused(StorageError, NotRetryable):
+    """A signed link that does not open what it is held against."""

@@ -1,0 +1,154 @@
+"""From a URL and its options to the store behind it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
+
+from penstock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+
+# The variables of the options are that of the storage, an underscore, and one of these.
+OPTION_NAMES = ("ENDPOINT", "REGION", "ALLOW_HTTP", "PATIENCE")
+
+SECONDS = "seconds, more than 0 and up to 3600"
+YES = ("1", "true", "yes", "on")
+NO = ("", "0", "false", "no", "off")
+
+
+Store = LocalStore | S3Store | GCSStore | AzureStore
+Remote = S3Store | GCSStore | AzureStore
+RETRIES = 2  # A job tries again by itself, after a while and in view of everybody.
+ALLOWED = "a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`patience`: the seconds that one request may take, and one part of a large file.
+
+    `variable` is the environment variable that says where the storage is: errors name it.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    allow_http: bool = False
+    patience: float = 30.0
+    variable: str = "PENSTOCK_STORAGE"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.patience <= 3600:
+            raise ConfigError("patience", self.patience, SECONDS)
+
+    @classmethod
+    def of(cls, variable: str, environment: Mapping[str, str] = os.environ) -> Options:
+        """The options that the environment sets beside this variable, as `<variable>_REGION`."""
+        endpoint, region, allow_http, patience = (f"{variable}_{name}" for name in OPTION_NAMES)
+        return cls(
+            endpoint=environment.get(endpoint) or None,
+            region=environment.get(region) or None,
+            allow_http=_yes_or_no(allow_http, environment.get(allow_http, "")),
+            patience=_seconds(patience, environment.get(patience) or "30"),
+            variable=variable,
+        )
+
+
+def _yes_or_no(name: str, text: str) -> bool:
+    if text.lower() not in YES + NO:
+        raise ConfigError(name, text, "true or false")
+    return text.lower() in YES
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        return Options(patience=float(text)).patience
+    except (ValueError, ConfigError):
+        raise ConfigError(name, text, SECONDS) from None
+
+
+def folder_at(url: str) -> Path | None:
+    """The local folder that this leads to, if it is one."""
+    parts = urlsplit(url)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
+        return Path(unquote(parts.path))
+    return None if "://" in url or not url else Path(url).expanduser().absolute()
+
+
+def remote_at(url: str, options: Options) -> Remote:
+    """The bucket or container that this leads to."""
+    parts = urlsplit(url)
+    prefix = unquote(parts.path).strip("/") or None
+    if parts.username or parts.query or parts.fragment or not parts.netloc:
+        raise ConfigError(options.variable, _without_secrets(url), ALLOWED)
+    client, retry = _client(options), _retry(options)
+    match parts.scheme:
+        case "s3":
+            config = _given(endpoint=options.endpoint, region=options.region)
+            return S3Store(
+                parts.netloc,
+                prefix=prefix,
+                config=config,  # type: ignore[arg-type]
+                client_options=client,
+                retry_config=retry,
+            )
+        case "gs":
+            config = _given(base_url=options.endpoint)
+            return GCSStore(
+                parts.netloc,
+                prefix=prefix,
+                config=config,  # type: ignore[arg-type]
+                client_options=client,
+                retry_config=retry,
+            )
+        case "az":
+            config = _given(endpoint=options.endpoint)
+            return AzureStore(
+                parts.netloc,
+                prefix=prefix,
+                config=config,  # type: ignore[arg-type]
+                client_options=client,
+                retry_config=retry,
+            )
+    raise ConfigError(options.variable, _without_secrets(url), ALLOWED)
+
+
+def _given(**values: str | None) -> dict[str, str]:
+    """What is not given is left to the environment."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _client(options: Options) -> ClientConfig:
+    patience = timedelta(seconds=options.patience)
+    return {
+        "allow_http": options.allow_http,
+        "connect_timeout": min(timedelta(seconds=5), patience),
+        "read_timeout": patience,
+        # Over a whole answer, which may be gigabytes: each read of it has its own patience.
+        "timeout": timedelta(hours=6),
+    }
+
+
+def _retry(options: Options) -> RetryConfig:
+    return {
+        "max_retries": RETRIES,
+        "retry_timeout": timedelta(seconds=options.patience),
+        "backoff": {
+            "init_backoff": timedelta(milliseconds=100),
+            "max_backoff": timedelta(seconds=2),
+            "base": 2,
+        },
+    }
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
