@@ -21,7 +21,6 @@ LEFT = {
     "penstock/cli/letters.py",
     "penstock/cli/letters.py Letters",
     "penstock/cli/service.py Given",
-    "penstock/storage/storage.py Given",
 }
 
 

@@ -18,7 +18,7 @@ from penstock.storage.errors import (
 )
 from penstock.storage.location import Options
 from penstock.storage.names import object_name
-from penstock.storage.storage import Given, Storage
+from penstock.storage.storage import NewFile, Storage
 from tests.storage.files import a_file
 
 HOURS_AGO = 7200
@@ -199,9 +199,9 @@ async def test_files_come_while_others_go(storage: Storage, root: Path, tmp_path
     assert files_in(root) == [root / name]
 
 
-def given(folder: Path, *contents: bytes) -> list[Given]:
+def given(folder: Path, *contents: bytes) -> list[NewFile]:
     found = [a_file(folder, each, f"{number}.txt") for number, each in enumerate(contents)]
-    return [Given(path, path.stat().st_size, digest) for path, digest in found]
+    return [NewFile(path, path.stat().st_size, digest) for path, digest in found]
 
 
 async def test_many_files_are_stored_as_each_would_be(

@@ -121,7 +121,7 @@ class Stored(Struct, frozen=True):
     modified: datetime
 
 
-class Given(Struct, frozen=True):
+class NewFile(Struct, frozen=True):
     """A file that is to be stored, with the size and the SHA-256 of its content."""
 
     file: Path
@@ -167,7 +167,7 @@ class Storage:
             await self._keep(name, path)
         return name
 
-    async def put_all(self, tenant: str, files: Sequence[Given]) -> set[Path]:
+    async def put_all(self, tenant: str, files: Sequence[NewFile]) -> set[Path]:
         """Keep many files, some at once; those that have changed meanwhile, and are not kept."""
         if self._folder is None:
             return await self._send_all(tenant, files)
@@ -178,16 +178,16 @@ class Storage:
             await copying.run()
         return copying.changed
 
-    async def _send_all(self, tenant: str, files: Sequence[Given]) -> set[Path]:
+    async def _send_all(self, tenant: str, files: Sequence[NewFile]) -> set[Path]:
         places = asyncio.Semaphore(SENT_AT_ONCE)
         changed = set[Path]()
 
-        async def send(given: Given) -> None:
+        async def send(new: NewFile) -> None:
             try:
                 async with places:
-                    await self.put(tenant, given.file, given.digest)
+                    await self.put(tenant, new.file, new.digest)
             except (FileChanged, FileNotFoundError, PermissionError):
-                changed.add(given.file)
+                changed.add(new.file)
 
         try:
             async with asyncio.TaskGroup() as group:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from penstock import BatchHandle, Request
 from penstock.storage.names import object_name
-from penstock.storage.storage import Given
+from penstock.storage.storage import NewFile
 from penstock_apps.knowledge.errors import TenantInactive
 from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Wanted
@@ -113,7 +113,7 @@ class Intake:
 
     async def _store(self, files: Sequence[Incoming]) -> list[Incoming]:
         """Store files; those that have not changed meanwhile."""
-        given = [Given(each.file, each.size, each.digest) for each in files]
+        given = [NewFile(each.file, each.size, each.digest) for each in files]
         changed = await self._library.runtime.storage.put_all(self._library.tenant, given)
         self.changed += [each for each in files if each.file in changed]
         return [each for each in files if each.file not in changed]
