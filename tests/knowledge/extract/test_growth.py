@@ -16,10 +16,10 @@ import pytest
 
 from penstock_apps.knowledge.chunk import Chunking, split
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract import Limits, docx, extract, odf, pptx, sniff
+from penstock_apps.knowledge.extract import Limits, extract, office, sniff
 from penstock_apps.knowledge.extract.extract import READERS
 from penstock_apps.knowledge.extract.markup import ATTRIBUTES, DEPTH, MANY_TAGS
-from penstock_apps.knowledge.extract.outline import marked
+from penstock_apps.knowledge.extract.pdf import with_headings
 from tests.knowledge.extract.conftest import Read
 
 Make = Callable[[int], str | bytes]
@@ -396,11 +396,19 @@ DEEP = 50
 @pytest.mark.parametrize(
     ("read_xml", "around", "within"),
     [
-        (lambda xml: docx.blocks_of(xml, {}), "<p><r><txbxContent>{}</txbxContent></r></p>", "t"),
-        (lambda xml: docx.blocks_of(xml, {}), "<tbl><tr><tc>{}</tc></tr></tbl>", "t"),
-        (pptx.blocks_of, "<tbl><tr><tc>{}</tc></tr></tbl>", "t"),
-        (odf.blocks_of, "<p><frame><text-box>{}</text-box></frame></p>", None),
-        (odf.blocks_of, "<table><table-row><table-cell>{}</table-cell></table-row></table>", None),
+        (
+            lambda xml: office.docx_blocks(xml, {}),
+            "<p><r><txbxContent>{}</txbxContent></r></p>",
+            "t",
+        ),
+        (lambda xml: office.docx_blocks(xml, {}), "<tbl><tr><tc>{}</tc></tr></tbl>", "t"),
+        (office.pptx_blocks, "<tbl><tr><tc>{}</tc></tr></tbl>", "t"),
+        (office.odf_blocks, "<p><frame><text-box>{}</text-box></frame></p>", None),
+        (
+            office.odf_blocks,
+            "<table><table-row><table-cell>{}</table-cell></table-row></table>",
+            None,
+        ),
     ],
 )
 def test_what_is_nested_is_read_once(
@@ -424,5 +432,5 @@ def test_many_bookmarks_of_a_page_of_many_lines_are_found_in_one_go() -> None:
 
     text = "\n".join(f"line {each}" for each in range(2000))
     missing = [(Line(f"nowhere {each}"), 2) for each in range(2000)]
-    assert marked(text, missing) == text
+    assert with_headings(text, missing) == text
     assert Line.compared < 4000

@@ -11,7 +11,7 @@ import pytest
 from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import Limits
 from penstock_apps.knowledge.extract.extract import attempt
-from penstock_apps.knowledge.extract.pptx import too_many
+from penstock_apps.knowledge.extract.office import too_many_slides
 from penstock_apps.knowledge.text import Extracted
 from tests.knowledge.extract.conftest import Read
 
@@ -52,8 +52,8 @@ def test_a_file_too_large_is_refused_with_a_remedy(read: Read, limit: str) -> No
 def test_large_numbers_are_written_as_people_read_them(read: Read) -> None:
     with pytest.raises(Unreadable, match="more than 1,200 characters of text"):
         read("a.txt", "word " * 300, characters=1200)
-    assert "at most 10,000 are read" in str(too_many(12_000, Limits()))
-    assert "has 12,000 slides" in str(too_many(12_000, Limits()))
+    assert "at most 10,000 are read" in str(too_many_slides(12_000, Limits()))
+    assert "has 12,000 slides" in str(too_many_slides(12_000, Limits()))
 
 
 def test_a_limit_below_nothing_is_refused() -> None:

@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract import odf
+from penstock_apps.knowledge.extract import office
 from penstock_apps.knowledge.extract.archive import Archive, Blocks
 from tests.knowledge.extract.conftest import FILES, Read
 
@@ -248,4 +248,4 @@ def test_links_between_parts_without_end_are_refused(read: Read) -> None:
 
 def test_items_of_lists_are_indented_within_bounds() -> None:
     lists = "<list><list-item>" * 100 + "<p>x</p>" + "</list-item></list>" * 100
-    assert [*odf.blocks_of(fromstring(f"<d>{lists}</d>"))] == ["  " * 8 + "- x"]
+    assert [*office.odf_blocks(fromstring(f"<d>{lists}</d>"))] == ["  " * 8 + "- x"]

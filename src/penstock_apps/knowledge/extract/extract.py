@@ -19,27 +19,27 @@ Read = Callable[[Path, str, Limits], Extracted]
 
 # The module that reads a kind is imported with the first file of that kind.
 READERS = {
-    "code": "plain",
-    "csv": "sheet",
-    "docx": "docx",
-    "email": "mail",
-    "epub": "epub",
-    "gzip": "unzipped",
-    "html": "html",
-    "image": "ocr",
-    "json": "data",
-    "jsonl": "data",
-    "markdown": "markdown",
-    "notebook": "notebook",
-    "odp": "odf",
-    "ods": "odf",
-    "odt": "odf",
-    "ole": "ole",
-    "pdf": "pdf",
-    "pptx": "pptx",
-    "rtf": "rtf",
-    "text": "plain",
-    "xlsx": "xlsx",
+    "code": "text:read_plain",
+    "csv": "spreadsheet:read_csv",
+    "docx": "office:read_docx",
+    "email": "containers:read_mail",
+    "epub": "containers:read_epub",
+    "gzip": "containers:read_gzip",
+    "html": "html:read",
+    "image": "ocr:read",
+    "json": "text:read_json",
+    "jsonl": "text:read_json",
+    "markdown": "text:read_markdown",
+    "notebook": "text:read_notebook",
+    "odp": "office:read_odf",
+    "ods": "office:read_odf",
+    "odt": "office:read_odf",
+    "ole": "containers:read_ole",
+    "pdf": "pdf:read",
+    "pptx": "office:read_pptx",
+    "rtf": "text:read_rtf",
+    "text": "text:read_plain",
+    "xlsx": "spreadsheet:read_xlsx",
 }
 
 
@@ -95,8 +95,8 @@ def unread(name: str) -> Unreadable:
 
 
 def reader(kind: str, charset: str | None = None) -> Read:
-    module = import_module(f"penstock_apps.knowledge.extract.{READERS[kind]}")
-    read: Read = module.read
+    module, _, function = READERS[kind].partition(":")
+    read: Read = getattr(import_module(f"penstock_apps.knowledge.extract.{module}"), function)
     declaring: Callable[..., Extracted] = read
     return partial(declaring, charset=charset) if charset and kind in DECLARABLE else read
 

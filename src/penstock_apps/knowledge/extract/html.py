@@ -11,8 +11,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, create_tag
 
 from penstock_apps.knowledge.extract import markup
 from penstock_apps.knowledge.extract.detect import declared_in, decode
-from penstock_apps.knowledge.extract.items import DEEPEST
 from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.tables import MAX_LIST_DEPTH
 from penstock_apps.knowledge.text import Extracted, Section
 
 # Never read, wherever they stand.
@@ -160,7 +160,7 @@ def too_deep(part: LexborHTMLParser | LexborNode) -> list[LexborNode]:
         for element in reversed(climbed):
             depth += element.tag in INDENTING_TAGS
             depths[element.mem_id] = depth
-        if depth > DEEPEST:
+        if depth > MAX_LIST_DEPTH:
             found.append(node)
     return found
 

@@ -1,8 +1,17 @@
-"""Rows and columns as text."""
+"""Tables, records and list items as lines of Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+
+# To indent every item by all lists around it would take the square of their number.
+MAX_LIST_DEPTH = 8
+
+
+def list_item(text: str, depth: int) -> str:
+    """`depth` is 0 for an item of a list that stands in no other."""
+    return f"{'  ' * min(depth, MAX_LIST_DEPTH)}- {text}"
+
 
 Row = Sequence[str]
 

@@ -1,0 +1,378 @@
+"""Word, PowerPoint and OpenDocument files: their words in the order in which they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.extract.archive import Archive, locked, outermost, properties, told
+from penstock_apps.knowledge.extract.detect import MIMETYPES
+from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.tables import list_item, records, table
+from penstock_apps.knowledge.text import Extracted, Section
+
+# Charts of office documents: their titles, and each series with its values.
+
+
+def charts(archive: Archive, parent: Element, part: str) -> Iterator[str]:
+    """The texts of the charts and diagrams in a slide or a document, each once."""
+    wanted = [
+        identifier
+        for element in parent.iter()
+        if element.tag in ("chart", "relIds")
+        and (identifier := element.get(":id") or element.get(":dm"))
+    ]
+    related = archive.related(part) if wanted else {}
+    for identifier in dict.fromkeys(wanted):
+        kind, name = related.get(identifier, ("", ""))
+        if kind == "chart" and archive.first(name):
+            yield from chart(archive.xml(name))
+        elif kind == "diagramData" and archive.first(name):
+            yield "\n".join(f"- {point}" for point in diagram_points(archive.xml(name)))
+
+
+def chart(root: Element) -> Iterator[str]:
+    for title in root.iter("title"):
+        if said := chart_text(title):
+            yield said
+    for series in root.iter("ser"):
+        labels = cached_values(series.find("cat"), series.find("xVal"))
+        values = cached_values(series.find("val"), series.find("yVal"))
+        pairs = (f"{labels.get(at, '')} {value}".strip() for at, value in values.items())
+        if said := "; ".join(pairs):
+            name = chart_text(series.find("tx"))
+            yield f"{name}: {said}" if name else said
+
+
+def chart_text(element: Element | None) -> str:
+    """A text that is written there, or that was last copied from a sheet."""
+    if element is None:
+        return ""
+    pieces = (piece.text or "" for piece in element.iter() if piece.tag in ("t", "v"))
+    return " ".join(" ".join(pieces).split())
+
+
+def cached_values(*elements: Element | None) -> dict[str, str]:
+    """What was last copied from a sheet, by its place; of labels in levels all of them."""
+    found: dict[str, list[str]] = {}
+    for element in elements:
+        for point in element.iter("pt") if element is not None else ():
+            found.setdefault(point.get("idx", ""), []).append(point.findtext("v") or "")
+    return {at: " ".join(reversed(said)) for at, said in found.items()}
+
+
+def diagram_points(diagram: Element) -> Iterator[str]:
+    for point in diagram.iter("pt"):
+        if said := chart_text(point.find("t")):
+            yield said
+
+
+# Word documents: paragraphs, headings, lists and tables, in their order.
+
+DOCX_HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
+# What was deleted, what stands twice, and codes of fields.
+DOCX_UNREAD = frozenset(
+    {"del", "moveFrom", "Fallback", "instrText", "delText", "pPr", "rPr", "fldChar"}
+)
+MAX_HEADING_LEVEL = 6
+# What stands beside the text, after it.
+DOCX_EXTRA_PARTS = ("footnotes", "endnotes", "header", "footer", "comments")
+
+
+def read_docx(path: Path, name: str, limits: Limits) -> Extracted:
+    with Archive(path, limits) as archive:
+        main = archive.part("officeDocument") or "word/document.xml"
+        levels = docx_heading_levels(archive, main)
+        body = archive.xml(main)
+        blocks = [*docx_blocks(body, levels), *charts(archive, body, main)]
+        for kind in DOCX_EXTRA_PARTS:
+            # Each kind of page may have its own header, and most say the same.
+            blocks += dict.fromkeys(
+                block
+                for part in archive.parts(kind, main)
+                for block in docx_blocks(archive.xml(part), levels)
+            )
+        metadata = properties(archive)
+    title = metadata.pop("title", None)
+    return Extracted((Section("\n".join(blocks)),), kind="docx", title=title, metadata=metadata)
+
+
+def docx_heading_levels(archive: Archive, main: str) -> dict[str, int]:
+    """By id of a style: how deep the heading is that it makes, also by the style it is based on."""
+    part = archive.part("styles", main)
+    if part is None:
+        return {}
+    styles = {style.get(":styleId", ""): style for style in archive.xml(part).iter("style")}
+    return {name: level for name in styles if (level := docx_level_of(name, styles))}
+
+
+def docx_level_of(name: str, styles: dict[str, Element]) -> int | None:
+    for _ in range(10):
+        style = styles.get(name)
+        if style is None:
+            return None
+        called = docx_value(style.find("name")) or ""
+        if found := DOCX_HEADING.fullmatch(called):
+            return int(found[1])
+        if called.lower() == "title":
+            return 1
+        outline = docx_value(style.find("pPr/outlineLvl"))
+        if outline and int(outline) < MAX_HEADING_LEVEL:
+            return int(outline) + 1
+        name = docx_value(style.find("basedOn")) or ""
+    return None
+
+
+def docx_value(element: Element | None) -> str | None:
+    return None if element is None else element.get(":val")
+
+
+def docx_blocks(parent: Element, levels: dict[str, int]) -> Iterator[str]:
+    """Paragraphs and tables, wherever a content control or a section hides them."""
+    for element in parent:
+        if element.tag == "p":
+            yield from docx_paragraph(element, levels)
+        elif element.tag == "tbl":
+            yield f"\n{table(docx_rows(element, levels))}\n"
+        elif element.tag not in DOCX_UNREAD:
+            yield from docx_blocks(element, levels)
+
+
+def docx_rows(element: Element, levels: dict[str, int]) -> Iterator[list[str]]:
+    for row in outermost(element, "tr"):
+        yield [" ".join(docx_blocks(cell, {})) for cell in outermost(row, "tc")]
+
+
+def docx_paragraph(element: Element, levels: dict[str, int]) -> Iterator[str]:
+    text = "".join(docx_texts(element)).strip()
+    if text:
+        yield docx_styled(text, element, levels)
+    # The text of boxes, which stand within a paragraph.
+    for box in outermost(element, "txbxContent"):
+        yield from docx_blocks(box, levels)
+
+
+def docx_styled(text: str, element: Element, levels: dict[str, int]) -> str:
+    style = docx_value(element.find("pPr/pStyle")) or ""
+    level = levels.get(style)
+    if level:
+        return f"\n{'#' * min(level, MAX_HEADING_LEVEL)} {' '.join(text.split())}\n"
+    if element.find("pPr/numPr") is not None or style.startswith("List"):
+        depth = docx_value(element.find("pPr/numPr/ilvl")) or "0"
+        return list_item(text, int(depth))
+    return f"\n{text}\n"
+
+
+def docx_texts(element: Element) -> Iterator[str]:
+    for child in element:
+        if child.tag == "t":
+            yield child.text or ""
+        elif child.tag == "tab":
+            yield "\t"
+        elif child.tag in ("br", "cr"):
+            yield "\n"
+        elif child.tag == "noBreakHyphen":
+            yield "-"
+        elif child.tag != "txbxContent" and child.tag not in DOCX_UNREAD:
+            yield from docx_texts(child)
+
+
+# Presentations: a section a slide, with what the speaker notes.
+
+PPTX_TITLES = ("title", "ctrTitle")
+# The same on every slide.
+PPTX_REPEATED_SHAPES = ("dt", "ftr", "hdr", "sldNum", "sldImg")
+
+
+def read_pptx(path: Path, name: str, limits: Limits) -> Extracted:
+    with Archive(path, limits) as archive:
+        names = pptx_slides(archive)
+        if len(names) > limits.pages:
+            raise too_many_slides(len(names), limits)
+        sections = tuple(
+            Section(pptx_slide(archive, part), page=number)
+            for number, part in enumerate(names, start=1)
+        )
+        metadata = properties(archive)
+    title = metadata.pop("title", None)
+    return Extracted(sections, kind="pptx", title=title, metadata=metadata)
+
+
+def too_many_slides(slides: int, limits: Limits) -> Unreadable:
+    return Unreadable(
+        "too_many_pages",
+        f"The presentation has {slides:,} slides; at most {limits.pages:,} are read. Split it.",
+    )
+
+
+def pptx_slides(archive: Archive) -> list[str]:
+    """The slides in the order in which they are shown."""
+    main = archive.part("officeDocument") or "ppt/presentation.xml"
+    related = archive.related(main)
+    shown = (entry.get(":id", "") for entry in archive.xml(main).iter("sldId"))
+    # A slide is read once, however often it is shown.
+    return [*dict.fromkeys(related[entry][1] for entry in shown if entry in related)]
+
+
+def pptx_slide(archive: Archive, part: str) -> str:
+    shapes = archive.xml(part)
+    blocks = [*pptx_blocks(shapes), *charts(archive, shapes, part)]
+    notes = archive.part("notesSlide", part)
+    said = [*pptx_blocks(archive.xml(notes))] if notes and archive.first(notes) else []
+    if said:
+        blocks += ["**Notes**", *said]
+    comments = archive.part("comments", part)
+    if comments and archive.first(comments):
+        texts = [text.text or "" for text in archive.xml(comments).iter("text")]
+        blocks += ["**Comments**", *texts] if texts else []
+    return "\n\n".join(block for block in blocks if block.strip())
+
+
+def pptx_blocks(parent: Element) -> Iterator[str]:
+    for element in parent:
+        if element.tag == "sp":
+            yield pptx_shape(element)
+        elif element.tag == "tbl":
+            rows = outermost(element, "tr")
+            yield table(
+                [" ".join(pptx_paragraphs(cell)) for cell in outermost(row, "tc")] for row in rows
+            )
+        elif element.tag != "Fallback":
+            yield from pptx_blocks(element)
+
+
+def pptx_shape(element: Element) -> str:
+    place = element.find("nvSpPr/nvPr/ph")
+    role = place.get("type", "body") if place is not None else None
+    if role in PPTX_REPEATED_SHAPES:
+        return ""
+    said = [*pptx_paragraphs(element)]
+    if role in PPTX_TITLES:
+        return f"# {' '.join(said)}" if said else ""
+    # The body of a slide is a list, whatever its bullets look like.
+    return "\n".join(f"- {line}" for line in said) if len(said) > 1 else "".join(said)
+
+
+def pptx_paragraphs(element: Element) -> Iterator[str]:
+    for paragraph in outermost(element, "p"):
+        pieces = (
+            " " if piece.tag == "br" else piece.text or ""
+            for piece in paragraph.iter()
+            if piece.tag in ("t", "br")
+        )
+        if text := " ".join("".join(pieces).split()):
+            yield text
+
+
+# OpenDocument: texts, sheets and slides have the same elements.
+
+ODF_UNREAD = frozenset(
+    {"tracked-changes", "annotation", "notes-configuration", "note-citation", "forms"}
+)
+ODF_PARAGRAPHS = ("p", "h")
+# A sheet repeats its last cell to the end of all columns.
+MAX_REPEATED = 100
+MAX_REPEATED_CHARACTERS = 100
+
+
+def read_odf(path: Path, name: str, limits: Limits) -> Extracted:
+    with Archive(path, limits) as archive:
+        if "META-INF/manifest.xml" in archive.names:
+            manifest = archive.xml("META-INF/manifest.xml")
+            if next(manifest.iter("encryption-data"), None) is not None:
+                raise locked()
+        kind = MIMETYPES.get(archive.read("mimetype").strip().removesuffix(b"-template"), "odt")
+        body = archive.xml("content.xml").find("body")
+        meta = told(archive.xml("meta.xml")) if "meta.xml" in archive.names else {}
+        around = archive.xml("styles.xml") if "styles.xml" in archive.names else None
+    sections = tuple(odf_sections(body, kind, limits)) if body is not None else ()
+    if kind == "odt" and sections and body is not None:
+        beside = "\n".join(odf_extra_blocks(body, around))
+        sections = (Section(f"{sections[0].text}\n{beside}"),)
+    return Extracted(sections, kind=kind, title=meta.pop("title", None), metadata=meta)
+
+
+def odf_sections(body: Element, kind: str, limits: Limits) -> Iterator[Section]:
+    if kind == "odp":
+        pages = [*body.iter("page")]
+        if len(pages) > limits.pages:
+            raise too_many_slides(len(pages), limits)
+        for number, page in enumerate(pages, start=1):
+            yield Section("\n".join(odf_blocks(page)), page=number)
+    elif kind == "ods":
+        for number, sheet in enumerate(outermost(body, "table"), start=1):
+            if said := records(odf_rows(sheet)):
+                yield Section(f"# {sheet.get(':name', '')}\n\n{said}", page=number)
+    else:
+        yield Section("\n".join(odf_blocks(body)))
+
+
+def odf_extra_blocks(body: Element, styles: Element | None) -> Iterator[str]:
+    """Headers and footers, and what was noted beside the text; each once."""
+    pages = styles.iter() if styles is not None else ()
+    found = [page for page in pages if page.tag.startswith(("header", "footer"))]
+    yield from dict.fromkeys(
+        block for element in [*found, *body.iter("annotation")] for block in odf_blocks(element)
+    )
+
+
+def odf_blocks(parent: Element, depth: int = -1) -> Iterator[str]:
+    for element in parent:
+        if element.tag == "h":
+            level = min(int(element.get(":outline-level", "1")), 6)
+            yield f"\n{'#' * level} {odf_text(element)}\n"
+        elif element.tag == "p":
+            yield from odf_paragraph(element, depth)
+        elif element.tag == "table":
+            yield f"\n{table(odf_rows(element))}\n"
+        elif element.tag not in ODF_UNREAD:
+            yield from odf_blocks(element, depth + (element.tag == "list"))
+
+
+def odf_paragraph(element: Element, depth: int) -> Iterator[str]:
+    if said := odf_text(element):
+        yield list_item(said, depth) if depth >= 0 else f"\n{said}\n"
+    for box in outermost(element, "text-box"):
+        yield from odf_blocks(box)
+
+
+def odf_rows(element: Element) -> Iterator[list[str]]:
+    for row in outermost(element, "table-row"):
+        cells = []
+        for cell in row:
+            if cell.tag in ("table-cell", "covered-table-cell"):
+                said = " ".join(
+                    odf_text(part) for part in cell.iter() if part.tag in ODF_PARAGRAPHS
+                )
+                # Values may repeat; a long text that does is there to fill memory.
+                times = odf_repeated(cell) if len(said) <= MAX_REPEATED_CHARACTERS else 1
+                cells += [said] * times
+        while cells and not cells[-1]:
+            cells.pop()
+        # The same row again says nothing new.
+        yield cells
+
+
+def odf_repeated(cell: Element) -> int:
+    return min(int(cell.get(":number-columns-repeated", "1")), MAX_REPEATED)
+
+
+def odf_text(element: Element) -> str:
+    return " ".join("".join(odf_text_parts(element)).split(" ")).strip()
+
+
+def odf_text_parts(element: Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        if child.tag == "s":
+            yield " " * min(int(child.get(":c", "1")), MAX_REPEATED)
+        elif child.tag == "tab":
+            yield "\t"
+        elif child.tag == "line-break":
+            yield "\n"
+        elif child.tag not in ODF_UNREAD and child.tag != "text-box":
+            yield from odf_text_parts(child)
+        yield child.tail or ""
