@@ -17,7 +17,7 @@ from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.embed.wordllama import WordLlama
 from penstock_apps.knowledge.schema import migrate, schema_of
 from penstock_apps.knowledge.search import Group, Hit, Mode, Query, Searching
-from penstock_apps.knowledge.store.publishing import Publishing
+from penstock_apps.knowledge.store.chunks import Publishing
 from penstock_apps.knowledge.store.tables import Connection, TablePool
 from penstock_apps.knowledge.text import Piece
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock_apps.knowledge.store.tallies import Counts
+from penstock_apps.knowledge.store.counts import Counts
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
+from penstock_apps.knowledge.store.counts import Counts
+from penstock_apps.knowledge.store.deletion import Deleted
 from penstock_apps.knowledge.store.documents import UNLABELLED, Document, Held, Labels
-from penstock_apps.knowledge.store.removals import Deleted
 from penstock_apps.knowledge.store.sources import Kind, NewSource, Source
 from penstock_apps.knowledge.store.tables import Connection
-from penstock_apps.knowledge.store.tallies import Counts
 from penstock_apps.knowledge.store.tenants import Tenant
 
 logger = logging.getLogger("penstock.knowledge")

@@ -17,18 +17,17 @@ from penstock_apps.knowledge.scratch import scratch
 from penstock_apps.knowledge.search import Searching
 from penstock_apps.knowledge.settings import STORAGE, Settings
 from penstock_apps.knowledge.store.bases import Bases
+from penstock_apps.knowledge.store.chunks import Publishing
+from penstock_apps.knowledge.store.counts import Tallies
+from penstock_apps.knowledge.store.deletion import Removals, Sweeps
 from penstock_apps.knowledge.store.documents import Documents
 from penstock_apps.knowledge.store.drafts import Drafts
 from penstock_apps.knowledge.store.editions import Editions
-from penstock_apps.knowledge.store.indexes import Indexes
 from penstock_apps.knowledge.store.objects import Objects
-from penstock_apps.knowledge.store.publishing import Publishing
-from penstock_apps.knowledge.store.removals import Removals
 from penstock_apps.knowledge.store.sources import Sources
-from penstock_apps.knowledge.store.sweeps import Sweeps
 from penstock_apps.knowledge.store.tables import TablePool
-from penstock_apps.knowledge.store.tallies import Tallies
 from penstock_apps.knowledge.store.tenants import Tenants
+from penstock_apps.knowledge.store.vector_indexes import Indexes
 
 # A child process brings in one document at a time, and a server answers many.
 FOR_A_JOB = 2

@@ -17,7 +17,7 @@ from penstock_apps.knowledge.pipeline import editions, indexing
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
-from penstock_apps.knowledge.store.indexes import Indexes
+from penstock_apps.knowledge.store.vector_indexes import Indexes
 from tests.fixtures.database import Database, connected, copied
 from tests.fixtures.server import PostgresServer
 from tests.fixtures.until import until

@@ -15,8 +15,8 @@ from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import indexing
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
-from penstock_apps.knowledge.store.indexes import Indexes
 from penstock_apps.knowledge.store.tables import TablePool
+from penstock_apps.knowledge.store.vector_indexes import Indexes
 from tests.fixtures.database import Database, connected
 from tests.knowledge.indexing.conftest import FROM, another_is_made, edition, indexes, pages
 from tests.knowledge.scene import Scene

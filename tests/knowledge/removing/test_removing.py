@@ -15,7 +15,7 @@ from penstock_apps.knowledge.pipeline import removing
 from penstock_apps.knowledge.pipeline.document_job import Brought, DocumentJob
 from penstock_apps.knowledge.pipeline.removing import remove, remove_files
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.store.removals import Deleted
+from penstock_apps.knowledge.store.deletion import Deleted
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.knowledge.scene import Scene
 

@@ -10,7 +10,7 @@ from msgspec import json
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.embed.wordllama import WordLlama
 from penstock_apps.knowledge.search import Filters, Group, Hit, Mode, Query, Searching
-from penstock_apps.knowledge.store.publishing import Publishing
+from penstock_apps.knowledge.store.chunks import Publishing
 from penstock_apps.knowledge.store.tables import TablePool
 from penstock_apps.knowledge.text import Piece
 

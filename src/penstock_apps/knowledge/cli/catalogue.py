@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.counts import Counts, Stock, Watches
 from penstock_apps.knowledge.store.documents import Document
 from penstock_apps.knowledge.store.sources import Source
-from penstock_apps.knowledge.store.tallies import Counts, Stock
-from penstock_apps.knowledge.store.watches import Watches
 
 PAGE = 1000
 

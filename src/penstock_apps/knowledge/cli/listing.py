@@ -16,8 +16,8 @@ from penstock_apps.knowledge.cli.page import Page
 from penstock_apps.knowledge.cli.tables import bases_table, documents_table, sources_table
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.counts import Counts
 from penstock_apps.knowledge.store.documents import Document
-from penstock_apps.knowledge.store.tallies import Counts
 
 # Of a document for programs; ids are strings, as everywhere.
 IDS = ("id", "base", "source")

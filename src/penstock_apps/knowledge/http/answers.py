@@ -12,9 +12,9 @@ from penstock_apps.knowledge.chunk import Chunking
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.search import Hit
 from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.counts import Counts, Whole
 from penstock_apps.knowledge.store.documents import Document, State
 from penstock_apps.knowledge.store.sources import Kind, Source
-from penstock_apps.knowledge.store.tallies import Counts, Whole
 from penstock_apps.knowledge.store.tenants import Quotas, Tenant
 
 

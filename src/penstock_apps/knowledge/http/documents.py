@@ -26,8 +26,8 @@ from penstock_apps.knowledge.http.calling import Change, Read, workshop_of
 from penstock_apps.knowledge.http.problems import Refusing
 from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, base_of, wants_events, watched
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.store.chunks import Passages
 from penstock_apps.knowledge.store.documents import State
-from penstock_apps.knowledge.store.passages import Passages
 
 router = APIRouter(tags=["knowledge"], route_class=Refusing)
 

@@ -39,9 +39,8 @@ from penstock_apps.knowledge.http.problems import Refusing
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.counts import Counts, Watches
 from penstock_apps.knowledge.store.tables import Connection
-from penstock_apps.knowledge.store.tallies import Counts
-from penstock_apps.knowledge.store.watches import Watches
 
 SOURCE: Final = "knowledge-source"
 DOCUMENT: Final = "document"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock import Context, Unique, task
 from penstock_apps.knowledge.pipeline.expecting import expect_id, tenant_of
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.store.removals import Deleted
+from penstock_apps.knowledge.store.deletion import Deleted
 
 # For those that look after all.
 CARE = "knowledge"

@@ -22,8 +22,8 @@ from penstock_apps.knowledge.pipeline.removing import CARE, remove
 from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.settings import Settings
+from penstock_apps.knowledge.store.counts import Counts
 from penstock_apps.knowledge.store.documents import State, Wanted, Work
-from penstock_apps.knowledge.store.tallies import Counts
 
 # Small files do not wait for large ones, and neither for those that look after all.
 SMALL = "knowledge-small"
