@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.net import fetch as net_fetch
-from penstock.net.fetch import Fetched, fetch
+from penstock.net.fetch import FetchedPage, fetch
 from penstock.net.guard import Allowed
 from tests.net.site import Site
 
 CERTIFICATE = Path(__file__).parent / "site.test.pem"
 
-Get = Callable[..., Awaitable[Fetched]]
+Get = Callable[..., Awaitable[FetchedPage]]
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def here(host: str, port: int) -> list[str]:
 def get(tmp_path: Path, site: Site) -> Get:
     """Fetch with the test's site allowed by its address."""
 
-    def fetch_allowed(url: str, *limits: Any, **options: Any) -> Awaitable[Fetched]:
+    def fetch_allowed(url: str, *limits: Any, **options: Any) -> Awaitable[FetchedPage]:
         options.setdefault("allow", Allowed(("127.0.0.1",), frozenset({80, 443, site.port})))
         return fetch(url, tmp_path, *limits, **options)
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock import ConfigError, NotRetryable, Retryable
 from penstock.net.errors import FetchFailed, FetchRefused
-from penstock.net.fetch import Limits, fetch
+from penstock.net.fetch import FetchLimits, fetch
 from penstock.net.guard import Allowed
 from tests.net.conftest import Get, here
 from tests.net.site import Site, answer, moved
@@ -129,7 +129,7 @@ async def test_a_page_said_to_be_too_large_is_not_begun(
 ) -> None:
     site.pages["/"] = answer(b"x", content_length="1001")
     with pytest.raises(FetchRefused, match="larger than the 1,000 bytes") as refused:
-        await get(site.at("/"), Limits(bytes=1000))
+        await get(site.at("/"), FetchLimits(bytes=1000))
     assert refused.value.fault == "too_large"
     assert nothing_in(tmp_path)
 
@@ -145,21 +145,21 @@ async def test_a_page_that_never_ends_is_stopped_at_the_limit(
 
     site.pages["/"] = pour
     with pytest.raises(FetchRefused, match="larger than the 3,000,000 bytes"):
-        await get(site.at("/"), Limits(bytes=3_000_000))
+        await get(site.at("/"), FetchLimits(bytes=3_000_000))
     assert nothing_in(tmp_path)
 
 
 async def test_a_bomb_is_stopped_at_the_limit(site: Site, get: Get, tmp_path: Path) -> None:
     site.pages["/"] = answer(gzip.compress(bytes(30_000_000)), content_encoding="gzip")
     with pytest.raises(FetchRefused, match="once it is unpacked") as refused:
-        await get(site.at("/"), Limits(bytes=3_000_000))
+        await get(site.at("/"), FetchLimits(bytes=3_000_000))
     assert refused.value.fault == "inflates"
     assert nothing_in(tmp_path)
 
 
 async def test_a_page_of_exactly_the_limit_is_taken(site: Site, get: Get) -> None:
     site.pages["/"] = answer(bytes(1000))
-    assert (await get(site.at("/"), Limits(bytes=1000))).bytes == 1000
+    assert (await get(site.at("/"), FetchLimits(bytes=1000))).bytes == 1000
 
 
 async def test_a_page_that_trickles_is_given_up(site: Site, get: Get, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_a_page_that_trickles_is_given_up(site: Site, get: Get, tmp_path: 
 
     site.pages["/"] = trickle
     with pytest.raises(FetchFailed, match=r"did not come within 0\.3 s"):
-        await get(site.at("/"), Limits(total=0.3))
+        await get(site.at("/"), FetchLimits(total=0.3))
     assert nothing_in(tmp_path)
 
 
@@ -186,7 +186,7 @@ async def test_a_server_that_says_nothing_is_given_up(site: Site, get: Get) -> N
 
     site.pages["/"] = nothing
     with pytest.raises(FetchFailed, match="does not answer in time"):
-        await get(site.at("/"), Limits(read=0.2))
+        await get(site.at("/"), FetchLimits(read=0.2))
     given_up.set()
 
 
@@ -235,7 +235,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 
 def test_limits_are_not_negative() -> None:
     with pytest.raises(ConfigError, match="total"):
-        Limits(total=-1)
+        FetchLimits(total=-1)
 
 
 def nothing_in(folder: Path) -> bool:

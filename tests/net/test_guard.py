@@ -8,7 +8,7 @@ import pytest
 
 from penstock import NotRetryable
 from penstock.net.errors import FetchFailed, FetchRefused
-from penstock.net.fetch import Limits, fetch
+from penstock.net.fetch import FetchLimits, fetch
 from penstock.net.guard import Allowed, address_of, unknown
 from tests.net.conftest import Get, here
 from tests.net.site import Site, answer, moved
@@ -164,7 +164,7 @@ async def test_a_name_is_asked_for_once_so_a_second_answer_helps_nobody(
         await fetch(
             site.at("/", "rebind.example"),
             tmp_path,
-            Limits(connect=0.2),
+            FetchLimits(connect=0.2),
             allow=allow,
             resolve=rebinding,
         )
@@ -227,7 +227,11 @@ async def test_a_name_server_that_hangs_is_given_up(tmp_path: Path) -> None:
 
     with pytest.raises(FetchFailed, match="could not be looked up"):
         await fetch(
-            "http://slow.example/", tmp_path, Limits(connect=0.1), allow=Allowed(), resolve=hang
+            "http://slow.example/",
+            tmp_path,
+            FetchLimits(connect=0.1),
+            allow=Allowed(),
+            resolve=hang,
         )
 
 

@@ -24,13 +24,13 @@ from penstock.net.media_type import media_type
 from penstock.storage.sink import Sink
 from penstock.tasks import asked_wait
 
-MB = 1024 * 1024
+MEGABYTE = 1024 * 1024
 
 
-UNKNOWN = "application/octet-stream"
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-PASSING = frozenset({408, 425, 429})
-MEANING = {
+UNKNOWN_MEDIA_TYPE = "application/octet-stream"
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+RETRYABLE_STATUSES = frozenset({408, 425, 429})
+STATUS_MEANINGS = {
     401: "it asks for a login",
     403: "it does not let us in",
     404: "there is no such page",
@@ -43,10 +43,10 @@ USER_AGENT = "Penstock/1.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FetchLimits:
     """`bytes` holds for what travels and for what it becomes unpacked; the others are seconds."""
 
-    bytes: int = 100 * MB
+    bytes: int = 100 * MEGABYTE
     redirects: int = 5
     connect: float = 10.0
     read: float = 20.0
@@ -61,7 +61,7 @@ class Limits:
                 raise ConfigError(field.name, value, "a number that is not negative")
 
 
-class Answer:
+class ResponseHead:
     """Status and headers, read once."""
 
     def __init__(self, response: httpcore.Response) -> None:
@@ -70,7 +70,7 @@ class Answer:
 
     @property
     def moved_to(self) -> str | None:
-        return self.headers.get("location") if self.status in REDIRECTS else None
+        return self.headers.get("location") if self.status in REDIRECT_STATUSES else None
 
     @property
     def media_type(self) -> str:
@@ -80,7 +80,7 @@ class Answer:
     def charset(self) -> str | None:
         return self._content_type.get_content_charset()
 
-    def check(self, url: str, limits: Limits) -> None:
+    def check(self, url: str, limits: FetchLimits) -> None:
         """Refuse what brings no page."""
         self._check_status(url)
         if self.media_type.startswith(limits.unwanted):
@@ -92,13 +92,13 @@ class Answer:
     def _check_status(self, url: str) -> None:
         if 200 <= self.status < 300:
             return
-        if self.status >= 500 or self.status in PASSING:
+        if self.status >= 500 or self.status in RETRYABLE_STATUSES:
             raise FetchFailed(
                 f"The server of {url} is busy or broken (it answers {self.status}).",
                 status=self.status,
                 after=asked_wait(self.headers),
             )
-        meaning = MEANING.get(self.status, "there is no page in that")
+        meaning = STATUS_MEANINGS.get(self.status, "there is no page in that")
         raise FetchRefused(
             "status", f"The server of {url} answers {self.status}: {meaning}.", status=self.status
         )
@@ -106,12 +106,12 @@ class Answer:
     @property
     def _content_type(self) -> Message:
         message = Message()
-        message["Content-Type"] = self.headers.get("content-type") or UNKNOWN
-        message.set_default_type(UNKNOWN)
+        message["Content-Type"] = self.headers.get("content-type") or UNKNOWN_MEDIA_TYPE
+        message.set_default_type(UNKNOWN_MEDIA_TYPE)
         return message
 
 
-def too_large(url: str, limits: Limits, *, inflated: bool = False) -> FetchRefused:
+def too_large(url: str, limits: FetchLimits, *, inflated: bool = False) -> FetchRefused:
     how = " once it is unpacked" if inflated else ""
     return FetchRefused(
         "inflates" if inflated else "too_large",
@@ -119,7 +119,7 @@ def too_large(url: str, limits: Limits, *, inflated: bool = False) -> FetchRefus
     )
 
 
-class Fetched(Struct, frozen=True):
+class FetchedPage(Struct, frozen=True):
     """It stands at `path`, unpacked, and belongs to who fetched it."""
 
     path: Path
@@ -138,7 +138,7 @@ class Fetched(Struct, frozen=True):
 
 
 @contextmanager
-def said_plainly(host: str) -> Iterator[None]:
+def plain_errors(host: str) -> Iterator[None]:
     """Ask a server for something; what goes wrong on the way becomes one of our errors."""
     try:
         yield
@@ -169,30 +169,32 @@ def _certificate(error: BaseException | None) -> str | None:
 async def fetch(
     url: str,
     folder: Path,
-    limits: Limits | None = None,
+    limits: FetchLimits | None = None,
     *,
     allow: Allowed | None = None,
     user_agent: str = USER_AGENT,
     resolve: Resolve = resolve,
-) -> Fetched:
+) -> FetchedPage:
     """Fetch a page into a new file of this folder.
 
     page = await fetch("https://example.org/handbook", folder)
     """
-    limits = limits or Limits()
+    limits = limits or FetchLimits()
     guard = Guard(allow or Allowed(), resolve)
     start = place_at(url)
     try:
         async with asyncio.timeout(limits.total), _pool(guard) as pool:
-            return await Fetching(pool, limits, user_agent).follow(start, folder)
+            return await Fetcher(pool, limits, user_agent).follow(start, folder)
     except TimeoutError as error:
         raise FetchFailed(f"{shown(start)} did not come within {limits.total:g} s.") from error
 
 
-class Fetching:
+class Fetcher:
     """One page, by way of all that it is moved to."""
 
-    def __init__(self, pool: httpcore.AsyncConnectionPool, limits: Limits, user_agent: str) -> None:
+    def __init__(
+        self, pool: httpcore.AsyncConnectionPool, limits: FetchLimits, user_agent: str
+    ) -> None:
         self._pool = pool
         self._limits = limits
         self._headers = [
@@ -201,10 +203,10 @@ class Fetching:
             ("Accept-Encoding", ACCEPTED),
         ]
 
-    async def follow(self, url: httpx.URL, folder: Path) -> Fetched:
+    async def follow(self, url: httpx.URL, folder: Path) -> FetchedPage:
         for _ in range(self._limits.redirects + 1):
             async with self._ask(url) as response:
-                answer = Answer(response)
+                answer = ResponseHead(response)
                 if answer.moved_to is None:
                     answer.check(shown(url), self._limits)
                     return await self._save(url, answer, response, folder)
@@ -226,15 +228,15 @@ class Fetching:
             "pool": self._limits.connect,
         }
         headers = [("Host", url.netloc.decode("ascii")), *self._headers]
-        with said_plainly(url.host):
+        with plain_errors(url.host):
             async with self._pool.stream(
                 "GET", place, headers=headers, extensions={"timeout": times}
             ) as response:
                 yield response
 
     async def _save(
-        self, url: httpx.URL, answer: Answer, response: httpcore.Response, folder: Path
-    ) -> Fetched:
+        self, url: httpx.URL, answer: ResponseHead, response: httpcore.Response, folder: Path
+    ) -> FetchedPage:
         decoder = Decoder(answer.headers.get("content-encoding", ""))
         sink = Sink(folder / f"{secrets.token_hex(16)}.page")
         try:
@@ -248,7 +250,7 @@ class Fetching:
         except BaseException:
             await sink.abandon()
             raise
-        return Fetched(
+        return FetchedPage(
             path=sink.path,
             digest=digest,
             bytes=sink.bytes,

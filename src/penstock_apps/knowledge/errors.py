@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from penstock import NotRetryable, PenstockError
 from penstock.sql import quote
@@ -18,6 +18,8 @@ Unfit = Literal[
     "inflates",
     "unsupported",
 ]
+
+FILE_GONE: Final = "Its file is not stored any more: upload it again."
 
 
 class KnowledgeError(PenstockError):

@@ -8,11 +8,11 @@ from penstock import AttemptError, Job, NotRetryable
 from penstock.net.errors import FetchRefused
 from penstock.storage.errors import ObjectDamaged, ObjectMissing, StorageDown
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.errors import FILE_GONE
 from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
 from penstock_apps.knowledge.pipeline.reasons import (
     DAMAGED,
     FAULT,
-    GONE,
     MODEL,
     PARSER,
     outcome_of,
@@ -77,7 +77,7 @@ def test_limits_are_told_as_they_are_set() -> None:
 
 
 def test_owner_reads_no_name_of_the_storage() -> None:
-    assert told_of(ObjectMissing(NAME), "7") == GONE
+    assert told_of(ObjectMissing(NAME), "7") == FILE_GONE
     assert told_of(ObjectDamaged(NAME), "7") == DAMAGED
 
 

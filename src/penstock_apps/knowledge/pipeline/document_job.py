@@ -12,9 +12,8 @@ from msgspec import Struct
 from penstock import Context
 from penstock.storage.names import belongs_to
 from penstock_apps.knowledge.chunk import split
-from penstock_apps.knowledge.errors import OverQuota, Unreadable
+from penstock_apps.knowledge.errors import FILE_GONE, OverQuota, Unreadable
 from penstock_apps.knowledge.extract import Limits, extract
-from penstock_apps.knowledge.pipeline.reasons import GONE
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.documents import Work
@@ -90,7 +89,7 @@ class DocumentJob:
     async def _fetch(self, path: Path) -> None:
         name = self._work.object
         if name is None or not belongs_to(name, self._tenant):
-            raise Unreadable("broken", GONE)
+            raise Unreadable("broken", FILE_GONE)
         await self._runtime.storage.to_file(name, path)
 
     async def _extract(self, path: Path) -> Extracted:

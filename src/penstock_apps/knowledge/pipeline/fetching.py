@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from penstock import Context
-from penstock.net.fetch import Fetched, Limits, fetch
+from penstock.net.fetch import FetchedPage, FetchLimits, fetch
 from penstock.net.guard import Allowed
 from penstock.storage.names import object_name
 from penstock_apps.knowledge.pipeline.document_job import Brought, Stale
@@ -33,7 +33,7 @@ class Fetching:
     async def run(self, work: Work) -> Work | Brought:
         """The work with its file; or what is there already, if the page has not changed."""
         assert work.url is not None
-        limits = Limits(bytes=min(Limits().bytes, self._runtime.settings.file_bytes))
+        limits = FetchLimits(bytes=min(FetchLimits().bytes, self._runtime.settings.file_bytes))
         page = await fetch(
             work.url,
             self._runtime.folder,
@@ -47,7 +47,7 @@ class Fetching:
             page.path.unlink(missing_ok=True)
         return await self._note(work, page)
 
-    async def _store(self, page: Fetched) -> None:
+    async def _store(self, page: FetchedPage) -> None:
         """Nobody removes the file while it has no document."""
         held = (page.digest, object_name(self._tenant, page.digest), page.bytes)
         async with self._runtime.tables.of(self._tenant) as on:
@@ -55,7 +55,7 @@ class Fetching:
             await self._runtime.objects.hold(on, self._tenant, [held])
         await self._runtime.storage.put(self._tenant, page.path, page.digest)
 
-    async def _note(self, work: Work, page: Fetched) -> Work | Brought:
+    async def _note(self, work: Work, page: FetchedPage) -> Work | Brought:
         async with self._runtime.tables.of(self._tenant) as on:
             await self._ctx.fence(on)
             is_same = await self._runtime.documents.fetched(

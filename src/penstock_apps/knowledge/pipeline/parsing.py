@@ -12,11 +12,10 @@ from msgspec import Struct
 
 from penstock import Context, Exponential, PollTimeout
 from penstock.storage.names import belongs_to
-from penstock_apps.knowledge.errors import Unreadable
+from penstock_apps.knowledge.errors import FILE_GONE, Unreadable
 from penstock_apps.knowledge.extract.detect import MEDIA_TYPES, SUFFIXES
-from penstock_apps.knowledge.parse import LlamaParse, NotParsed
-from penstock_apps.knowledge.parse.llamaparse import KINDS
-from penstock_apps.knowledge.pipeline.reasons import GONE
+from penstock_apps.knowledge.parse.errors import NotParsed
+from penstock_apps.knowledge.parse.llamaparse import KINDS, LlamaParse
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Section
@@ -62,7 +61,7 @@ class Parsing:
     async def _start(self) -> str:
         name = self._work.object
         if name is None or not belongs_to(name, self._ctx.job.tenant):
-            raise Unreadable("broken", GONE)
+            raise Unreadable("broken", FILE_GONE)
         path = self._runtime.folder / f"parse-{self._ctx.job.id}"
         try:
             await self._runtime.storage.to_file(name, path)

@@ -17,13 +17,13 @@ from penstock.storage.errors import (
     StorageRefuses,
 )
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.errors import FILE_GONE
 from penstock_apps.knowledge.extras import NotInstalled
 from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
 from penstock_apps.knowledge.settings import MB, Settings
 from penstock_apps.knowledge.store.documents import State
 
 GB: Final = 1024 * MB
-GONE: Final = "Its file is not stored any more: upload it again."
 DAMAGED: Final = "Its stored file is damaged: upload it again, and tell who runs this service."
 FAULT: Final = (
     "This service could not bring it in. Try it again later, and tell who runs the service if it "
@@ -67,7 +67,7 @@ def told_of(error: Exception, job: str) -> str:
     """
     match error:
         case ObjectMissing():
-            return GONE
+            return FILE_GONE
         case ObjectDamaged():
             return DAMAGED
         case FetchRefused() | Refused(texts=1):
