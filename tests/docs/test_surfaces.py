@@ -10,16 +10,18 @@ from typer.main import get_command
 
 from penstock import Penstock
 from penstock.cli import app as cli
-from penstock.service.models.access import KeyBody, PersonBody, RotationBody
-from penstock.service.models.jobs import OptionsBody
-from penstock.service.models.settings import (
+from penstock.service.routes.failed import Chosen, Redrive
+from penstock.service.schemas import (
     EventBody,
+    KeyBody,
     LaneBody,
     LimitBody,
+    OptionsBody,
+    PersonBody,
     QueueBody,
+    RotationBody,
     ScheduleBody,
 )
-from penstock.service.routes.failed import Chosen, Redrive
 from penstock.tasks.options import Options
 from tests.docs.test_settings import PAGE
 

@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from penstock import Penstock
 from penstock.groups.keys import SCOPES
-from penstock.service.acting import act
 from penstock.service.auth import Caller
-from penstock.service.models.jobs import Action
+from penstock.service.routes.bulk import act
+from penstock.service.schemas import Action
 from penstock.store import Store
 from penstock.store.failed import Dead
 from penstock.store.matching import matches

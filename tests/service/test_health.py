@@ -40,7 +40,7 @@ async def test_a_queue_that_is_down_is_a_503_with_the_same_document(
 async def test_health_is_kept_for_a_moment(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "HEALTH_KEPT", 60.0)
+    monkeypatch.setattr(operations, "HEALTH_CACHE_S", 60.0)
     async with service_of(app) as service, asked(service.asgi) as http:
         first = await http.get("/health")
         await put(connection, age=60)

@@ -11,8 +11,8 @@ from starlette.routing import Mount
 
 from penstock import Penstock
 from penstock.service import Service
+from penstock.service.enqueue import QueueNames
 from penstock.service.middleware import Bounds
-from penstock.service.queue_names import QueueNames
 from tests.fixtures.dead import dead
 from tests.fixtures.service import OpenDoor, asked
 

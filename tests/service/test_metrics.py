@@ -8,9 +8,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import Penstock
-from penstock.service import Service, readiness
+from penstock.service import Service, operations
+from penstock.service import metrics as service_metrics
 from penstock.service.hosts import Entry
-from penstock.service.metrics import queues
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.service import OpenDoor, asked, document, service_of, serving
 from tests.fixtures.until import until
@@ -62,7 +62,7 @@ async def test_the_queues_and_workers_as_the_database_knows_them(
 async def test_queues_that_are_not_counted_are_told_of(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queues, "QUEUES", 2)
+    monkeypatch.setattr(service_metrics, "QUEUES", 2)
     complete = of("penstock_queue_depth_complete")
     for queue in ("a", "b"):
         await put(connection, queue=queue)
@@ -104,8 +104,8 @@ async def test_what_this_process_did(service: Service, app: Penstock) -> None:
 async def test_the_database_is_asked_once_in_five_seconds(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert queues.KEPT >= 5
-    monkeypatch.setattr(queues, "KEPT", 60.0)
+    assert service_metrics.CACHE_S >= 5
+    monkeypatch.setattr(service_metrics, "CACHE_S", 60.0)
     depth = of("penstock_queue_depth", queue="imports", state="ready")
     await put(connection)
     async with service_of(app) as service:
@@ -119,8 +119,8 @@ async def test_the_database_is_asked_once_in_five_seconds(
 async def test_while_the_database_is_away_anybody_is_told_that_alone(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readiness, "KEPT", 0.0)
-    monkeypatch.setattr(queues, "KEPT", 0.0)
+    monkeypatch.setattr(operations, "READINESS_CACHE_S", 0.0)
+    monkeypatch.setattr(service_metrics, "CACHE_S", 0.0)
     async with Service(app := Penstock(proxy.url)) as service:
         key = await app.create_key("prometheus", scopes=["read"])
         with_key = {"authorization": f"Bearer {key.secret}"}
@@ -153,7 +153,7 @@ async def test_while_the_database_is_away_anybody_is_told_that_alone(
 async def test_queues_beyond_a_bound_are_summed(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queues, "KEPT", 0.0)
+    monkeypatch.setattr(service_metrics, "CACHE_S", 0.0)
 
     @app.task(name="greet", queue="zz-declared")
     async def greet() -> None: ...

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.service import Service
-from penstock.service import readiness as probing
+from penstock.service import Service, operations
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.service import document
@@ -19,8 +18,8 @@ from tests.fixtures.until import until
 @pytest.fixture
 async def service(database: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
     """A service to which nobody is let in; its readiness is looked at anew each time."""
-    monkeypatch.setattr(probing, "KEPT", 0.0)
-    monkeypatch.setattr(probing, "PATIENCE", 60.0)
+    monkeypatch.setattr(operations, "READINESS_CACHE_S", 0.0)
+    monkeypatch.setattr(operations, "DATABASE_TIMEOUT_S", 60.0)
     async with Service(Penstock(database.url)) as service:
         yield service
 
@@ -79,8 +78,8 @@ async def test_a_service_on_a_schema_that_is_too_new_is_not_ready(
 async def test_a_service_whose_database_is_gone_is_not_ready_but_lives(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "KEPT", 0.0)
-    monkeypatch.setattr(probing, "PATIENCE", 60.0)
+    monkeypatch.setattr(operations, "READINESS_CACHE_S", 0.0)
+    monkeypatch.setattr(operations, "DATABASE_TIMEOUT_S", 60.0)
     async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         proxy.refuse()
         refused = await http.get("/readyz")
@@ -98,7 +97,7 @@ async def test_a_service_whose_database_is_gone_is_not_ready_but_lives(
 async def test_a_service_whose_database_is_silent_is_not_ready(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "PATIENCE", 0.2)
+    monkeypatch.setattr(operations, "DATABASE_TIMEOUT_S", 0.2)
     async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         proxy.swallow()
         answer = await http.get("/readyz")
@@ -113,8 +112,8 @@ async def test_a_service_whose_database_is_silent_is_not_ready(
 async def test_the_database_is_asked_once_however_many_probe(
     proxy: Proxy, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "KEPT", 60.0)
-    monkeypatch.setattr(probing, "PATIENCE", 60.0)
+    monkeypatch.setattr(operations, "READINESS_CACHE_S", 60.0)
+    monkeypatch.setattr(operations, "DATABASE_TIMEOUT_S", 60.0)
     async with Service(Penstock(proxy.url)) as service, asking(service) as http:
         assert await ready(http)
         proxy.refuse()

@@ -25,7 +25,7 @@ def exposed(app: Penstock, at: str | None) -> Iterator[None]:
     try:
         from prometheus_client import CollectorRegistry, start_http_server
 
-        from penstock.service.metrics.process import ProcessMetrics
+        from penstock.service.metrics import ProcessMetrics
     except ModuleNotFoundError as error:
         raise ExtraMissing("service", str(error.name)) from error
     registry = CollectorRegistry()

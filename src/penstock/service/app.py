@@ -18,10 +18,10 @@ from penstock.insights import Thresholds
 from penstock.service import problems, routing
 from penstock.service.auth import Authenticator, Guard, Logins
 from penstock.service.dependencies import Wiring
+from penstock.service.enqueue import QueueNames
 from penstock.service.hosts import Entry
 from penstock.service.middleware import Bounded, Bounds, RequestCount, RequestLimiter, Security
 from penstock.service.operations import Operations
-from penstock.service.queue_names import QueueNames
 from penstock.service.routes import (
     audit,
     batches,

@@ -14,13 +14,13 @@ from penstock.app.client import Client
 from penstock.groups.keys import Scope
 from penstock.insights import Insights
 from penstock.service.auth import AFRESH, CALLER, Authenticator, Caller, Logins
+from penstock.service.enqueue import QueueNames
 from penstock.service.group_commit import GroupCommit
 from penstock.service.live.hub import Hub
 from penstock.service.live.tickets import Tickets
 from penstock.service.middleware import SAFE
 from penstock.service.operations import Operations
 from penstock.service.problems import Problem
-from penstock.service.queue_names import QueueNames
 
 
 class Wiring:

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.service.auth import CALLER, Authenticator
+from penstock.service.enqueue import HEADER, refuse_unkept
 from penstock.service.hosts import LOOPBACK, Entry, is_https, name_of
-from penstock.service.idempotency import HEADER, refuse_unkept
 from penstock.service.live.streams import COMING_BACK
 from penstock.service.problems import Problem, answer, expect_json, from_error, is_utf8
 from penstock.service.routing import Marked, RouteFlags

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from penstock.groups.audit import AuditEntry
 from penstock.service.dependencies import Admin, wiring_of
-from penstock.service.models.jobs import Id, Moment
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives
+from penstock.service.schemas import Id, Moment
 
 router = APIRouter(prefix="/audit", tags=["access"])
 

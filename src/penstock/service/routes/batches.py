@@ -11,9 +11,9 @@ from penstock.groups.answers import Number, Why
 from penstock.groups.batches import BatchPage, BatchState, BatchStatus
 from penstock.groups.failed import Redriven
 from penstock.service.dependencies import Operator, Reader, wiring_of
-from penstock.service.models.jobs import Id
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives
+from penstock.service.schemas import Id
 
 router = APIRouter(prefix="/batches", tags=["batches"])
 

@@ -2,17 +2,159 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from penstock.app.client import Client
+from penstock.errors import ConfigError
 from penstock.groups.answers import Acted, ManyEnqueued, States
-from penstock.service.acting import act
+from penstock.groups.bulk import matching, newest
+from penstock.job import FINAL, LIVE, State
+from penstock.service.auth import Caller
 from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
-from penstock.service.enqueuing import request_from
-from penstock.service.idempotency import IdempotencyKey, keyed
-from penstock.service.models.jobs import Action, AskedStates, NewJobs
-from penstock.service.problems import documented
+from penstock.service.enqueue import IdempotencyKey, keyed, request_from
+from penstock.service.problems import Problem, documented
 from penstock.service.routing import as_json, gives, keeps_keys
+from penstock.service.schemas import Action, AskedStates, NewJobs
+
+PAGE: Final = 500
+# A call changes so many and looks at so many pages, so that it ends in a few seconds.
+PAGES: Final = 10
+COUNTED: Final = 10_000
+DONE: Final = {
+    "cancel": {"cancelled"},
+    "retry": {"ready", "blocked"},
+    "delete": {"deleted"},
+}
+# Those that an action can be meant for, if the filter names no state.
+MEANT: Final[dict[str, list[State]]] = {
+    "cancel": sorted(LIVE),
+    "retry": ["failed", "cancelled"],
+    "delete": sorted(FINAL),
+}
+
+Change = Callable[[Sequence[str]], Awaitable[dict[str, str]]]
+
+
+async def act(client: Client, action: Action, caller: Caller) -> Acted:
+    """Do it, or with `dry_run` only count."""
+    if (action.ids is None) == (action.filter is None):
+        told = "either `ids` or a `filter`"
+        raise Problem(422, "does-not-fit", f"An action takes {told}.", fields=[("ids", told)])
+    change = _changes(client, action, caller)[action.action]
+    if action.ids is not None:
+        return await _selected(client, action, change)
+    which = _filter(action)
+    until = action.until or await newest(client)
+    if action.dry_run:
+        return await _counted(client, which, until)
+    return await _filtered(client, action, which, until, change)
+
+
+def _meant_completed(action: Action) -> bool:
+    """Whether completed jobs are to run again: only if somebody said so."""
+    states = action.filter.state if action.filter is not None else None
+    return action.completed or "completed" in (states or ())
+
+
+def _changes(client: Client, action: Action, caller: Caller) -> dict[str, Change]:
+    return {
+        "cancel": lambda ids: client.cancel_many(ids, f"requested by {caller.name}"),
+        "retry": lambda ids: client.retry_many(ids, completed=_meant_completed(action)),
+        "delete": client.delete_many,
+    }
+
+
+def _filter(action: Action) -> dict[str, Any]:
+    assert action.filter is not None
+    which = action.filter.model_dump(exclude_none=True)
+    if not which:
+        told = "at least one field: an empty filter would mean every job there is"
+        raise Problem(422, "does-not-fit", f"A filter has {told}.", fields=[("filter", told)])
+    which.setdefault("state", MEANT[action.action])
+    return which
+
+
+async def _pages(
+    client: Client, which: dict[str, Any], until: str, after: str | None
+) -> AsyncGenerator[tuple[list[str], str | None]]:
+    """Ids of jobs that are not newer than `until`, and where the next page begins, if there is one.
+
+    By what agrees with the filter, however long the history is. What the arguments of jobs hold is
+    in no index: for a text they are looked through from the newest on.
+    """
+    if "text" not in which:
+        names = ("queue", "task", "tenant", "subject", "tag", "batch", "workflow")
+        chosen = {name: which.get(name) for name in names}
+        found = matching(
+            client, states=which["state"], **chosen, above=None, below=int(until) + 1,
+            size=PAGE, after=after,
+        )  # fmt: skip
+        async with aclosing(found):
+            async for page in found:
+                yield page
+        return
+    after = after or str(int(until) + 1)
+    if not after.isdigit():
+        raise ConfigError("after", after, "the `after` of a call with this filter")
+    while after is not None:
+        jobs = await client.list(**which, after=after, limit=PAGE)
+        after = jobs.after
+        yield [job.id for job in jobs.jobs], after
+
+
+async def _selected(client: Client, action: Action, change: Change) -> Acted:
+    ids = list(dict.fromkeys(action.ids or ()))
+    if action.dry_run:
+        found = await client.states(ids)
+        return Acted(dry_run=True, matched=len(found), is_exact=True)
+    answers = await change(ids)
+    left = _left(action, answers)
+    number = len(answers) - len(left)
+    return Acted(dry_run=False, matched=len(ids), is_exact=True, changed=number, left=left)
+
+
+async def _counted(client: Client, which: dict[str, Any], until: str) -> Acted:
+    number, after = 0, None
+    async with aclosing(_pages(client, which, until, None)) as pages:
+        for _ in range(COUNTED // PAGE):
+            ids, after = await anext(pages)
+            number += len(ids)
+            if after is None:
+                break
+    return Acted(dry_run=True, matched=number, is_exact=after is None, until=until)
+
+
+async def _filtered(
+    client: Client, action: Action, which: dict[str, Any], until: str, change: Change
+) -> Acted:
+    after, matched, left = action.after, 0, dict[str, str]()
+    async with aclosing(_pages(client, which, until, after)) as pages:
+        for _ in range(PAGES):
+            ids, after = await anext(pages)
+            matched += len(ids)
+            left |= _left(action, await change(ids)) if ids else {}
+            if after is None:
+                break
+    return Acted(
+        dry_run=False,
+        matched=matched,
+        is_exact=after is None,
+        changed=matched - len(left),
+        left=left,
+        until=until,
+        after=after,
+    )
+
+
+def _left(action: Action, answers: dict[str, str]) -> dict[str, str]:
+    done = DONE[action.action]
+    return {job: why for job, why in answers.items() if why not in done}
+
 
 router = APIRouter(prefix="/bulk", tags=["bulk"])
 

@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from penstock.groups.events import SentEvent
 from penstock.service.dependencies import Enqueuer, wiring_of
-from penstock.service.models.settings import EventBody
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives
+from penstock.service.schemas import EventBody
 
 router = APIRouter(prefix="/events", tags=["events"])
 

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from penstock.connect.enqueue import Page
 from penstock.groups.failed import DeadSummary, Purged, Redriven
 from penstock.service.dependencies import Operator, Reader, wiring_of
-from penstock.service.models.jobs import Closed, Id, Moment, Name, QueueName, Subject, Tag, Tenant
 from penstock.service.problems import Problem, documented, worded
 from penstock.service.routing import as_json, gives
+from penstock.service.schemas import Closed, Id, Moment, Name, QueueName, Subject, Tag, Tenant
 
 
 class DeadBody(Closed):

@@ -12,11 +12,10 @@ from penstock.errors import JobNotFound
 from penstock.groups.answers import Changed, Why
 from penstock.job import Job, State
 from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
-from penstock.service.enqueuing import request_from
-from penstock.service.idempotency import IdempotencyKey, keyed
-from penstock.service.models.jobs import Id, NewJob
+from penstock.service.enqueue import IdempotencyKey, keyed, request_from
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives, keeps_keys
+from penstock.service.schemas import Id, NewJob
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from penstock.groups.keys import Key, NewKey
 from penstock.service.dependencies import Admin, wiring_of
-from penstock.service.models.access import KeyBody, KeyId, RotationBody
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives, takes_little
+from penstock.service.schemas import KeyBody, KeyId, RotationBody
 
 router = APIRouter(prefix="/keys", tags=["access"])
 

@@ -11,9 +11,9 @@ from penstock.groups.answers import Removed
 from penstock.groups.settings import Limit
 from penstock.insights import Limits
 from penstock.service.dependencies import Keeper, Overseer, wiring_of
-from penstock.service.models.settings import LimitBody, changes
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives, takes_little
+from penstock.service.schemas import LimitBody, changes
 
 router = APIRouter(prefix="/limits", tags=["limits"])
 

@@ -14,9 +14,9 @@ from penstock.service.live.hub import STATES, LiveState
 from penstock.service.live.sockets import Talk
 from penstock.service.live.streams import stream, there
 from penstock.service.live.tickets import Ticket
-from penstock.service.models.live import AskedTicket
 from penstock.service.problems import Problem, answer, documented, worded
 from penstock.service.routing import as_json, gives, gives_events
+from penstock.service.schemas import AskedTicket
 
 router = APIRouter(prefix="/live", tags=["live"])
 

@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from penstock.groups.keys import Scope
 from penstock.service.dependencies import Anyone, wiring_of
-from penstock.service.models.access import LoginBody
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives, takes_little
+from penstock.service.schemas import LoginBody
 
 router = APIRouter(tags=["access"])
 

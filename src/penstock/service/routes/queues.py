@@ -12,10 +12,9 @@ from penstock.groups.answers import Removed
 from penstock.groups.settings import LaneSettings, QueueSettings
 from penstock.insights import Count, Lanes, QueueInsight
 from penstock.service.dependencies import Keeper, Overseer, wiring_of
-from penstock.service.models.jobs import QueueName
-from penstock.service.models.settings import LaneBody, QueueBody, changes
 from penstock.service.problems import Problem, documented
 from penstock.service.routing import as_json, gives, takes_little
+from penstock.service.schemas import LaneBody, QueueBody, QueueName, changes
 
 router = APIRouter(prefix="/queues", tags=["queues"])
 

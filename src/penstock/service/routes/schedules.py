@@ -16,11 +16,10 @@ from penstock.groups.answers import Removed
 from penstock.groups.schedules import Fire, Schedule
 from penstock.service.auth import Caller
 from penstock.service.dependencies import Keeper, Overseer, wiring_of
-from penstock.service.enqueuing import request_from, request_with_args
-from penstock.service.models.jobs import Moment, NewJob, OptionsBody
-from penstock.service.models.settings import ScheduleBody
+from penstock.service.enqueue import request_from, request_with_args
 from penstock.service.problems import Problem, documented, worded
 from penstock.service.routing import as_json, gives
+from penstock.service.schemas import Moment, NewJob, OptionsBody, ScheduleBody
 from penstock.store.enqueue import untouched
 
 router = APIRouter(tags=["schedules"])

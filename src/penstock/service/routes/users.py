@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from penstock.groups.users import Person
 from penstock.service.dependencies import Admin, wiring_of
-from penstock.service.models.access import PersonBody, PersonChange, PersonName
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives, takes_little
+from penstock.service.schemas import PersonBody, PersonChange, PersonName
 
 router = APIRouter(prefix="/people", tags=["access"])
 

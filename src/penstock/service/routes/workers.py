@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from penstock.insights import Overview, WorkerPage
 from penstock.service.dependencies import Overseer, wiring_of
-from penstock.service.models.jobs import Id
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives
+from penstock.service.schemas import Id
 
 router = APIRouter(tags=["workers"])
 

@@ -10,9 +10,9 @@ from starlette.responses import Response
 from penstock.groups.answers import Number, Why
 from penstock.groups.workflows import WorkflowPage, WorkflowStatus
 from penstock.service.dependencies import Operator, Reader, wiring_of
-from penstock.service.models.jobs import Id
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives
+from penstock.service.schemas import Id
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])
 

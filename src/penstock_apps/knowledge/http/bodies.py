@@ -8,8 +8,8 @@ import msgspec
 from msgspec.inspect import LiteralType, StructType, type_info
 from pydantic import Field, StrictBool, ValidationError, field_validator
 
-from penstock.service.models.jobs import Closed, Id
 from penstock.service.problems import Problem, said, worded
+from penstock.service.schemas import Closed, Id
 from penstock_apps.knowledge.store.bases import Base, Recipe
 from penstock_apps.knowledge.store.documents import Labels
 from penstock_apps.knowledge.store.sources import NewSource

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from penstock.service.models.jobs import Id
 from penstock.service.problems import documented, worded
 from penstock.service.routing import as_json, gives, gives_events, unguarded
+from penstock.service.schemas import Id
 from penstock.storage.errors import ObjectMissing
 from penstock.storage.links import HOUR, Links
 from penstock_apps.knowledge.http.answers import (

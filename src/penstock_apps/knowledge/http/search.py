@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from fastapi import Query as Asked
 from starlette.responses import Response
 
-from penstock.service.models.jobs import Id
 from penstock.service.problems import documented
 from penstock.service.routing import as_json, gives
+from penstock.service.schemas import Id
 from penstock_apps.knowledge.http.answers import Found, Hits
 from penstock_apps.knowledge.http.bodies import TEXT, Named, Tag, metadata_of
 from penstock_apps.knowledge.http.calling import Read

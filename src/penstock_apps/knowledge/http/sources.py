@@ -19,9 +19,9 @@ from penstock import BatchNotFound, BatchStatus, Present
 from penstock.app.application import ReadSnapshots
 from penstock.service.dependencies import Operator, wiring_of
 from penstock.service.live.streams import stream
-from penstock.service.models.jobs import Id
 from penstock.service.problems import Problem, documented, worded
 from penstock.service.routing import as_json, gives, gives_events
+from penstock.service.schemas import Id
 from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.http.answers import (
     Cancelled,

@@ -17,9 +17,9 @@ from starlette.responses import Response
 from penstock.net.errors import FetchRefused
 from penstock.net.guard import Allowed, foresee
 from penstock.service.dependencies import wiring_of
-from penstock.service.models.jobs import Id
 from penstock.service.problems import Problem, documented
 from penstock.service.routing import as_json, gives, keeps_keys, streamed
+from penstock.service.schemas import Id
 from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
 from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, files_wish
 from penstock_apps.knowledge.http.calling import Add

@@ -1,28 +1,88 @@
-"""What the database knows: how deep the queues are, and how many workers are alive."""
+"""What Prometheus scrapes: counts of this process, and gauges that are read from the database."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from penstock.app.app import Penstock
+from penstock.events import Events, JobFinished, JobsEnqueued
 from penstock.insights.counts import Depth
 from penstock.insights.insights import QUEUES
 from penstock.job import READY, State
-from penstock.labels import OTHER, labelled
+from penstock.labels import OTHER, QueueLabels, labelled
 from penstock.service.cache import Fresh
 
 logger = logging.getLogger("penstock.service")
 
+SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
+
+
+class ProcessMetrics:
+    """Jobs that were enqueued here, attempts that were settled here, and what the process takes."""
+
+    def __init__(
+        self, events: Events, declared: Callable[[], Collection[str]], registry: CollectorRegistry
+    ) -> None:
+        of = ("queue", "task")
+        self._labels = QueueLabels(declared)
+        self._enqueued = Counter(
+            "penstock_jobs_enqueued_total",
+            "Jobs that this process has enqueued.",
+            of,
+            registry=registry,
+        )
+        self._finished = Counter(
+            "penstock_jobs_finished_total",
+            "Attempts that this process has settled, by what they came to.",
+            (*of, "outcome"),
+            registry=registry,
+        )
+        self._duration = Histogram(
+            "penstock_job_duration_seconds",
+            "How long attempts took in this process.",
+            of,
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._wait = Histogram(
+            "penstock_job_wait_seconds",
+            "From being ready to the beginning of an attempt in this process.",
+            of,
+            buckets=SECONDS,
+            registry=registry,
+        )
+        ProcessCollector(registry=registry)
+        self._ends = [
+            events.subscribe(JobsEnqueued, self._on_enqueued),
+            events.subscribe(JobFinished, self._on_finished),
+        ]
+
+    def close(self) -> None:
+        """Count no more."""
+        for end in self._ends:
+            end()
+        self._ends.clear()
+
+    def _on_enqueued(self, event: JobsEnqueued) -> None:
+        self._enqueued.labels(self._labels.of(event.queue), event.task).inc(event.count)
+
+    def _on_finished(self, event: JobFinished) -> None:
+        of = self._labels.of(event.queue), event.task
+        self._finished.labels(*of, event.outcome).inc()
+        self._duration.labels(*of).observe(event.seconds)
+        self._wait.labels(*of).observe(event.waited)
+
+
 # Two servers that scrape every 15 seconds, and people who look: one question in five seconds.
-KEPT: Final = 5.0
+CACHE_S: Final = 5.0
 
 
 class Look(Struct, frozen=True):
@@ -40,7 +100,7 @@ class QueueMetrics(Collector):
 
     def __init__(self, app: Penstock, registry: CollectorRegistry) -> None:
         self._app = app
-        self._fresh = Fresh(KEPT, self._ask)
+        self._fresh = Fresh(CACHE_S, self._ask)
         self._seen = Look()
         registry.register(self)
 

@@ -1,4 +1,7 @@
-"""What is asked about jobs. Ids are strings: a number of JavaScript cannot hold them all."""
+"""Request bodies and the types of their fields, as OpenAPI shows them.
+
+Ids are strings, because a number in JavaScript cannot hold all of them.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,10 @@ from pydantic import (
     model_validator,
 )
 
+from penstock.groups.keys import Role, Scope
 from penstock.job import State
-from penstock.service.problems import worded
+from penstock.service.problems import Problem, worded
+from penstock.windows import Windows
 
 ID = worded(r"^[1-9][0-9]{0,17}$", "an id: a number of at most 18 digits, such as 42")
 TASK = worded(
@@ -149,3 +154,140 @@ class Action(Closed):
     after: Annotated[str, Field(pattern=AFTER)] | None = None
     completed: StrictBool = False
     dry_run: StrictBool = False
+
+
+# Queues, lanes, limits, schedules and events
+
+
+Weight = Annotated[int, Field(strict=True, ge=1, le=1000)]
+
+
+class WindowsBody(Closed):
+    """The hours in which jobs are taken, such as `mon-fri 22:00-06:00`."""
+
+    open: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=50)]
+    timezone: Annotated[str, Field(max_length=100)] = "UTC"
+
+
+class QueueBody(Closed):
+    paused: StrictBool | None = None
+    fair: StrictBool | None = None
+    lane_key: Name | None = None
+    ageing: Seconds | None = None
+    windows: WindowsBody | None = None
+    late_after: Seconds | None = None
+
+
+class LaneBody(Closed):
+    weight: Weight | None = None
+    paused: StrictBool | None = None
+    windows: WindowsBody | None = None
+    late_after: Seconds | None = None
+
+
+class LimitBody(Closed):
+    """How many at once, how often, and how many of those in a burst."""
+
+    slots: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = None
+    rate: Annotated[str, Field(max_length=50, examples=["100/minute"])] | None = None
+    burst: Annotated[float, Field(strict=True, gt=0, le=1e12)] | None = None
+
+
+class ScheduleBody(Closed):
+    task: TaskName | None = None
+    args: dict[str, Any] | None = None
+    options: OptionsBody | None = None
+    cron: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    every: Annotated[float, Field(strict=True, gt=0, le=31_536_000)] | None = None
+    timezone: Annotated[str, Field(max_length=100)] | None = None
+    jitter: Seconds | None = None
+    overlap: Literal["skip", "queue_one", "allow"] | None = None
+    catch_up: Literal["skip", "once", "all"] | None = None
+
+
+class EventBody(Closed):
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    payload: Any = None
+    tenant: Annotated[str, Field(max_length=200)] = ""
+
+
+def changes(given: Closed) -> dict[str, Any]:
+    """What was said, windows as the client takes them; null takes a setting back."""
+    values = {name: getattr(given, name) for name in given.model_fields_set}
+    if not values:
+        raise Problem(422, "does-not-fit", "Nothing is to change: give at least one setting.")
+    if isinstance(found := values.get("windows"), WindowsBody):
+        values["windows"] = Windows(*found.open, timezone=found.timezone)
+    return values
+
+
+# Keys, people and logins
+
+
+KEY_NAME = worded(
+    r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$",
+    "at most 100 of the letters A to Z and a to z, digits, and _ . @ + -, with a letter or a digit "
+    "first",
+)
+KEY_ID = worded(r"^[0-9a-z]{8,32}$", "a key's id: 8 to 32 digits and small letters")
+PERSON = worded(
+    r"^[A-Za-z0-9_.@+-]{1,100}$",
+    "at most 100 of the letters A to Z and a to z, digits, and _ . @ + -",
+)
+PLAIN = worded(r"^[^\x00-\x1f\x7f]{1,200}$", "at most 200 characters, none of them for control")
+
+KeyName = Annotated[str, Field(pattern=KEY_NAME, examples=["ci"])]
+KeyId = Annotated[str, Field(pattern=KEY_ID, examples=["1f2e3d4c5b6a"])]
+PersonName = Annotated[str, Field(pattern=PERSON, examples=["ada"])]
+Password = Annotated[str, Field(min_length=10, max_length=1000)]
+# A hundred years.
+Life = Annotated[float, Field(strict=True, gt=0, le=3_155_760_000)]
+
+
+class KeyBody(Closed):
+    """A key to be made; `expires` is in how many seconds."""
+
+    name: KeyName
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]
+    tenant: Annotated[str, Field(pattern=PLAIN)] | None = None
+    expires: Life | None = None
+
+
+class RotationBody(Closed):
+    """For how many seconds the old key is good still, and in how many the new one expires."""
+
+    overlap: Annotated[float, Field(strict=True, ge=0, le=315_360_000)] = 86_400
+    expires: Life | None = None
+
+
+class PersonBody(Closed):
+    name: PersonName
+    role: Role
+    password: Password
+
+
+class PersonChange(Closed):
+    """What is to change; what is left out stays."""
+
+    role: Role | None = None
+    password: Password | None = None
+    disabled: StrictBool | None = None
+
+
+class LoginBody(Closed):
+    name: Annotated[str, Field(pattern=PLAIN)]
+    password: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+# Live subjects
+
+
+SUBJECT = worded(r"^[a-z-]{1,40}/.{1,500}$", "a kind and an id, such as job/42")
+
+Watched = Annotated[str, Field(pattern=SUBJECT, examples=["job/42"])]
+
+
+class AskedTicket(Closed):
+    """The subjects that a ticket is to be for."""
+
+    subjects: Annotated[list[Watched], Field(min_length=1, max_length=100)]
