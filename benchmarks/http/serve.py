@@ -12,7 +12,7 @@ from penstock.connect.enqueue import Enqueued
 from penstock.groups.keys import SCOPES
 from penstock.service import Service
 from penstock.service.auth import Caller
-from penstock.service.server import Server, listening_at
+from penstock.service.server import Server, bind_socket
 from penstock.tasks import Request
 from penstock.worker.processes import run
 
@@ -42,7 +42,7 @@ async def serve(url: str, is_stored: bool) -> None:
     service = Service(app, door=Door())
     if not is_stored:
         service.asgi.state.wiring.inlet = NoInlet()
-    listening = listening_at("127.0.0.1", 0)
+    listening = bind_socket("127.0.0.1", 0)
     server = Server(service, listening)
     async with service:
         print(listening.getsockname()[1], flush=True)

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from penstock.app.app import Penstock
 from penstock.service import Service
 from penstock.service.auth import Caller
-from penstock.service.server import Server, listening_at
+from penstock.service.server import Server, bind_socket
 
 
 class Anybody:
@@ -23,7 +23,7 @@ class Anybody:
 
 async def serve(url: str, schema: str) -> None:
     async with Service(Penstock(url, schema=schema), door=Anybody()) as service:
-        listening = listening_at("127.0.0.1", 0)
+        listening = bind_socket("127.0.0.1", 0)
         server = Server(service, listening)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.ask_to_stop)
         running = asyncio.create_task(server.run())

@@ -10,7 +10,7 @@ import asyncpg
 import httpx
 import pytest
 
-from penstock.service.server import listening_at
+from penstock.service.server import bind_socket
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
 from tests.fixtures.until import until
@@ -70,7 +70,7 @@ def test_a_threshold_that_is_none_is_refused(penstock: Commands) -> None:
 @pytest.fixture
 def port() -> Iterator[int]:
     """One that nobody listens at; it is bound here, so that the system gives it to nobody else."""
-    with listening_at("127.0.0.1", 0) as free:
+    with bind_socket("127.0.0.1", 0) as free:
         yield free.getsockname()[1]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.config import Stopping
-from penstock.service.server import GRACE
+from penstock.service.server import STOP_GRACE_S
 from tests.deploy.files import (
     DEPLOY,
     ROOT,
@@ -29,7 +29,7 @@ from tests.deploy.files import (
 
 # The worker's phases: finish, cancel, and to leave what its last steps may take.
 WORKER_STOP = Stopping().finish + Stopping().cancel + Stopping().leave + 5
-SERVE_STOP = GRACE + 10
+SERVE_STOP = STOP_GRACE_S + 10
 PORT = 8420
 HARDENED = {
     "NoNewPrivileges": "yes",

@@ -10,7 +10,7 @@ import pytest_asyncio
 from penstock import Penstock
 from penstock.groups.keys import SCOPES
 from penstock.service.auth import Caller
-from penstock.service.routes.bulk import act
+from penstock.service.routes.bulk import apply_action
 from penstock.service.schemas import Action
 from penstock.store import Store
 from penstock.store.failed import Dead
@@ -63,7 +63,7 @@ async def act_on(connection: asyncpg.Connection, filter: dict[str, str]) -> None
     """What `POST /bulk/actions` does with the jobs that a filter finds."""
     client = Penstock().inside(connection)
     action = Action.model_validate({"action": "retry", "filter": filter})
-    acted = await act(client, action, Caller(name="ada", scopes=frozenset(SCOPES)))
+    acted = await apply_action(client, action, Caller(name="ada", scopes=frozenset(SCOPES)))
     assert (acted.changed, acted.is_exact) == (FEW, True)
 
 

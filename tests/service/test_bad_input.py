@@ -18,7 +18,7 @@ from penstock.service import Entry, Service, middleware
 from penstock.service import server as service_server
 from penstock.service.middleware import Bounds
 from penstock.service.problems import expect_json
-from penstock.service.server import Sockets
+from penstock.service.server import ConnectionLimits
 from tests.fixtures.service import OpenDoor, document, serving
 from tests.fixtures.until import until
 
@@ -35,7 +35,7 @@ def tasks(app: Penstock) -> None:
 @pytest.fixture
 async def bounded(app: Penstock) -> AsyncIterator[str]:
     """A real server whose bounds are narrow, but for those of time."""
-    narrow, sockets = Bounds(body=2000, bodies=3000), Sockets(connections=5, head=2000)
+    narrow, sockets = Bounds(body=2000, bodies=3000), ConnectionLimits(connections=5, head=2000)
     async with (
         Service(app, door=OpenDoor(), bounds=narrow) as service,
         serving(service, sockets=sockets) as url,
@@ -48,7 +48,7 @@ async def impatient(app: Penstock) -> AsyncIterator[str]:
     """One whose clients have little time to send."""
     async with (
         Service(app, door=OpenDoor(), bounds=Bounds(seconds=0.3)) as service,
-        serving(service, sockets=Sockets(head_seconds=0.3)) as url,
+        serving(service, sockets=ConnectionLimits(head_seconds=0.3)) as url,
     ):
         yield url
 
@@ -226,7 +226,7 @@ async def test_one_who_takes_nothing_of_an_answer_is_cut_off(app: Penstock) -> N
 
     async with (
         Service(app, door=OpenDoor()) as service,
-        serving(service, sockets=Sockets(stalled_seconds=0.3)) as url,
+        serving(service, sockets=ConnectionLimits(stalled_seconds=0.3)) as url,
         connected(url) as (_, writer),
     ):
         # A small window, and nobody reads: 10 MB cannot all lie in the kernel.
@@ -325,7 +325,7 @@ async def test_an_address_that_is_not_utf8_is_refused(app: Penstock, server: str
 
 
 async def test_probes_are_answered_while_all_connections_are_taken(app: Penstock) -> None:
-    sockets = Sockets(connections=4, probes=3)
+    sockets = ConnectionLimits(connections=4, probes=3)
     async with Service(app, door=OpenDoor()) as service, serving(service, sockets=sockets) as url:
         many = [await asyncio.open_connection("127.0.0.1", httpx.URL(url).port) for _ in range(9)]
         try:
@@ -348,7 +348,7 @@ async def test_page_can_read_retry_after_while_connections_are_full(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A connection too many may say what it wants however slow this machine is.
-    monkeypatch.setattr(service_server, "PROBE_SECONDS", 60.0)
+    monkeypatch.setattr(service_server, "PROBE_TIMEOUT_S", 60.0)
     shop, stranger = {"origin": "https://shop.example"}, {"origin": "https://evil.example"}
     events = {"accept": "text/event-stream"}
     preflight = {"access-control-request-method": "GET"}
@@ -356,7 +356,7 @@ async def test_page_can_read_retry_after_while_connections_are_full(
     entry = Entry(origins=("https://shop.example",))
     async with (
         Service(app, door=OpenDoor(), entry=entry) as service,
-        serving(service, sockets=Sockets(connections=1, head_seconds=60)) as url,
+        serving(service, sockets=ConnectionLimits(connections=1, head_seconds=60)) as url,
         connected(url) as (reader, writer),
         httpx.AsyncClient(base_url=url, timeout=30) as http,
     ):

@@ -94,8 +94,8 @@ async def test_a_filter_is_frozen_by_its_dry_run(http: httpx.AsyncClient) -> Non
 async def test_a_filter_of_many_is_worked_through_in_several_calls(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routes_bulk, "PAGE", 2)
-    monkeypatch.setattr(routes_bulk, "PAGES", 2)
+    monkeypatch.setattr(routes_bulk, "PAGE_SIZE", 2)
+    monkeypatch.setattr(routes_bulk, "MAX_PAGES", 2)
     ids = await enqueued(http, 7, queue="q")
 
     first = await act(http, "cancel", filter={"queue": "q"})
@@ -147,8 +147,8 @@ async def test_bulk_retry_in_several_calls_repeats_no_job(
     connection: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(routes_bulk, "PAGE", 2)
-    monkeypatch.setattr(routes_bulk, "PAGES", 1)
+    monkeypatch.setattr(routes_bulk, "PAGE_SIZE", 2)
+    monkeypatch.setattr(routes_bulk, "MAX_PAGES", 1)
     failed = await dead(connection, 5, task="greet")
     changed, after, until = 0, None, None
     while True:
@@ -166,8 +166,8 @@ async def test_bulk_retry_in_several_calls_repeats_no_job(
 async def test_a_filter_by_text_is_worked_through_too(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routes_bulk, "PAGE", 2)
-    monkeypatch.setattr(routes_bulk, "PAGES", 1)
+    monkeypatch.setattr(routes_bulk, "PAGE_SIZE", 2)
+    monkeypatch.setattr(routes_bulk, "MAX_PAGES", 1)
     ids = await enqueued(http, 3)
     tried = await act(http, "cancel", filter={"text": "N"}, dry_run=True)
     first = await act(http, "cancel", filter={"text": "N"}, until=tried["until"])

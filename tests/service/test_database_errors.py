@@ -35,7 +35,7 @@ def test_only_the_log_names_the_database_of_an_error(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(problems, "_logged", {})
+    monkeypatch.setattr(problems, "_logged_at", {})
     told = [from_error(error) for _ in range(3)]
     assert {(each.status, each.kind) for each in told} == {(status, kind)}
     assert "db.internal" not in repr([(each.detail, each.about) for each in told])

@@ -12,13 +12,13 @@ from penstock import ConfigError, Penstock, task
 from penstock.connect import scope
 from penstock.service import Service
 from penstock.service.auth import Caller
-from penstock.service.live import Subject, streams
-from penstock.service.live import hub as hubs
 from penstock.service.live import hub as live_hub
-from penstock.service.live.tickets import LASTS, Tickets
+from penstock.service.live import streams
+from penstock.service.live.hub import Subject
+from penstock.service.live.tickets import TICKET_LIFETIME_S, Tickets
 from penstock.service.middleware import Bounds
 from penstock.service.problems import Problem
-from penstock.service.server import GRACE
+from penstock.service.server import STOP_GRACE_S
 from penstock.tasks import Context
 from penstock_apps.knowledge.knowledge import Knowledge
 from tests.fixtures.database import Database
@@ -46,7 +46,7 @@ async def quick(number: int) -> int:
 async def tasks(app: Penstock, monkeypatch: pytest.MonkeyPatch) -> None:
     app.include(work, quick)
     _go.append(asyncio.Event())
-    monkeypatch.setitem(live_hub.PACES, "queue", live_hub.Pace(0.1, 0.2))
+    monkeypatch.setitem(live_hub.POLL_INTERVALS, "queue", live_hub.PollInterval(0.1, 0.2))
 
 
 async def first(server: Address, subject: str, **options: Any) -> Heard:
@@ -230,7 +230,7 @@ def test_a_ticket_is_over_after_a_minute_and_needs_the_secret() -> None:
     assert admitted.scopes == {"read"}
     assert subjects == {"job/1"}
     for late, others in (
-        (1000.0 + LASTS, tickets),
+        (1000.0 + TICKET_LIFETIME_S, tickets),
         (1001.0, Tickets("another secret, of somebody else's server")),
         (1.0, Tickets()),
     ):
@@ -271,7 +271,7 @@ async def test_stopping_server_ends_its_streams_first(app: Penstock) -> None:
         await until(lambda: heard.events)
         began = time.monotonic()
     await listening
-    assert time.monotonic() - began < GRACE - 1, "nobody had to cut it"
+    assert time.monotonic() - began < STOP_GRACE_S - 1, "nobody had to cut it"
     assert heard.states == ["ready"]
     assert heard.retries == 1
 
@@ -279,11 +279,11 @@ async def test_stopping_server_ends_its_streams_first(app: Penstock) -> None:
 async def test_silent_stream_sends_comments_and_ends_after_its_longest(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "ALIVE", 0.05)
+    monkeypatch.setattr(streams, "KEEPALIVE_S", 0.05)
     job = await app.enqueue(work)
     async with listened_to(app) as server:
         await hear(f"{server.live}/job/{job.id}", until=lambda heard: heard.comments >= 2)
-        monkeypatch.setattr(streams, "LONGEST", 0.1)
+        monkeypatch.setattr(streams, "MAX_CONNECTION_S", 0.1)
         heard = await hear(f"{server.live}/job/{job.id}")
     assert heard.states == ["ready"]
 
@@ -380,7 +380,7 @@ async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
 async def test_a_server_that_has_enough_listeners_takes_no_more(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hubs, "MOST_LISTENERS", 1)
+    monkeypatch.setattr(live_hub, "MAX_LISTENERS", 1)
     job = await app.enqueue(work)
     heard = Heard()
     async with listened_to(app) as server:

@@ -15,9 +15,9 @@ from starlette.routing import Mount, Route
 
 from penstock import Penstock, task
 from penstock.service import Service
-from penstock.service.live import Hub
+from penstock.service.live.hub import Hub
 from penstock.service.middleware import RequestCount
-from penstock.service.server import Server, listening_at
+from penstock.service.server import Server, bind_socket
 from tests.fixtures.browser import Page, browsing
 from tests.fixtures.live import KnownByName
 from tests.fixtures.until import until
@@ -56,7 +56,7 @@ class Site:
 @asynccontextmanager
 async def site(app: Penstock, port: int = 0, others: str = "") -> AsyncIterator[tuple[int, Hub]]:
     """The site: its port, and who listens. Who comes is let in by a cookie or a header."""
-    listening = listening_at("127.0.0.1", port)
+    listening = bind_socket("127.0.0.1", port)
     async with Service(
         app, door=KnownByName(), ticket_secret="shared by two servers of the tests"
     ) as service:

@@ -15,7 +15,7 @@ import pytest
 
 import penstock
 from penstock import Penstock
-from penstock.service.server import listening_at
+from penstock.service.server import bind_socket
 from tests.fixtures.database import Database
 from tests.fixtures.live import Heard, hear_on, order_of
 from tests.fixtures.until import until
@@ -84,7 +84,7 @@ def free_ports() -> Iterator[tuple[int, int]]:
 
     They are bound here, so that the system gives them to nobody else.
     """
-    with listening_at("127.0.0.1", 0) as one, listening_at("127.0.0.1", 0) as two:
+    with bind_socket("127.0.0.1", 0) as one, bind_socket("127.0.0.1", 0) as two:
         yield one.getsockname()[1], two.getsockname()[1]
 
 

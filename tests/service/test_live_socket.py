@@ -17,9 +17,9 @@ from websockets.typing import Origin
 
 from penstock import Penstock, task
 from penstock.service import frames
-from penstock.service.live import Hub, Listener, Subject, Told, streams
 from penstock.service.live import hub as live_hub
-from penstock.service.live import sockets as talking
+from penstock.service.live import sockets, streams
+from penstock.service.live.hub import Hub, Listener, Subject, Update
 from tests.fixtures.live import Address, Heard, hear, listened_to
 from tests.fixtures.until import until
 
@@ -97,7 +97,7 @@ async def test_subjects_come_and_go_on_one_socket(app: Penstock) -> None:
 async def test_what_makes_no_sense_is_refused_and_the_socket_stays(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talking, "MOST_SUBJECTS", 1)
+    monkeypatch.setattr(sockets, "MAX_SUBJECTS", 1)
     async with listened_to(app) as server, talker(server) as client:
         for text, status in (
             ("no JSON", 422),
@@ -117,8 +117,8 @@ async def test_what_makes_no_sense_is_refused_and_the_socket_stays(
 async def test_a_client_that_floods_its_socket_is_read_slowly(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talking, "MESSAGE_BURST", 5)
-    monkeypatch.setattr(talking, "MESSAGES_PER_S", 0.5)
+    monkeypatch.setattr(sockets, "MESSAGE_BURST", 5)
+    monkeypatch.setattr(sockets, "MESSAGES_PER_S", 0.5)
     answers = 0
     async with (
         listened_to(app) as server,
@@ -155,7 +155,7 @@ async def test_client_that_floods_its_socket_is_read_slowly(
         answer(self)
 
     monkeypatch.setattr(frames.BoundedWebSocket, "handle_ping", count)
-    monkeypatch.setattr(frames, "BURST", 3000)
+    monkeypatch.setattr(frames, "BURST_BYTES", 3000)
     monkeypatch.setattr(frames, "BYTES_PER_S", 10)
     async with (
         listened_to(app) as server,
@@ -287,7 +287,7 @@ async def test_a_page_opens_a_socket_with_the_login_of_its_person(app: Penstock)
 async def test_socket_reports_that_it_is_alive_and_its_servers_stop(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talking, "ALIVE", 0.05)
+    monkeypatch.setattr(sockets, "KEEPALIVE_S", 0.05)
     async with listened_to(app) as server:
         async with talker(server) as client:
             assert await client.hear() == {"alive": True}
@@ -303,8 +303,8 @@ async def test_client_that_does_not_read_is_dropped_without_delays(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who reads must not be given up as well when the machine stands still.
-    monkeypatch.setattr(streams, "TAKING", 4.0)
-    monkeypatch.setitem(live_hub.PACES, "job", live_hub.Pace(0.01, 0.02))
+    monkeypatch.setattr(streams, "SEND_TIMEOUT_S", 4.0)
+    monkeypatch.setitem(live_hub.POLL_INTERVALS, "job", live_hub.PollInterval(0.01, 0.02))
     job = await app.enqueue(work)
     heard = Heard()
     async with listened_to(app, small=True) as server:
@@ -347,9 +347,9 @@ async def test_a_mailbox_keeps_the_newest_state_of_each_subject() -> None:
     one, two = Subject("job", "1"), Subject("job", "2")
     listener = Listener()
     for told in (
-        older := Told.of(one, None),
-        other := Told.of(two, None),
-        newer := Told.of(one, None),
+        older := Update.of(one, None),
+        other := Update.of(two, None),
+        newer := Update.of(one, None),
     ):
         listener.tell(told)
     assert older is not newer

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock.service.server import Seldom
+from penstock.service.server import WarningRateLimit
 
 
 async def test_a_server_answers_over_a_socket(server: str) -> None:
@@ -58,7 +58,7 @@ def test_repeated_warnings_are_logged_once_a_minute() -> None:
         record.created = at
         return seldom.filter(record)
 
-    seldom = Seldom()
+    seldom = WarningRateLimit()
     assert is_logged(logging.WARNING, "broken", 0.0)
     assert not is_logged(logging.WARNING, "broken", 59.0)
     assert is_logged(logging.WARNING, "other", 59.0)
@@ -68,11 +68,11 @@ def test_repeated_warnings_are_logged_once_a_minute() -> None:
 
 LIMITED = """
 import resource
-from penstock.service.server import Sockets
-from penstock.service.server import with_files_for
+from penstock.service.server import ConnectionLimits
+from penstock.service.server import with_file_limit_for
 for hard in (1100, 800):
     resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
-    taken = with_files_for(Sockets(connections=500)).connections
+    taken = with_file_limit_for(ConnectionLimits(connections=500)).connections
     print(taken, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 

@@ -104,10 +104,10 @@ class Listening:
 
     def bound(self) -> socket.socket:
         """The socket, or an error that says who has it."""
-        from penstock.service.server import listening_at
+        from penstock.service.server import bind_socket
 
         try:
-            return listening_at(self.host, self.port)
+            return bind_socket(self.host, self.port)
         except OSError as error:
             raise self._refusal(error) from error
 

@@ -16,11 +16,11 @@ from starlette.routing import BaseRoute
 from penstock.app.app import Penstock
 from penstock.insights import Thresholds
 from penstock.service import problems, routing
-from penstock.service.auth import Authenticator, Guard, Logins
-from penstock.service.dependencies import Wiring
+from penstock.service.auth import Authenticator, DefaultAuthenticator, Logins
+from penstock.service.dependencies import ServiceRuntime
 from penstock.service.enqueue import QueueNames
 from penstock.service.hosts import Entry
-from penstock.service.middleware import Bounded, Bounds, RequestCount, RequestLimiter, Security
+from penstock.service.middleware import BodyLimiter, Bounds, RequestCount, RequestLimiter, Security
 from penstock.service.operations import Operations
 from penstock.service.routes import (
     audit,
@@ -43,10 +43,10 @@ from penstock.service.routes import (
     workers,
     workflows,
 )
-from penstock.service.routing import Marked
+from penstock.service.routing import RouteFlags
 
 PREFIX: Final = "/api/v1"
-RESOURCES: Final = (
+ROUTE_MODULES: Final = (
     jobs,
     bulk,
     batches,
@@ -73,7 +73,7 @@ def _routes() -> list[BaseRoute]:
     FastAPI takes a tenth of a second to work out what they take and give: once, for all services.
     """
     ours = APIRouter()
-    for module in RESOURCES:
+    for module in ROUTE_MODULES:
         ours.include_router(module.router, prefix=PREFIX)
     for module in (probes, metrics, static):
         ours.include_router(module.router)
@@ -108,7 +108,7 @@ class Service:
         self._stack = AsyncExitStack()
         entry, bounds = entry or Entry.of(), bounds or Bounds()
         logins = Logins(app, entry)
-        door = door or Guard(app, entry, logins)
+        door = door or DefaultAuthenticator(app, entry, logins)
         self._operations = Operations(app, entry, thresholds=thresholds, open_metrics=open_metrics)
         self.asgi = FastAPI(
             title="Penstock",
@@ -118,19 +118,19 @@ class Service:
             redirect_slashes=False,
             routes=_routes(),
         )
-        self.asgi.state.wiring = Wiring(
+        self.asgi.state.wiring = ServiceRuntime(
             app, door, self._operations, logins=logins, ticket_secret=ticket_secret,
             queue_names=QueueNames(app.tasks, bounds.queues),
         )  # fmt: skip
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
-        problems.install(self.asgi)
+        problems.install_error_handlers(self.asgi)
         installed = [application.router() for application in app.applications]
         for router in installed:
             self.asgi.include_router(router, prefix=PREFIX)
-        routers = [*(module.router for module in RESOURCES), *installed]
-        marked = Marked(chain.from_iterable(router.routes for router in routers), PREFIX)
+        routers = [*(module.router for module in ROUTE_MODULES), *installed]
+        marked = RouteFlags(chain.from_iterable(router.routes for router in routers), PREFIX)
         self.crowd = RequestCount(bounds.requests, bounds.openings, PREFIX, marked.gives_events)
-        self.asgi.add_middleware(Bounded, bounds=bounds, prefix=PREFIX, marked=marked)
+        self.asgi.add_middleware(BodyLimiter, bounds=bounds, prefix=PREFIX, marked=marked)
         self.asgi.add_middleware(Security, door=door, entry=entry, marked=marked)
         self.asgi.add_middleware(RequestLimiter, crowd=self.crowd, entry=entry)
 
@@ -144,8 +144,8 @@ class Service:
         if self.asgi.openapi_schema is None:
             document = get_openapi(title="Penstock", version="1", routes=self.asgi.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
-            schemas |= routing.components()
-            problems.document_common(document)
+            schemas |= routing.component_schemas()
+            problems.document_common_problems(document)
             for schema in document["components"]["schemas"].values():
                 if "description" in schema:
                     # A docstring's lines are indented, up to Python 3.12.

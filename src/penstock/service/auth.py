@@ -16,15 +16,15 @@ from penstock.app.client import Client
 from penstock.errors import NotAllowed
 from penstock.groups.keys import ROLES, Scope
 from penstock.groups.users import LoggedIn, NewLogin
-from penstock.service.cache import Remembered
-from penstock.service.hosts import Entry, address_of, is_https, peer_of
+from penstock.service.cache import KeyedCache
+from penstock.service.hosts import Entry, client_address, is_https, peer_address
 from penstock.service.passwords import Passwords
 from penstock.service.problems import Problem
 
 # Where the gate leaves the caller in a connection's scope.
 CALLER: Final = "penstock.caller"
 # True in the scope of a connection whose caller may not be one that is only remembered.
-AFRESH: Final = "penstock.afresh"
+BYPASS_CACHE: Final = "penstock.afresh"
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -37,9 +37,9 @@ class Caller(Struct, frozen=True, kw_only=True):
     """What requests that change something have to bring, of one whom the browser vouches for."""
 
 
-def is_afresh(connection: HTTPConnection) -> bool:
+def bypasses_cache(connection: HTTPConnection) -> bool:
     """Whether who asks is to be looked up now, whatever an authenticator remembers."""
-    return bool(connection.scope.get(AFRESH))
+    return bool(connection.scope.get(BYPASS_CACHE))
 
 
 def requester(caller: Caller, person: str | None) -> str:
@@ -67,14 +67,14 @@ class Authenticator(Protocol):
         ...
 
 
-LASTS: Final = 12 * 3600
-IDLE: Final = 2 * 3600
+SESSION_MAX_S: Final = 12 * 3600
+SESSION_IDLE_S: Final = 2 * 3600
 # A key or a login that was revoked is let in for as long, at most.
-FRESH: Final = 5.0
-KNOWN_AT_ONCE: Final = 10_000
+CALLER_CACHE_S: Final = 5.0
+MAX_CACHED_CALLERS: Final = 10_000
 # The name's beginning has browsers refuse one that came without TLS or from a name beside ours.
-SECURE: Final = "__Host-penstock"
-PLAIN: Final = "penstock_login"
+SECURE_COOKIE: Final = "__Host-penstock"
+PLAIN_COOKIE: Final = "penstock_login"
 
 
 class Logins:
@@ -84,11 +84,11 @@ class Logins:
         self._app = app
         self._entry = entry
         self.passwords = Passwords()
-        self._known = Remembered(self._check, seconds=FRESH, most=KNOWN_AT_ONCE)
+        self._known = KeyedCache(self._check, seconds=CALLER_CACHE_S, most=MAX_CACHED_CALLERS)
 
     async def enter(self, connection: HTTPConnection, name: str, password: str) -> NewLogin:
         """Log somebody in. Who is unknown, disabled or mistaken gets one and the same answer."""
-        address = address_of(connection, self._entry)
+        address = client_address(connection, self._entry)
         if wait := await self._app.try_login(name, address):
             raise Problem(
                 429,
@@ -101,7 +101,7 @@ class Logins:
         if not await self.passwords.fits(password, kept) or person is None:
             await self._app.fail_login(name, address)
             raise Problem(401, "login-refused", "The name or the password is wrong.")
-        return await self._app.open_login(person.name, address, lasts=LASTS)
+        return await self._app.open_login(person.name, address, lasts=SESSION_MAX_S)
 
     async def leave(self, connection: HTTPConnection) -> None:
         """Log out who came with a cookie."""
@@ -114,11 +114,11 @@ class Logins:
         secret = connection.cookies.get(self._cookie(connection))
         if not secret:
             return None
-        return await self._known.get(secret, afresh=is_afresh(connection))
+        return await self._known.get(secret, afresh=bypasses_cache(connection))
 
     def give(self, response: Response, connection: HTTPConnection, login: NewLogin) -> None:
         """Put the cookie into an answer."""
-        self._set(response, connection, login.secret, LASTS)
+        self._set(response, connection, login.secret, SESSION_MAX_S)
 
     def take(self, response: Response, connection: HTTPConnection) -> None:
         """Take the cookie back."""
@@ -136,28 +136,28 @@ class Logins:
         )
 
     def _cookie(self, connection: HTTPConnection) -> str:
-        return SECURE if is_https(connection, self._entry) else PLAIN
+        return SECURE_COOKIE if is_https(connection, self._entry) else PLAIN_COOKIE
 
     async def _check(self, secret: str) -> LoggedIn | None:
-        return await self._app.check_login(secret, idle=IDLE)
+        return await self._app.check_login(secret, idle=SESSION_IDLE_S)
 
 
 logger = logging.getLogger("penstock.service")
 
 CHALLENGE: Final = 'Bearer realm="penstock"'
-CSRF: Final = "x-csrf-token"
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "WEBSOCKET"})
+CSRF_HEADER: Final = "x-csrf-token"
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "WEBSOCKET"})
 
 
-class Guard:
+class DefaultAuthenticator:
     """Lets in who has a key (`Authorization: Bearer pk_…`), a login, or a word of a proxy's."""
 
     def __init__(self, app: Client, entry: Entry, logins: Logins) -> None:
         self._app = app
         self._entry = entry
         self._logins = logins
-        self._keys = Remembered(self._of_key, seconds=FRESH, most=KNOWN_AT_ONCE)
-        self._people = Remembered(self._of_person, seconds=FRESH, most=KNOWN_AT_ONCE)
+        self._keys = KeyedCache(self._of_key, seconds=CALLER_CACHE_S, most=MAX_CACHED_CALLERS)
+        self._people = KeyedCache(self._of_person, seconds=CALLER_CACHE_S, most=MAX_CACHED_CALLERS)
 
     async def admit(self, connection: HTTPConnection) -> Caller:
         try:
@@ -174,15 +174,15 @@ class Guard:
         caller = await self._vouched_for(connection)
         if caller is None:
             told = "Give a key, `Authorization: Bearer pk_…`, or log in."
-            raise stranger(told)
+            raise unknown_caller(told)
         _check_csrf(connection, caller)
         return caller
 
     async def _with_key(self, connection: HTTPConnection, key: str) -> Caller:
-        caller = await self._keys.get(key, afresh=is_afresh(connection))
+        caller = await self._keys.get(key, afresh=bypasses_cache(connection))
         if caller is None:
             told = "This key is unknown, expired or revoked."
-            raise stranger(told, f'{CHALLENGE}, error="invalid_token"')
+            raise unknown_caller(told, f'{CHALLENGE}, error="invalid_token"')
         return caller
 
     async def _vouched_for(self, connection: HTTPConnection) -> Caller | None:
@@ -191,12 +191,12 @@ class Guard:
         if login is not None:
             return Caller(name=login.name, scopes=ROLES[login.role], csrf=login.csrf)
         header = self._entry.edge_header
-        if header is None or not self._entry.trusts(peer_of(connection)):
+        if header is None or not self._entry.trusts(peer_address(connection)):
             return None
         name = connection.headers.get(header)
         if not name:
             return None
-        return await self._people.get(name, afresh=is_afresh(connection))
+        return await self._people.get(name, afresh=bypasses_cache(connection))
 
     async def _of_key(self, key: str) -> Caller | None:
         found = await self._app.check_key(key)
@@ -217,14 +217,14 @@ class Guard:
 def _check_csrf(connection: HTTPConnection, caller: Caller) -> None:
     """Browsers send cookies along with what any page asks for; the token only our own knows."""
     # A socket only listens, no page can send a header with it, and the gate has seen its origin.
-    if connection.scope["type"] == "websocket" or connection.scope["method"] in SAFE:
+    if connection.scope["type"] == "websocket" or connection.scope["method"] in SAFE_METHODS:
         return
-    given = connection.headers.get(CSRF, "")
+    given = connection.headers.get(CSRF_HEADER, "")
     if not hmac.compare_digest(given.encode(), (caller.csrf or "").encode()):
-        told = f"This needs the header {CSRF} with the token that /api/v1/me tells."
+        told = f"This needs the header {CSRF_HEADER} with the token that /api/v1/me tells."
         raise Problem(403, "csrf", told)
 
 
-def stranger(detail: str, challenge: str = CHALLENGE) -> Problem:
+def unknown_caller(detail: str, challenge: str = CHALLENGE) -> Problem:
     """The answer to one whom nobody knows."""
     return Problem(401, "unknown-caller", detail, headers={"www-authenticate": challenge})

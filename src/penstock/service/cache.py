@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Fresh(Generic[T]):
+class CachedValue(Generic[T]):
     """Looks at most once in so many seconds, however many ask; an error is not kept."""
 
     def __init__(self, seconds: float, look: Callable[[], Awaitable[T]]) -> None:
@@ -28,7 +28,7 @@ class Fresh(Generic[T]):
             return self._kept[1]
 
 
-class Remembered(Generic[T]):
+class KeyedCache(Generic[T]):
     """Asks once for each key while an answer is fresh, however many want it at once.
 
     That something is not there is not remembered: it would only be forgotten answers that fill

@@ -13,17 +13,17 @@ from penstock.app.app import Penstock
 from penstock.app.client import Client
 from penstock.groups.keys import Scope
 from penstock.insights import Insights
-from penstock.service.auth import AFRESH, CALLER, Authenticator, Caller, Logins
+from penstock.service.auth import BYPASS_CACHE, CALLER, Authenticator, Caller, Logins
 from penstock.service.enqueue import QueueNames
 from penstock.service.group_commit import GroupCommit
 from penstock.service.live.hub import Hub
 from penstock.service.live.tickets import Tickets
-from penstock.service.middleware import SAFE
+from penstock.service.middleware import SAFE_METHODS
 from penstock.service.operations import Operations
 from penstock.service.problems import Problem
 
 
-class Wiring:
+class ServiceRuntime:
     """Who lets callers in, and what they get."""
 
     def __init__(
@@ -67,61 +67,63 @@ class Wiring:
         return await self.app.insights()
 
 
-def wiring_of(connection: HTTPConnection) -> Wiring:
-    wiring: Wiring = connection.app.state.wiring
+def runtime_of(connection: HTTPConnection) -> ServiceRuntime:
+    wiring: ServiceRuntime = connection.app.state.wiring
     return wiring
 
 
-def allowed(scope: Scope, *, everywhere: bool = False) -> Any:
+def requires(scope: Scope, *, everywhere: bool = False) -> Any:
     """A parameter of a route: the caller, who has this scope; `everywhere`: is of no one tenant."""
-    return Annotated[Caller, Depends(admitted(scope, everywhere=everywhere))]
+    return Annotated[Caller, Depends(caller_with(scope, everywhere=everywhere))]
 
 
-def admitted(scope: Scope, *, everywhere: bool = False) -> Callable[[Request], Awaitable[Caller]]:
+def caller_with(
+    scope: Scope, *, everywhere: bool = False
+) -> Callable[[Request], Awaitable[Caller]]:
     """What lets a caller through who has this scope."""
 
     async def admit(request: Request) -> Caller:
         caller: Caller = request.scope[CALLER]
-        _expect_allowed(caller, scope, everywhere)
-        if scope == "admin" and request.method not in SAFE:
+        _check_scope(caller, scope, everywhere)
+        if scope == "admin" and request.method not in SAFE_METHODS:
             # With a key that is revoked but still remembered, one could make another.
-            request.scope[AFRESH] = True
-            caller = request.scope[CALLER] = await wiring_of(request).door.admit(request)
-            _expect_allowed(caller, scope, everywhere)
+            request.scope[BYPASS_CACHE] = True
+            caller = request.scope[CALLER] = await runtime_of(request).door.admit(request)
+            _check_scope(caller, scope, everywhere)
         return caller
 
     return admit
 
 
-async def let_in(request: Request, scope: Scope) -> None:
+async def authorize(request: Request, scope: Scope) -> None:
     """Let a caller of no one tenant through who has this scope, on a route that the gate leaves
     open."""
-    request.scope[CALLER] = await wiring_of(request).door.admit(request)
-    await admitted(scope, everywhere=True)(request)
+    request.scope[CALLER] = await runtime_of(request).door.admit(request)
+    await caller_with(scope, everywhere=True)(request)
 
 
-def _expect_allowed(caller: Caller, scope: Scope, everywhere: bool) -> None:
+def _check_scope(caller: Caller, scope: Scope, everywhere: bool) -> None:
     if scope not in caller.scopes:
-        told = f"This needs the scope {scope!r}; {caller.name} has {_listed(caller)}."
+        told = f"This needs the scope {scope!r}; {caller.name} has {_scope_list(caller)}."
         raise Problem(403, "not-allowed", told)
     if everywhere and caller.tenant is not None:
         told = f"This is about all tenants; {caller.name} is bound to {caller.tenant!r}."
         raise Problem(403, "not-allowed", told)
 
 
-def _listed(caller: Caller) -> str:
+def _scope_list(caller: Caller) -> str:
     return ", ".join(sorted(caller.scopes)) or "none"
 
 
-def _anyone(request: Request) -> Caller:
+def _any_caller(request: Request) -> Caller:
     caller: Caller = request.scope[CALLER]
     return caller
 
 
-Anyone = Annotated[Caller, Depends(_anyone)]
-Reader = allowed("read")
-Enqueuer = allowed("enqueue")
-Operator = allowed("operate")
-Overseer = allowed("read", everywhere=True)
-Keeper = allowed("operate", everywhere=True)
-Admin = allowed("admin", everywhere=True)
+AnyCaller = Annotated[Caller, Depends(_any_caller)]
+Reader = requires("read")
+Enqueuer = requires("enqueue")
+Operator = requires("operate")
+GlobalReader = requires("read", everywhere=True)
+GlobalOperator = requires("operate", everywhere=True)
+Admin = requires("admin", everywhere=True)

@@ -23,7 +23,7 @@ from penstock.errors import (
     UnknownTask,
 )
 from penstock.service.auth import Caller, requester
-from penstock.service.problems import MAX_MISFITS_IN_DETAIL, MAX_MISFITS_TOLD, Problem, worded
+from penstock.service.problems import MAX_MISFITS, MAX_MISFITS_IN_DETAIL, Problem, described
 from penstock.service.schemas import NewJob, OptionsBody
 from penstock.tasks import Registry, Request, Task
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
@@ -45,7 +45,7 @@ def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") 
         raise _misfit({"args": str(error)}, place) from error
 
 
-def request_with_args(
+def request_with_stored_args(
     app: Penstock, task: str, args: dict[str, Any], options: OptionsBody, caller: Caller
 ) -> Request[Any]:
     """A request with arguments as stored, perhaps in the form of an earlier version of the task."""
@@ -65,14 +65,14 @@ def _with_options(
     task: Task[..., Any], options: OptionsBody, caller: Caller, place: str
 ) -> Task[..., Any]:
     try:
-        return task.options(**_values(options, caller))
+        return task.options(**_option_values(options, caller))
     except PayloadTooLarge:
         raise
     except (ConfigError, PayloadRefused) as error:
-        raise _misfit(dict([_option(error)]), place) from error
+        raise _misfit(dict([_option_misfit(error)]), place) from error
 
 
-def _values(options: OptionsBody, caller: Caller) -> dict[str, Any]:
+def _option_values(options: OptionsBody, caller: Caller) -> dict[str, Any]:
     given = options.model_dump(exclude_unset=True)
     values = {name: value for name, value in given.items() if value is not None}
     values["requested_by"] = requester(caller, options.requested_by)
@@ -81,7 +81,7 @@ def _values(options: OptionsBody, caller: Caller) -> dict[str, Any]:
     return values
 
 
-def _option(error: ConfigError | PayloadRefused) -> tuple[str, str]:
+def _option_misfit(error: ConfigError | PayloadRefused) -> tuple[str, str]:
     if isinstance(error, Misuse):
         return f"options.{error.setting}", str(error)
     if isinstance(error, ConfigError):
@@ -90,7 +90,7 @@ def _option(error: ConfigError | PayloadRefused) -> tuple[str, str]:
 
 
 def _misfit(wrong: dict[str, str], place: str) -> Problem:
-    named = islice(wrong.items(), MAX_MISFITS_TOLD)
+    named = islice(wrong.items(), MAX_MISFITS)
     fields = [(f"{place}{name}", told) for name, told in named]
     detail = "; ".join(f"{field} {told}" for field, told in fields[:MAX_MISFITS_IN_DETAIL])
     return Problem(422, "does-not-fit", detail, fields=fields)
@@ -101,12 +101,14 @@ def _misfit(wrong: dict[str, str], place: str) -> Problem:
 # stands for the whole body, so the same key with another body is refused.
 
 
-HEADER: Final = "idempotency-key"
-KEY: Final = worded(r"^[\x21-\x7e]{1,255}$", "at most 255 visible ASCII characters without spaces")
+IDEMPOTENCY_HEADER: Final = "idempotency-key"
+IDEMPOTENCY_KEY_PATTERN: Final = described(
+    r"^[\x21-\x7e]{1,255}$", "at most 255 visible ASCII characters without spaces"
+)
 IdempotencyKey = Annotated[
     str | None,
     Header(
-        pattern=KEY,
+        pattern=IDEMPOTENCY_KEY_PATTERN,
         description="Sent again with the same key and body, the request is done once, and the "
         "answer has the same ids. Another body with a key that was used within 7 days is a 409. "
         "A key belongs to a tenant.",
@@ -114,7 +116,9 @@ IdempotencyKey = Annotated[
 ]
 
 
-def keyed(requests: Sequence[Request[Any]], key: str | None, body: BaseModel) -> list[Request[Any]]:
+def with_idempotency_key(
+    requests: Sequence[Request[Any]], key: str | None, body: BaseModel
+) -> list[Request[Any]]:
     """The requests of one body under its key; the first bears it, so that any other body meets it.
 
     The keys of the others hold a space, which no header can.
@@ -124,7 +128,7 @@ def keyed(requests: Sequence[Request[Any]], key: str | None, body: BaseModel) ->
     if any(each.options.idempotency_key not in (None, key) for each in requests) or (
         len(requests) > 1 and any(each.options.idempotency_key for each in requests)
     ):
-        told = f"is given beside the header {HEADER}: give one of them"
+        told = f"is given beside the header {IDEMPOTENCY_HEADER}: give one of them"
         fields = [("options.idempotency_key", told)]
         raise Problem(422, "does-not-fit", f"options.idempotency_key {told}.", fields=fields)
     fields_given = body.model_dump(mode="json", exclude_unset=True)
@@ -140,13 +144,15 @@ def keyed(requests: Sequence[Request[Any]], key: str | None, body: BaseModel) ->
     ]
 
 
-def refuse_unkept(path: str) -> Problem:
+def key_not_supported(path: str) -> Problem:
     """The answer to a key where none is kept: who relies on it should know."""
     told = (
-        f"POST {path} keeps no idempotency keys. Send it without the header {HEADER}, which is for "
-        "enqueueing jobs and uploading files."
+        f"POST {path} keeps no idempotency keys. Send it without the header {IDEMPOTENCY_HEADER}, "
+        "which is for enqueueing jobs and uploading files."
     )
-    return Problem(422, "idempotency-key-not-taken", told, fields=[(f"header.{HEADER}", told)])
+    return Problem(
+        422, "idempotency-key-not-taken", told, fields=[(f"header.{IDEMPOTENCY_HEADER}", told)]
+    )
 
 
 # Names of queues
@@ -155,7 +161,7 @@ def refuse_unkept(path: str) -> Problem:
 # A name that nobody has used for so long makes room for another.
 FORGOTTEN_AFTER_S: Final = 3600.0
 # A key that is bound to a tenant may use this part of them, so that it keeps no others from theirs.
-PART_OF_TENANT: Final = 10
+TENANT_SHARE: Final = 10
 
 
 class QueueNames:
@@ -191,7 +197,7 @@ class QueueNames:
         used = self._used.setdefault(caller.tenant, {})
         while used and (oldest := next(iter(used.items())))[1] < now - FORGOTTEN_AFTER_S:
             del used[oldest[0]]
-        most = self._most if caller.tenant is None else max(self._most // PART_OF_TENANT, 1)
+        most = self._most if caller.tenant is None else max(self._most // TENANT_SHARE, 1)
         if len(names | used.keys()) > most:
             told = (
                 f"Within an hour callers may name {most:,} queues that no task names, and named "

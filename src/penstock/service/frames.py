@@ -15,9 +15,9 @@ from websockets.frames import CloseCode, Frame
 from penstock.service.problems import is_utf8
 
 # So much is taken apart at once: some 170 of the smallest frames, in about 3 ms.
-SLICE: Final = 1024
+MAX_SLICE_BYTES: Final = 1024
 # A client may send this much at once, and then this much a second; the rest waits unread.
-BURST: Final = 64 * 1024
+BURST_BYTES: Final = 64 * 1024
 BYTES_PER_S: Final = 16 * 1024
 # The fragments of an incomplete message are kept in memory. Empty ones add nothing to its size, so
 # they have to be counted.
@@ -82,10 +82,10 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         if pause > 0:
             self._next_slice = self.loop.call_later(pause, self._take_slice)
             return
-        data = bytes(self._waiting[:SLICE])
-        del self._waiting[:SLICE]
+        data = bytes(self._waiting[:MAX_SLICE_BYTES])
+        del self._waiting[:MAX_SLICE_BYTES]
         super().data_received(data)
-        unused_burst = now - BURST / BYTES_PER_S
+        unused_burst = now - BURST_BYTES / BYTES_PER_S
         self._next_slice_at = max(self._next_slice_at, unused_burst) + len(data) / BYTES_PER_S
         self._go_on()
 

@@ -26,31 +26,33 @@ from penstock.errors import (
 )
 from penstock.tasks import Request
 
-BATCH: Final = 500
+MAX_BATCH_SIZE: Final = 500
 # So many that wait are not left to wait for the statement before them: another begins beside it.
-MANY: Final = 16
-BESIDE: Final = 2
+MANY_WAITING: Final = 16
+MAX_CONCURRENT_FLUSHES: Final = 2
 # Of these errors the database is the cause, not one of the requests.
-COMMON: Final = (
+DATABASE_FAULTS: Final = (
     *(DatabaseLost, DatabaseReadOnly, DatabaseExhausted, DatabaseBusy, DatabaseDenied),
     *(SchemaError, NotAllowed),
 )
 
 
-class _Waiting(NamedTuple):
+class _WaitingRequest(NamedTuple):
     request: Request[Any]
     answer: asyncio.Future[Enqueued[Any]]
 
 
-class _Lane(Struct):
+class _TenantBuffer(Struct):
     """What one tenant's callers wait for, and how many statements are under way for them."""
 
-    waiting: list[_Waiting] = []
+    waiting: list[_WaitingRequest] = []
     flushes: int = 0
 
     @property
     def wants_flush(self) -> bool:
-        return self.flushes == 0 or (len(self.waiting) >= MANY and self.flushes < BESIDE)
+        return self.flushes == 0 or (
+            len(self.waiting) >= MANY_WAITING and self.flushes < MAX_CONCURRENT_FLUSHES
+        )
 
 
 class GroupCommit:
@@ -61,7 +63,7 @@ class GroupCommit:
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
-        self._lanes: dict[str | None, _Lane] = {}
+        self._lanes: dict[str | None, _TenantBuffer] = {}
         self._flushes: set[asyncio.Task[None]] = set()
 
     async def enqueue(self, request: Request[Any], tenant: str | None) -> Enqueued[Any]:
@@ -72,8 +74,8 @@ class GroupCommit:
             [made] = await client.enqueue_many([request])
             return made
         answer: asyncio.Future[Enqueued[Any]] = asyncio.get_running_loop().create_future()
-        lane = self._lanes.setdefault(tenant, _Lane())
-        lane.waiting.append(_Waiting(request, answer))
+        lane = self._lanes.setdefault(tenant, _TenantBuffer())
+        lane.waiting.append(_WaitingRequest(request, answer))
         if lane.wants_flush:
             lane.flushes += 1
             flush = asyncio.create_task(self._flush(tenant, lane), name="penstock inlet")
@@ -86,23 +88,23 @@ class GroupCommit:
         while self._flushes:
             await asyncio.wait(self._flushes)
 
-    async def _flush(self, tenant: str | None, lane: _Lane) -> None:
+    async def _flush(self, tenant: str | None, lane: _TenantBuffer) -> None:
         try:
-            while some := lane.waiting[:BATCH]:
-                del lane.waiting[:BATCH]
+            while some := lane.waiting[:MAX_BATCH_SIZE]:
+                del lane.waiting[:MAX_BATCH_SIZE]
                 await self._store(tenant, [one for one in some if not one.answer.done()])
         finally:
             lane.flushes -= 1
             if not lane.flushes:
                 del self._lanes[tenant]
 
-    async def _store(self, tenant: str | None, some: Sequence[_Waiting]) -> None:
+    async def _store(self, tenant: str | None, some: Sequence[_WaitingRequest]) -> None:
         if not some:
             return
         try:
             made = await self._client_of(tenant).enqueue_many([one.request for one in some])
         except Exception as error:
-            if len(some) > 1 and not isinstance(error, COMMON):
+            if len(some) > 1 and not isinstance(error, DATABASE_FAULTS):
                 middle = len(some) // 2
                 await self._store(tenant, some[:middle])
                 await self._store(tenant, some[middle:])

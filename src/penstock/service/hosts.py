@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from penstock.errors import ConfigError
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-LISTS: Final = {
+LIST_VARIABLES: Final = {
     "hosts": "PENSTOCK_HOSTS",
     "origins": "PENSTOCK_ORIGINS",
     "proxies": "PENSTOCK_PROXIES",
@@ -57,7 +57,7 @@ class Entry:
     def of(cls, **given: Any) -> Self:
         """As is given, and for the rest as the environment says; there commas separate."""
         found: dict[str, Any] = {}
-        for name, variable in LISTS.items():
+        for name, variable in LIST_VARIABLES.items():
             if text := os.environ.get(variable):
                 found[name] = [part.strip() for part in text.split(",") if part.strip()]
         if header := os.environ.get("PENSTOCK_EDGE_HEADER"):
@@ -82,7 +82,7 @@ class Entry:
 
     def knows(self, host: str) -> bool:
         """Whether this is a name of the service; `host` is a Host header, port and all."""
-        name = name_of(host)
+        name = host_name(host)
         return any(
             each == "*" or each == name or (each.startswith("*.") and name.endswith(each[1:]))
             for each in self.hosts
@@ -99,7 +99,7 @@ class Entry:
         return any(found in network for network in self.networks)
 
 
-def name_of(host: str) -> str:
+def host_name(host: str) -> str:
     """The name in a Host header."""
     host = host.strip().lower()
     if host.startswith("["):
@@ -111,14 +111,14 @@ def is_https(connection: HTTPConnection, entry: Entry) -> bool:
     """Whether the caller came by https, to us or to a proxy in front."""
     if connection.scope["scheme"] in ("https", "wss"):
         return True
-    if not entry.trusts(peer_of(connection)):
+    if not entry.trusts(peer_address(connection)):
         return False
     return connection.headers.get("x-forwarded-proto", "").strip().lower() in ("https", "wss")
 
 
-def address_of(connection: HTTPConnection, entry: Entry) -> str:
+def client_address(connection: HTTPConnection, entry: Entry) -> str:
     """Where a caller is: the last address that no proxy of ours has."""
-    address = peer_of(connection)
+    address = peer_address(connection)
     # A proxy may add a line of its own below the caller's.
     forwarded = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
     while entry.trusts(address) and forwarded and (before := forwarded.pop().strip()):
@@ -126,6 +126,6 @@ def address_of(connection: HTTPConnection, entry: Entry) -> str:
     return address or "local"
 
 
-def peer_of(connection: HTTPConnection) -> str | None:
+def peer_address(connection: HTTPConnection) -> str | None:
     """Who the connection is from: a caller, or the last proxy."""
     return connection.client.host if connection.client else None

@@ -18,11 +18,11 @@ from penstock.insights.counts import Depth
 from penstock.insights.insights import QUEUES
 from penstock.job import READY, State
 from penstock.labels import OTHER, QueueLabels, labelled
-from penstock.service.cache import Fresh
+from penstock.service.cache import CachedValue
 
 logger = logging.getLogger("penstock.service")
 
-SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
+DURATION_BUCKETS_S: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 
 
 class ProcessMetrics:
@@ -49,14 +49,14 @@ class ProcessMetrics:
             "penstock_job_duration_seconds",
             "How long attempts took in this process.",
             of,
-            buckets=SECONDS,
+            buckets=DURATION_BUCKETS_S,
             registry=registry,
         )
         self._wait = Histogram(
             "penstock_job_wait_seconds",
             "From being ready to the beginning of an attempt in this process.",
             of,
-            buckets=SECONDS,
+            buckets=DURATION_BUCKETS_S,
             registry=registry,
         )
         ProcessCollector(registry=registry)
@@ -85,7 +85,7 @@ class ProcessMetrics:
 CACHE_S: Final = 5.0
 
 
-class Look(Struct, frozen=True):
+class QueueSnapshot(Struct, frozen=True):
     """What was seen at one moment; `up` is False if the database could not be asked."""
 
     up: bool = False
@@ -100,8 +100,8 @@ class QueueMetrics(Collector):
 
     def __init__(self, app: Penstock, registry: CollectorRegistry) -> None:
         self._app = app
-        self._fresh = Fresh(CACHE_S, self._ask)
-        self._seen = Look()
+        self._fresh = CachedValue(CACHE_S, self._ask)
+        self._seen = QueueSnapshot()
         registry.register(self)
 
     async def look(self) -> bool:
@@ -109,7 +109,7 @@ class QueueMetrics(Collector):
         self._seen = await self._fresh()
         return self._seen.up
 
-    async def _ask(self) -> Look:
+    async def _ask(self) -> QueueSnapshot:
         try:
             insights = await self._app.insights()
             # One more than are shown, to see whether there are more.
@@ -119,8 +119,8 @@ class QueueMetrics(Collector):
             schedules = {each.queue for each in await self._app.schedules()}
         except Exception as error:
             logger.warning("The queues could not be looked at for their metrics: %s", error)
-            return Look()
-        return Look(True, tuple(depths), alive, frozenset(settings | schedules))
+            return QueueSnapshot()
+        return QueueSnapshot(True, tuple(depths), alive, frozenset(settings | schedules))
 
     def declared(self) -> set[str]:
         """The queues that always have a label of their own."""
@@ -128,7 +128,7 @@ class QueueMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         seen = self._seen
-        yield database_up(seen.up)
+        yield _database_up(seen.up)
         if not seen.up:
             return
         yield GaugeMetricFamily(
@@ -172,9 +172,9 @@ class DatabaseDown(Collector):
     """All that is told while the database is away: nobody's key can be checked."""
 
     def collect(self) -> Iterator[Metric]:
-        yield database_up(False)
+        yield _database_up(False)
 
 
-def database_up(is_up: bool) -> Metric:
+def _database_up(is_up: bool) -> Metric:
     told = "Whether the database answered the last look."
     return GaugeMetricFamily("penstock_database_up", told, value=is_up)

@@ -16,19 +16,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.service.auth import CALLER, Authenticator
-from penstock.service.enqueue import HEADER, refuse_unkept
-from penstock.service.hosts import LOOPBACK, Entry, is_https, name_of
-from penstock.service.live.streams import COMING_BACK
-from penstock.service.problems import Problem, answer, expect_json, from_error, is_utf8
-from penstock.service.routing import Marked, RouteFlags
+from penstock.service.enqueue import IDEMPOTENCY_HEADER, key_not_supported
+from penstock.service.hosts import LOOPBACK, Entry, host_name, is_https
+from penstock.service.live.streams import RECONNECT_MS
+from penstock.service.problems import Problem, expect_json, from_error, is_utf8, problem_response
+from penstock.service.routing import RouteFlags, RouteMatcher
 
 MIB: Final = 1024 * 1024
-JSON: Final = "application/json"
+JSON_MEDIA_TYPE: Final = "application/json"
 # The body of a route that takes a few short fields.
-MAX_LITTLE_BODY: Final = 16 * 1024
+MAX_SMALL_BODY_BYTES: Final = 16 * 1024
 # A larger body takes a millisecond or more to decode, so a thread does it.
-MAX_BODY_READ_ON_LOOP: Final = 64 * 1024
-CLOSE: Final = {"connection": "close"}
+MAX_BODY_BYTES_ON_LOOP: Final = 64 * 1024
+CLOSE_HEADERS: Final = {"connection": "close"}
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
@@ -54,13 +54,13 @@ class Bounds(Struct, frozen=True, kw_only=True):
                 raise ConfigError(f"bounds.{name}", value, "more than 0")
 
 
-class Bounded:
+class BodyLimiter:
     """An ASGI app whose bodies are within bounds; below `prefix` they are JSON.
 
     A route that is marked as `streamed` takes its body itself.
     """
 
-    def __init__(self, app: ASGIApp, bounds: Bounds, prefix: str, marked: Marked) -> None:
+    def __init__(self, app: ASGIApp, bounds: Bounds, prefix: str, marked: RouteFlags) -> None:
         self._app = app
         self._streamed = marked.streamed
         self._little = marked.takes_little
@@ -70,31 +70,31 @@ class Bounded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        if not _has_body(headers) or self._streamed.lead(scope["method"], path_below(scope)):
+        if not _has_body(headers) or self._streamed.lead(scope["method"], route_path(scope)):
             await self._app(scope, receive, send)
             return
-        body, path = bytearray(), path_below(scope)
+        body, path = bytearray(), route_path(scope)
         is_little = self._little.lead(scope["method"], path)
-        most = min(MAX_LITTLE_BODY, self._bounds.body) if is_little else self._bounds.body
+        most = min(MAX_SMALL_BODY_BYTES, self._bounds.body) if is_little else self._bounds.body
         try:
             await self._take(headers, receive, body, most, path.startswith(self._prefix))
         except Problem as problem:
-            await answer(problem)(scope, receive, send)
-        except _Gone:
+            await problem_response(problem)(scope, receive, send)
+        except _ClientGone:
             pass
         else:
-            await self._app(scope, _replayed(bytes(body), receive), send)
+            await self._app(scope, _with_body(bytes(body), receive), send)
         finally:
             self._held -= len(body)
 
     async def _take(
         self, headers: Headers, receive: Receive, body: bytearray, most: int, is_json: bool
     ) -> None:
-        _expect_fitting(headers, most, is_json)
+        _check_headers(headers, most, is_json)
         await self._read(receive, body, most)
         if not is_json or not body:
             return
-        if len(body) > MAX_BODY_READ_ON_LOOP:
+        if len(body) > MAX_BODY_BYTES_ON_LOOP:
             await asyncio.to_thread(expect_json, body)
         else:
             expect_json(body)
@@ -106,27 +106,27 @@ class Bounded:
                     pass
         except TimeoutError:
             told = f"The body did not come within {self._bounds.seconds:g} s."
-            raise Problem(408, "too-slow", told, headers=CLOSE) from None
+            raise Problem(408, "too-slow", told, headers=CLOSE_HEADERS) from None
 
     async def _read_on(self, receive: Receive, body: bytearray, most: int) -> bool:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _Gone
+            raise _ClientGone
         part: bytes = message.get("body", b"")
         body += part
         self._held += len(part)
         if len(body) > most:
             raise _too_large(most)
         if self._held > self._bounds.bodies:
-            raise Problem(503, "busy", "Too much is being sent at once.", headers=CLOSE)
+            raise Problem(503, "busy", "Too much is being sent at once.", headers=CLOSE_HEADERS)
         return bool(message.get("more_body", False))
 
 
-class _Gone(Exception):
+class _ClientGone(Exception):
     """The client has left before its body was complete."""
 
 
-def path_below(scope: Scope) -> str:
+def route_path(scope: Scope) -> str:
     """The path as the app's own routes have it, wherever it is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
@@ -136,11 +136,11 @@ def _has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
-def _expect_fitting(headers: Headers, most: int, is_json: bool) -> None:
+def _check_headers(headers: Headers, most: int, is_json: bool) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise _unsupported("The body is taken as it is: send it without content-encoding.")
     if is_json and not _is_json(headers.get("content-type", "")):
-        raise _unsupported(f"The body must be {JSON} in UTF-8.")
+        raise _unsupported(f"The body must be {JSON_MEDIA_TYPE} in UTF-8.")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or len(length) > 15 or int(length) > most:
         raise _too_large(most)
@@ -148,20 +148,20 @@ def _expect_fitting(headers: Headers, most: int, is_json: bool) -> None:
 
 def _too_large(most: int) -> Problem:
     told = f"A body has at most {most:,} bytes here. Send less in one request, or a reference to "
-    return Problem(413, "too-large", told + "what is large.", headers=CLOSE)
+    return Problem(413, "too-large", told + "what is large.", headers=CLOSE_HEADERS)
 
 
 def _is_json(kind: str) -> bool:
     name, _, rest = kind.lower().partition(";")
     charset = rest.partition("charset=")[2].strip(' "')
-    return name.strip() == JSON and charset in ("", "utf-8", "utf8")
+    return name.strip() == JSON_MEDIA_TYPE and charset in ("", "utf-8", "utf8")
 
 
 def _unsupported(told: str) -> Problem:
-    return Problem(415, "unsupported-media-type", told, headers=CLOSE)
+    return Problem(415, "unsupported-media-type", told, headers=CLOSE_HEADERS)
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _with_body(body: bytes, receive: Receive) -> Receive:
     """The body at once, then what comes after it."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -172,7 +172,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 # Verb and path; all else is for those who were let in.
-OPEN: Final = frozenset(
+PUBLIC_ROUTES: Final = frozenset(
     {
         ("GET", "/livez"),
         ("GET", "/readyz"),
@@ -188,9 +188,9 @@ OPEN: Final = frozenset(
     }
 )
 # Asked by address, by those who watch over many.
-NAMELESS: Final = frozenset({"/livez", "/readyz"})
-LIVE: Final = "/api/v1/live"
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+ANY_HOST_PATHS: Final = frozenset({"/livez", "/readyz"})
+LIVE_PATH: Final = "/api/v1/live"
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # What decides who asks and what is asked. A proxy in front may read another of two than we do.
 SINGLE_HEADERS: Final = (
     "host",
@@ -202,7 +202,7 @@ SINGLE_HEADERS: Final = (
     "x-forwarded-proto",
 )
 
-HEADERS: Final = {
+SECURITY_HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
@@ -213,7 +213,9 @@ HEADERS: Final = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-SEAL: Final = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+RAW_SECURITY_HEADERS: Final = [
+    (name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()
+]
 HSTS: Final = b"max-age=31536000"
 
 
@@ -226,7 +228,7 @@ class Security:
         *,
         door: Authenticator,
         entry: Entry,
-        marked: Marked,
+        marked: RouteFlags,
     ) -> None:
         self._app = app
         self._door = door
@@ -239,24 +241,24 @@ class Security:
             await self._app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
-        sealed = Sealed(connection, self._entry, send)
+        sealed = SecuredSend(connection, self._entry, send)
         try:
             early = await self._pass(connection)
             if early is None:
                 await self._app(scope, receive, sealed)
                 return
         except Problem as problem:
-            early = answer(problem)
+            early = problem_response(problem)
         except PenstockError as error:
-            early = answer(from_error(error))
+            early = problem_response(from_error(error))
         except Exception:
             if scope["type"] == "http" and not sealed.has_begun:
                 told = "Something is wrong here; the log of the service says what."
                 # The server closes the connection after an exception, so the client should know.
                 fault = Problem(500, "fault", told, headers={"connection": "close"})
-                await answer(fault)(scope, receive, sealed)
+                await problem_response(fault)(scope, receive, sealed)
             raise
-        await _refuse(early, scope, receive, sealed)
+        await _send_refusal(early, scope, receive, sealed)
 
     async def _pass(self, connection: HTTPConnection) -> Response | None:
         """Let a connection through, or say what it is answered instead."""
@@ -264,18 +266,22 @@ class Security:
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         verb = scope.get("method", "WEBSOCKET")
         self._check_single(connection)
-        if path not in NAMELESS:
+        if path not in ANY_HOST_PATHS:
             self._check_host(connection)
         _check_text(connection)
         if is_preflight(connection):
             return self._preflight(connection)
         if _has_ticket(connection, verb, path):
             return None
-        if verb not in SAFE:
+        if verb not in SAFE_METHODS:
             self._check_origin(connection)
-        if verb == "POST" and HEADER in connection.headers and not self._keyed.lead(verb, path):
-            raise refuse_unkept(path)
-        if (verb, path) not in OPEN and not self._unguarded.lead(verb, path):
+        if (
+            verb == "POST"
+            and IDEMPOTENCY_HEADER in connection.headers
+            and not self._keyed.lead(verb, path)
+        ):
+            raise key_not_supported(path)
+        if (verb, path) not in PUBLIC_ROUTES and not self._unguarded.lead(verb, path):
             scope[CALLER] = await self._door.admit(connection)
         return None
 
@@ -328,12 +334,12 @@ def is_preflight(connection: HTTPConnection) -> bool:
     )
 
 
-class Sealed:
+class SecuredSend:
     """Sends answers on with the headers that each has, unless a route has set them itself."""
 
     def __init__(self, connection: HTTPConnection, entry: Entry, send: Send) -> None:
         self._send = send
-        self._headers = _sealing(connection, entry)
+        self._headers = _security_headers(connection, entry)
         self.has_begun = False
 
     async def __call__(self, message: Message) -> None:
@@ -345,9 +351,9 @@ class Sealed:
         await self._send(message)
 
 
-def _sealing(connection: HTTPConnection, entry: Entry) -> list[tuple[bytes, bytes]]:
+def _security_headers(connection: HTTPConnection, entry: Entry) -> list[tuple[bytes, bytes]]:
     """The headers of every answer to this connection."""
-    headers = list(SEAL)
+    headers = list(RAW_SECURITY_HEADERS)
     origin = connection.headers.get("origin")
     if origin is not None and origin in entry.origins:
         headers.append((b"access-control-allow-origin", origin.encode()))
@@ -357,7 +363,7 @@ def _sealing(connection: HTTPConnection, entry: Entry) -> list[tuple[bytes, byte
     if entry.origins:
         headers.append((b"vary", b"origin"))
     # With HSTS for localhost, a browser would refuse plain HTTP for every other service there.
-    is_here = name_of(connection.headers.get("host", "")) in LOOPBACK
+    is_here = host_name(connection.headers.get("host", "")) in LOOPBACK
     if not is_here and is_https(connection, entry):
         headers.append((b"strict-transport-security", HSTS))
     return headers
@@ -380,13 +386,13 @@ def _check_text(connection: HTTPConnection) -> None:
 
 def _has_ticket(connection: HTTPConnection, verb: str, path: str) -> bool:
     """Whether it comes with a ticket, which streams look at themselves, and nothing else does."""
-    is_stream = path == LIVE or path.startswith(f"{LIVE}/")
+    is_stream = path == LIVE_PATH or path.startswith(f"{LIVE_PATH}/")
     return (
         is_stream and verb in ("GET", "WEBSOCKET") and bool(connection.query_params.get("ticket"))
     )
 
 
-async def _refuse(early: Response, scope: Scope, receive: Receive, send: Any) -> None:
+async def _send_refusal(early: Response, scope: Scope, receive: Receive, send: Any) -> None:
     """Answer without the app. A WebSocket is refused before it is one, with the same words."""
     if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
         await early(scope, receive, send)
@@ -394,7 +400,7 @@ async def _refuse(early: Response, scope: Scope, receive: Receive, send: Any) ->
         await send({"type": "websocket.close", "code": 1008, "reason": str(early.status_code)})
 
 
-EVENTS: Final = "text/event-stream"
+EVENT_STREAM: Final = "text/event-stream"
 # In the scope of a request on a connection too many: the Problem that is its answer.
 NO_ROOM: Final = "penstock.no_room"
 
@@ -405,7 +411,7 @@ class RequestCount:
     keeps nobody from enqueueing.
     """
 
-    def __init__(self, most: int, most_openings: int, prefix: str, streams: RouteFlags) -> None:
+    def __init__(self, most: int, most_openings: int, prefix: str, streams: RouteMatcher) -> None:
         """`streams` are the routes that answer with server-sent events."""
         self._streams = streams
         self.most = most
@@ -429,27 +435,27 @@ class RequestCount:
         """
         return (
             method == "GET"
-            and any(EVENTS.encode() in value for name, value in headers if name == b"accept")
+            and any(EVENT_STREAM.encode() in value for name, value in headers if name == b"accept")
             and self._streams.lead(method, path)
         )
 
     def refusal(self) -> Problem:
         """What one too many is told."""
         told = f"{self.most:,} requests are being answered, and no more are begun."
-        return Problem(503, "busy", told, headers=dict(HEADERS))
+        return Problem(503, "busy", told, headers=dict(SECURITY_HEADERS))
 
 
-def come_back(*, is_for_any_page: bool) -> Response:
+def empty_stream(*, is_for_any_page: bool) -> Response:
     """The answer to a stream that cannot be opened now: an empty one.
 
     After any other status an `EventSource` never asks again. It has to be told when to: not all of
     them in one moment.
     """
-    headers = dict(HEADERS) | {"x-accel-buffering": "no"}
+    headers = dict(SECURITY_HEADERS) | {"x-accel-buffering": "no"}
     if is_for_any_page:
         headers["access-control-allow-origin"] = "*"
-    body = f"retry: {random.randint(*COMING_BACK)}\n\n"
-    return Response(body, 200, headers, EVENTS)
+    body = f"retry: {random.randint(*RECONNECT_MS)}\n\n"
+    return Response(body, 200, headers, EVENT_STREAM)
 
 
 # The server is full, stops, or has no database: a stream may be opened later.
@@ -463,29 +469,29 @@ class RequestLimiter:
         self._app = app
         self._entry = entry
         self._crowd = crowd
-        self._refusal = answer(crowd.refusal())
+        self._refusal = problem_response(crowd.refusal())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         no_room = scope.get(NO_ROOM)
         if scope["type"] != "http" or not (
-            no_room or path_below(scope).startswith(self._crowd.prefix)
+            no_room or route_path(scope).startswith(self._crowd.prefix)
         ):
             await self._app(scope, receive, send)
         elif is_preflight(HTTPConnection(scope)):
             # A preflight needs no database, and lets a page read that the server is full.
             await self._app(scope, receive, send)
-        elif self._crowd.opens_stream(scope["method"], path_below(scope), scope["headers"]):
+        elif self._crowd.opens_stream(scope["method"], route_path(scope), scope["headers"]):
             await self._opened(scope, receive, send)
         elif no_room:
-            await answer(no_room)(scope, receive, self._sealed(scope, send))
+            await problem_response(no_room)(scope, receive, self._sealed(scope, send))
         elif self._crowd.is_full:
             await self._refusal(scope, receive, self._sealed(scope, send))
         else:
             await self._counted(scope, receive, send)
 
-    def _sealed(self, scope: Scope, send: Send) -> Sealed:
+    def _sealed(self, scope: Scope, send: Send) -> SecuredSend:
         """Add the headers that let pages of other origins read the limiter's own answers."""
-        return Sealed(HTTPConnection(scope), self._entry, send)
+        return SecuredSend(HTTPConnection(scope), self._entry, send)
 
     async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._crowd.under_way += 1
@@ -509,7 +515,7 @@ class RequestLimiter:
         """Open a stream; one that cannot be opened now is an empty one, to be asked for again."""
         # Who has a ticket needs no login of the browser's: any page may read the answer.
         has_ticket = bool(QueryParams(scope["query_string"]).get("ticket"))
-        empty, sealed = come_back(is_for_any_page=has_ticket), self._sealed(scope, send)
+        empty, sealed = empty_stream(is_for_any_page=has_ticket), self._sealed(scope, send)
         if self._crowd.is_full_of_openings or NO_ROOM in scope:
             await empty(scope, receive, sealed)
             return

@@ -16,8 +16,8 @@ from penstock import migrate
 from penstock.app.app import Penstock
 from penstock.errors import SchemaError
 from penstock.insights import Health, Thresholds
-from penstock.service.cache import Fresh
-from penstock.service.hosts import Entry, address_of
+from penstock.service.cache import CachedValue
+from penstock.service.hosts import Entry, client_address
 from penstock.service.metrics import DatabaseDown, ProcessMetrics, QueueMetrics
 from penstock.store import Executor, errors
 from penstock.wording import counted
@@ -37,7 +37,7 @@ class Readiness:
         self._app = app
         self._told: str | None = None
         self._answers = True
-        self.trouble = Fresh(READINESS_CACHE_S, self._trouble)
+        self.trouble = CachedValue(READINESS_CACHE_S, self._trouble)
 
     async def database_answers(self) -> bool:
         """Whether the database can be asked at all; it is at most as old as the trouble."""
@@ -60,7 +60,7 @@ class Readiness:
         except SchemaError as error:
             return error.anywhere
         except Exception as error:
-            self._answers = _is_refusal(error)
+            self._answers = _is_answer(error)
             if time.monotonic() >= until:
                 return f"The database has not answered within {DATABASE_TIMEOUT_S:g} seconds."
             # Anybody may ask: what the driver says of hosts and roles is for the log alone.
@@ -104,7 +104,7 @@ class Readiness:
         return None if row is None else dict(row)
 
 
-def _is_refusal(error: Exception) -> bool:
+def _is_answer(error: Exception) -> bool:
     """Whether the database has answered, if only that it does not have or allow something."""
     return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith("42")
 
@@ -129,7 +129,7 @@ class Operations:
         self._thresholds = thresholds or Thresholds.of()
         self._open_metrics = open_metrics
         self.readiness = Readiness(app)
-        self.health = Fresh(HEALTH_CACHE_S, self._health)
+        self.health = CachedValue(HEALTH_CACHE_S, self._health)
         self.registry = CollectorRegistry()
         self.queues = QueueMetrics(app, self.registry)
         self.registry_of_down = CollectorRegistry()
@@ -144,7 +144,7 @@ class Operations:
         if not self._open_metrics:
             return False
         try:
-            return ip_address(address_of(connection, self._entry)).is_loopback
+            return ip_address(client_address(connection, self._entry)).is_loopback
         except ValueError:
             return False
 

@@ -12,10 +12,10 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from penstock.errors import ConfigError
 
-SHORTEST: Final = 10
-LONGEST: Final = 1000
+MIN_LENGTH: Final = 10
+MAX_LENGTH: Final = 1000
 # Each takes 64 MiB and some 50 ms of several cores.
-AT_ONCE: Final = 2
+MAX_CONCURRENT_HASHES: Final = 2
 
 
 class Passwords:
@@ -23,19 +23,19 @@ class Passwords:
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher()
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turn = asyncio.Semaphore(MAX_CONCURRENT_HASHES)
 
     async def hash(self, password: str) -> str:
         """What is kept of a password; one that is too short is refused."""
-        if not SHORTEST <= len(password) <= LONGEST:
-            raise ConfigError("password", "…", f"{SHORTEST} to {LONGEST} characters")
+        if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
+            raise ConfigError("password", "…", f"{MIN_LENGTH} to {MAX_LENGTH} characters")
         async with self._turn:
             return await asyncio.to_thread(self._hasher.hash, password)
 
     async def fits(self, password: str, kept: str | None) -> bool:
         """Whether it is the password; without one to compare with it is as much work to say no."""
         async with self._turn:
-            return await asyncio.to_thread(self._compare, password[:LONGEST], kept)
+            return await asyncio.to_thread(self._compare, password[:MAX_LENGTH], kept)
 
     def _compare(self, password: str, kept: str | None) -> bool:
         nobodys = self._nobodys

@@ -19,29 +19,29 @@ from starlette.responses import Response
 from penstock import errors
 from penstock.store.errors import database_error
 
-_WORDS: dict[str, str] = {}
+_DESCRIPTIONS: dict[str, str] = {}
 
 
-def worded(pattern: str, words: str) -> str:
+def described(pattern: str, words: str) -> str:
     """A pattern for a field, and the words that say what it allows: "Should be …".
 
     >>> Id = Annotated[str, Field(pattern=worded(r"^[1-9][0-9]*$", "a number such as 42"))]
     """
-    _WORDS[pattern] = words
+    _DESCRIPTIONS[pattern] = words
     return pattern
 
 
-def words_for(pattern: str) -> str | None:
+def description_of(pattern: str) -> str | None:
     """What a pattern allows, if somebody has said it."""
-    return _WORDS.get(pattern)
+    return _DESCRIPTIONS.get(pattern)
 
 
-def said(misfit: Mapping[str, Any]) -> str:
+def misfit_message(misfit: Mapping[str, Any]) -> str:
     """What is wrong with a field, from what pydantic tells of it."""
     context = misfit.get("ctx", {})
     match misfit["type"]:
         case "string_pattern_mismatch":
-            words = words_for(context["pattern"]) or "written in another way"
+            words = description_of(context["pattern"]) or "written in another way"
             return f"Should be {words}"
         case "value_error":
             return f"Should be {context['error']}"
@@ -59,7 +59,7 @@ def is_utf8(text: bytes) -> bool:
 
 logger = logging.getLogger("penstock.service")
 
-MEDIA: Final = "application/problem+json"
+PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
 TITLES: Final = {
     400: "Bad request",
@@ -107,7 +107,7 @@ STATUSES: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.PenstockError, 409),
 )
 # Hosts and names of databases are for the log, and for those who run the service.
-OF_DATABASE: Final[dict[type[errors.DatabaseError], str]] = {
+DATABASE_DETAILS: Final[dict[type[errors.DatabaseError], str]] = {
     errors.DatabaseLost: "The database does not answer.",
     errors.DatabaseReadOnly: "The database takes no writes at the moment.",
     errors.DatabaseExhausted: "The database has run out of room.",
@@ -121,19 +121,19 @@ MAYBE_DONE: Final = (
 NOTHING_DONE: Final = "Nothing was done."
 ASK_AGAIN: Final = "Ask again in a moment."
 # Others, such as a constraint of the database's own, would refuse the same request again.
-PASSING: Final = (
+TRANSIENT_ERRORS: Final = (
     errors.DatabaseLost,
     errors.DatabaseReadOnly,
     errors.DatabaseExhausted,
     errors.DatabaseBusy,
 )
 LOG_INTERVAL_S: Final = 60.0
-COMMON: Final = (400, 401, 403, 503)
-OF_BODIES: Final = (408, 413, 415, 422)
-PLAIN: Final = str | int | float | None
-RETRY_AFTER: Final = {503: 1, 429: 1}
+COMMON_STATUSES: Final = (400, 401, 403, 503)
+BODY_STATUSES: Final = (408, 413, 415, 422)
+PLAIN_TYPES: Final = str | int | float | None
+RETRY_AFTER_S: Final = {503: 1, 429: 1}
 # An answer names so many fields that do not fit, however many a request has.
-MAX_MISFITS_TOLD: Final = 100
+MAX_MISFITS: Final = 100
 MAX_MISFITS_IN_DETAIL: Final = 5
 
 
@@ -151,7 +151,7 @@ class ProblemModel(BaseModel):
     title: str
     status: int
     detail: str = ""
-    fields: list[Misfit] = Field([], description=f"The first {MAX_MISFITS_TOLD} of them.")
+    fields: list[Misfit] = Field([], description=f"The first {MAX_MISFITS} of them.")
     about: dict[str, Any] | None = Field(
         None, description="What an error of the engine is about: `job_id`, `key`, `state`."
     )
@@ -179,28 +179,28 @@ class Problem(Exception):
         super().__init__(detail)
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def raises(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors of a route, for OpenAPI."""
-    content = {MEDIA: {"schema": {"$ref": "#/components/schemas/ProblemModel"}}}
+    content = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemModel"}}}
     return {
         status: {"description": TITLES[status], "content": content, "model": ProblemModel}
         for status in statuses
     }
 
 
-def document_common(document: dict[str, Any]) -> None:
+def document_common_problems(document: dict[str, Any]) -> None:
     """Add what any request may be answered with, whatever its route: see bounds.py and gate.py."""
     for path, operations in document["paths"].items():
         if not path.startswith("/api/"):
             continue
         for operation in operations.values():
-            statuses = COMMON + (OF_BODIES if "requestBody" in operation else ())
-            for status, told in documented(*statuses).items():
+            statuses = COMMON_STATUSES + (BODY_STATUSES if "requestBody" in operation else ())
+            for status, told in raises(*statuses).items():
                 told.pop("model")
                 operation["responses"].setdefault(str(status), told)
 
 
-def body_of(problem: Problem) -> dict[str, Any]:
+def problem_body(problem: Problem) -> dict[str, Any]:
     """A problem as it is told."""
     about = {} if problem.about is None else {"about": problem.about}
     return about | {
@@ -209,17 +209,19 @@ def body_of(problem: Problem) -> dict[str, Any]:
         "status": problem.status,
         "detail": problem.detail,
         "fields": [
-            {"field": field, "problem": told} for field, told in problem.fields[:MAX_MISFITS_TOLD]
+            {"field": field, "problem": told} for field, told in problem.fields[:MAX_MISFITS]
         ],
     }
 
 
-def answer(problem: Problem) -> Response:
+def problem_response(problem: Problem) -> Response:
     """A problem as a response."""
     headers = dict(problem.headers)
-    if problem.status in RETRY_AFTER:
-        headers.setdefault("retry-after", str(RETRY_AFTER[problem.status]))
-    return Response(msgspec.json.encode(body_of(problem)), problem.status, headers, MEDIA)
+    if problem.status in RETRY_AFTER_S:
+        headers.setdefault("retry-after", str(RETRY_AFTER_S[problem.status]))
+    return Response(
+        msgspec.json.encode(problem_body(problem)), problem.status, headers, PROBLEM_MEDIA_TYPE
+    )
 
 
 def from_error(error: errors.PenstockError) -> Problem:
@@ -230,17 +232,17 @@ def from_error(error: errors.PenstockError) -> Problem:
         logger.warning("Somebody was refused: %s", error)
         return Problem(status, "not-allowed", "The database does not allow this to who asks.")
     if isinstance(error, errors.DatabaseError):
-        return _of_database(error, status)
+        return _database_problem(error, status)
     field = getattr(error, "field", None) or getattr(error, "setting", None)
     fields = [(str(field), str(error))] if field and status == 422 else []
     plain = {
         name: value
         for name, value in vars(error).items()
-        if isinstance(value, PLAIN) and not name.startswith("_")
+        if isinstance(value, PLAIN_TYPES) and not name.startswith("_")
     }
     # Only those who run the service may know the host of the database.
     detail = error.anywhere if isinstance(error, errors.SchemaError) else str(error)
-    return Problem(status, _kind(type(error).__name__), detail, fields=fields, about=plain)
+    return Problem(status, _slug(type(error).__name__), detail, fields=fields, about=plain)
 
 
 def from_driver(error: Exception, place: str) -> Problem | None:
@@ -249,57 +251,61 @@ def from_driver(error: Exception, place: str) -> Problem | None:
     return None if refused is None else from_error(refused)
 
 
-def _of_database(error: errors.DatabaseError, status: int) -> Problem:
+def _database_problem(error: errors.DatabaseError, status: int) -> Problem:
     """What a caller may know; the log has the rest, once a minute for each kind of error."""
     kind, now = type(error), time.monotonic()
-    if now - _logged.get(kind, float("-inf")) >= LOG_INTERVAL_S:
-        _logged[kind] = now
+    if now - _logged_at.get(kind, float("-inf")) >= LOG_INTERVAL_S:
+        _logged_at[kind] = now
         logger.warning("Requests meet an error of the database: %s", error)
     is_sent = isinstance(error, errors.DatabaseLost) and error.is_sent
     remedy = MAYBE_DONE if is_sent else NOTHING_DONE
-    if not is_sent and isinstance(error, PASSING):
+    if not is_sent and isinstance(error, TRANSIENT_ERRORS):
         remedy = f"{NOTHING_DONE} {ASK_AGAIN}"
     about: dict[str, Any] = {"sqlstate": error.sqlstate}
     if isinstance(error, errors.DatabaseLost):
         about["is_sent"] = error.is_sent
-    detail = f"{OF_DATABASE.get(kind, OF_DATABASE[errors.DatabaseError])} {remedy}"
-    return Problem(status, _kind(kind.__name__), detail, about=about)
+    detail = f"{DATABASE_DETAILS.get(kind, DATABASE_DETAILS[errors.DatabaseError])} {remedy}"
+    return Problem(status, _slug(kind.__name__), detail, about=about)
 
 
-_logged: dict[type[errors.DatabaseError], float] = {}
+_logged_at: dict[type[errors.DatabaseError], float] = {}
 
 
-def install(web: FastAPI) -> None:
+def install_error_handlers(web: FastAPI) -> None:
     """Answer every error as a problem."""
 
     @web.exception_handler(Problem)
     async def problem(_: Request, error: Problem) -> Response:
-        return answer(error)
+        return problem_response(error)
 
     @web.exception_handler(errors.PenstockError)
     async def ours(_: Request, error: errors.PenstockError) -> Response:
-        return answer(from_error(error))
+        return problem_response(from_error(error))
 
     @web.exception_handler(RequestValidationError)
     async def misfit(_: Request, error: RequestValidationError) -> Response:
-        found = error.errors()[:MAX_MISFITS_TOLD]
-        fields = [(_place(each["loc"]), said(each)) for each in found]
+        found = error.errors()[:MAX_MISFITS]
+        fields = [(_field_path(each["loc"]), misfit_message(each)) for each in found]
         is_broken = any(each["type"] == "json_invalid" for each in found)
         if is_broken:
-            return answer(Problem(400, "broken-json", "The body is not JSON.", fields=fields))
+            return problem_response(
+                Problem(400, "broken-json", "The body is not JSON.", fields=fields)
+            )
         detail = "; ".join(f"{field}: {told}" for field, told in fields[:MAX_MISFITS_IN_DETAIL])
-        return answer(Problem(422, "does-not-fit", detail, fields=fields))
+        return problem_response(Problem(422, "does-not-fit", detail, fields=fields))
 
     @web.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> Response:
         kind = TITLES.get(error.status_code, "Error").lower().replace(" ", "-")
         headers = dict(error.headers or {})
         if error.status_code == 405:
-            headers["allow"] = ", ".join(_methods(web, request.scope["path"])) or "GET"
-        return answer(Problem(error.status_code, kind, str(error.detail), headers=headers))
+            headers["allow"] = ", ".join(_allowed_methods(web, request.scope["path"])) or "GET"
+        return problem_response(
+            Problem(error.status_code, kind, str(error.detail), headers=headers)
+        )
 
 
-def _methods(web: FastAPI, path: str) -> list[str]:
+def _allowed_methods(web: FastAPI, path: str) -> list[str]:
     """What a path takes, of all routes that have it."""
     found = set[str]()
     for template, methods in web.openapi()["paths"].items():
@@ -309,13 +315,13 @@ def _methods(web: FastAPI, path: str) -> list[str]:
     return sorted(found)
 
 
-def _place(location: Any) -> str:
+def _field_path(location: Any) -> str:
     """`("body", "args", "name")` as `args.name`; of others where they are too."""
     parts = [str(part) for part in location]
     return ".".join(parts[1:] if parts[:1] == ["body"] and len(parts) > 1 else parts)
 
 
-def _kind(name: str) -> str:
+def _slug(name: str) -> str:
     """`JobNotFound` as `job-not-found`."""
     words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
     return words.strip("-")
@@ -325,22 +331,24 @@ def expect_json(body: bytes | bytearray) -> None:
     """A Problem says what is wrong: broken, no UTF-8, a key twice, NaN, half a character."""
     try:
         value = json.loads(
-            body.decode(), object_pairs_hook=_once_each, parse_constant=_is_no_number
+            body.decode(),
+            object_pairs_hook=_without_duplicate_keys,
+            parse_constant=_refuse_constant,
         )
         if b"\\u" in body:
             _expect_whole_characters(value)
     except UnicodeDecodeError as error:
-        raise _broken(f"The body is not UTF-8: see byte {error.start}.") from error
+        raise _broken_json(f"The body is not UTF-8: see byte {error.start}.") from error
     except RecursionError as error:
-        raise _broken("The body is nested too deep.") from error
+        raise _broken_json("The body is nested too deep.") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise _broken(f"The body is not JSON: {error.msg}, {where}.") from error
+        raise _broken_json(f"The body is not JSON: {error.msg}, {where}.") from error
     except ValueError as error:
-        raise _broken(f"The body is not JSON as we take it: {error}.") from error
+        raise _broken_json(f"The body is not JSON as we take it: {error}.") from error
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -349,7 +357,7 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _is_no_number(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
@@ -360,5 +368,5 @@ def _expect_whole_characters(value: Any) -> None:
         raise ValueError("half of a surrogate pair stands alone") from error
 
 
-def _broken(told: str) -> Problem:
+def _broken_json(told: str) -> Problem:
     return Problem(400, "broken-json", told)

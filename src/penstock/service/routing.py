@@ -17,64 +17,64 @@ def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None
     return Response(_encoder.encode(value), status, headers, "application/json")
 
 
-REF: Final = "#/components/schemas/{name}"
-_kinds: Final[dict[str, Any]] = {}
+SCHEMA_REF: Final = "#/components/schemas/{name}"
+_response_types: Final[dict[str, Any]] = {}
 
 
-def gives(kind: Any, status: int = 200, told: str = "Done.") -> dict[int | str, dict[str, Any]]:
+def returns(kind: Any, status: int = 200, told: str = "Done.") -> dict[int | str, dict[str, Any]]:
     """What a route answers when all is well; `kind` is a Struct, or a type made of such."""
-    _kinds.setdefault(repr(kind), kind)
-    [schema], _ = msgspec.json.schema_components([kind], ref_template=REF)
+    _response_types.setdefault(repr(kind), kind)
+    [schema], _ = msgspec.json.schema_components([kind], ref_template=SCHEMA_REF)
     content = {"application/json": {"schema": schema}}
     return {status: {"description": told, "content": content}}
 
 
-def components() -> dict[str, Any]:
+def component_schemas() -> dict[str, Any]:
     """The schemas of all that is given somewhere."""
-    _, found = msgspec.json.schema_components(_kinds.values(), ref_template=REF)
+    _, found = msgspec.json.schema_components(_response_types.values(), ref_template=SCHEMA_REF)
     return found
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STREAMED: Final = "penstock_streamed"
-_UNGUARDED: Final = "penstock_unguarded"
-_KEEPS_KEYS: Final = "penstock_keeps_keys"
-_GIVES_EVENTS: Final = "penstock_gives_events"
-_TAKES_LITTLE: Final = "penstock_takes_little"
+_STREAMS_BODY: Final = "penstock_streamed"
+_PUBLIC: Final = "penstock_unguarded"
+_IDEMPOTENT: Final = "penstock_keeps_keys"
+_STREAMS_EVENTS: Final = "penstock_gives_events"
+_SMALL_BODY: Final = "penstock_takes_little"
 
 
-def streamed(endpoint: F) -> F:
+def streams_body(endpoint: F) -> F:
     """Mark a route that takes its body as it comes, with bounds of its own."""
-    setattr(endpoint, _STREAMED, True)
+    setattr(endpoint, _STREAMS_BODY, True)
     return endpoint
 
 
-def unguarded(endpoint: F) -> F:
+def public(endpoint: F) -> F:
     """Mark a route that anybody may ask: it looks itself at what it is asked with."""
-    setattr(endpoint, _UNGUARDED, True)
+    setattr(endpoint, _PUBLIC, True)
     return endpoint
 
 
-def keeps_keys(endpoint: F) -> F:
+def idempotent(endpoint: F) -> F:
     """Mark a route that does once what it is asked twice with one `Idempotency-Key`."""
-    setattr(endpoint, _KEEPS_KEYS, True)
+    setattr(endpoint, _IDEMPOTENT, True)
     return endpoint
 
 
-def takes_little(endpoint: F) -> F:
+def small_body(endpoint: F) -> F:
     """Mark a route whose body has only a few short fields."""
-    setattr(endpoint, _TAKES_LITTLE, True)
+    setattr(endpoint, _SMALL_BODY, True)
     return endpoint
 
 
-def gives_events(endpoint: F) -> F:
+def streams_events(endpoint: F) -> F:
     """Mark a route that answers with a stream of events if the request asks for one."""
-    setattr(endpoint, _GIVES_EVENTS, True)
+    setattr(endpoint, _STREAMS_EVENTS, True)
     return endpoint
 
 
-class RouteFlags:
+class RouteMatcher:
     """Verbs and paths of routes with a mark."""
 
     def __init__(self, routes: Iterable[Route], prefix: str, mark: str) -> None:
@@ -89,13 +89,13 @@ class RouteFlags:
         return any(verb in verbs and pattern.match(path) for verbs, pattern in self._ways)
 
 
-class Marked:
+class RouteFlags:
     """Of routes that are served below a prefix, those that are different."""
 
     def __init__(self, routes: Iterable[BaseRoute], prefix: str) -> None:
         plain = [route for route in routes if isinstance(route, Route)]
-        self.streamed = RouteFlags(plain, prefix, _STREAMED)
-        self.unguarded = RouteFlags(plain, prefix, _UNGUARDED)
-        self.keyed = RouteFlags(plain, prefix, _KEEPS_KEYS)
-        self.takes_little = RouteFlags(plain, prefix, _TAKES_LITTLE)
-        self.gives_events = RouteFlags(plain, prefix, _GIVES_EVENTS)
+        self.streamed = RouteMatcher(plain, prefix, _STREAMS_BODY)
+        self.unguarded = RouteMatcher(plain, prefix, _PUBLIC)
+        self.keyed = RouteMatcher(plain, prefix, _IDEMPOTENT)
+        self.takes_little = RouteMatcher(plain, prefix, _SMALL_BODY)
+        self.gives_events = RouteMatcher(plain, prefix, _STREAMS_EVENTS)

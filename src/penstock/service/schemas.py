@@ -21,18 +21,18 @@ from pydantic import (
 
 from penstock.groups.keys import Role, Scope
 from penstock.job import State
-from penstock.service.problems import Problem, worded
+from penstock.service.problems import Problem, described
 from penstock.windows import Windows
 
-ID = worded(r"^[1-9][0-9]{0,17}$", "an id: a number of at most 18 digits, such as 42")
-TASK = worded(
+ID_PATTERN = described(r"^[1-9][0-9]{0,17}$", "an id: a number of at most 18 digits, such as 42")
+TASK_PATTERN = described(
     r"^[A-Za-z0-9_.:-]{1,200}$",
     "a task's name: at most 200 of the letters A to Z and a to z, digits, and _ . : -",
 )
-AFTER = worded(
+AFTER_PATTERN = described(
     r"^[0-9]{1,18}(-[0-9]{1,17}(-[0-9]{1,7}-[0-9]{1,17})?)?$", "the `after` of the call before"
 )
-QUEUE = worded(
+QUEUE_PATTERN = described(
     r"^[A-Za-z0-9_.:-]{1,128}$",
     "a queue's name: at most 128 of the letters A to Z and a to z, digits, and _ . : -",
 )
@@ -40,10 +40,10 @@ QUEUE = worded(
 # More than any of these bodies has.
 MAX_FIELDS: Final = 100
 
-Id = Annotated[str, Field(pattern=ID, examples=["42"])]
+Id = Annotated[str, Field(pattern=ID_PATTERN, examples=["42"])]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-TaskName = Annotated[str, Field(pattern=TASK, examples=["shop.send_mail"])]
-QueueName = Annotated[str, Field(pattern=QUEUE)]
+TaskName = Annotated[str, Field(pattern=TASK_PATTERN, examples=["shop.send_mail"])]
+QueueName = Annotated[str, Field(pattern=QUEUE_PATTERN)]
 Subject = Annotated[str, Field(min_length=1, max_length=500)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 # A number is one that is written as one: true is none, nor is "5".
@@ -51,7 +51,7 @@ Seconds = Annotated[float, Field(strict=True, ge=0, le=315_360_000)]
 Tenant = Annotated[str, Field(max_length=200)]
 
 
-def _is_written(given: Any) -> Any:
+def _expect_text(given: Any) -> Any:
     """A moment as ISO 8601 writes it; a bare number could be anything."""
     if isinstance(given, str) and "-" not in given[1:]:
         raise ValueError("a moment such as 2030-01-31T12:00:00Z")
@@ -60,7 +60,7 @@ def _is_written(given: Any) -> Any:
     return given
 
 
-def _is_storable(given: datetime) -> datetime:
+def _in_utc(given: datetime) -> datetime:
     """In the database a moment is one of UTC, which the first and the last days may not have."""
     try:
         return given.astimezone(UTC)
@@ -68,10 +68,10 @@ def _is_storable(given: datetime) -> datetime:
         raise ValueError("a moment in the years 1 to 9999 of UTC") from None
 
 
-Moment = Annotated[AwareDatetime, BeforeValidator(_is_written), AfterValidator(_is_storable)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_expect_text), AfterValidator(_in_utc)]
 
 
-class Closed(BaseModel):
+class StrictBody(BaseModel):
     """A body that is refused if it says more than is known."""
 
     model_config = ConfigDict(extra="forbid")
@@ -85,7 +85,7 @@ class Closed(BaseModel):
         return given
 
 
-class OptionsBody(Closed):
+class OptionsBody(StrictBody):
     """How the job is to be run; what is left out is as the task says."""
 
     queue: QueueName | None = None
@@ -107,7 +107,7 @@ class OptionsBody(Closed):
     idempotency_key: Subject | None = None
 
 
-class NewJob(Closed):
+class NewJob(StrictBody):
     """A task by its name, with arguments."""
 
     task: TaskName
@@ -115,17 +115,17 @@ class NewJob(Closed):
     options: OptionsBody = OptionsBody()
 
 
-class NewJobs(Closed):
+class NewJobs(StrictBody):
     """Many jobs, stored all or none."""
 
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=1000)]
 
 
-class AskedStates(Closed):
+class AskedStates(StrictBody):
     ids: Annotated[list[Id], Field(min_length=1, max_length=1000)]
 
 
-class JobFilter(Closed):
+class JobFilter(StrictBody):
     """Jobs that agree in all that is given."""
 
     state: Annotated[list[State], Field(max_length=7)] | None = None
@@ -139,7 +139,7 @@ class JobFilter(Closed):
     workflow: Id | None = None
 
 
-class Action(Closed):
+class Action(StrictBody):
     """What to do with a selection: `ids`, or a `filter` of jobs that are not newer than `until`.
 
     With `dry_run` nothing is changed: the answer counts, and its `until` freezes the filter. A call
@@ -151,7 +151,7 @@ class Action(Closed):
     ids: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
     filter: JobFilter | None = None
     until: Id | None = None
-    after: Annotated[str, Field(pattern=AFTER)] | None = None
+    after: Annotated[str, Field(pattern=AFTER_PATTERN)] | None = None
     completed: StrictBool = False
     dry_run: StrictBool = False
 
@@ -162,14 +162,14 @@ class Action(Closed):
 Weight = Annotated[int, Field(strict=True, ge=1, le=1000)]
 
 
-class WindowsBody(Closed):
+class WindowsBody(StrictBody):
     """The hours in which jobs are taken, such as `mon-fri 22:00-06:00`."""
 
     open: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=50)]
     timezone: Annotated[str, Field(max_length=100)] = "UTC"
 
 
-class QueueBody(Closed):
+class QueueBody(StrictBody):
     paused: StrictBool | None = None
     fair: StrictBool | None = None
     lane_key: Name | None = None
@@ -178,14 +178,14 @@ class QueueBody(Closed):
     late_after: Seconds | None = None
 
 
-class LaneBody(Closed):
+class LaneBody(StrictBody):
     weight: Weight | None = None
     paused: StrictBool | None = None
     windows: WindowsBody | None = None
     late_after: Seconds | None = None
 
 
-class LimitBody(Closed):
+class LimitBody(StrictBody):
     """How many at once, how often, and how many of those in a burst."""
 
     slots: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = None
@@ -193,7 +193,7 @@ class LimitBody(Closed):
     burst: Annotated[float, Field(strict=True, gt=0, le=1e12)] | None = None
 
 
-class ScheduleBody(Closed):
+class ScheduleBody(StrictBody):
     task: TaskName | None = None
     args: dict[str, Any] | None = None
     options: OptionsBody | None = None
@@ -205,13 +205,13 @@ class ScheduleBody(Closed):
     catch_up: Literal["skip", "once", "all"] | None = None
 
 
-class EventBody(Closed):
+class EventBody(StrictBody):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     payload: Any = None
     tenant: Annotated[str, Field(max_length=200)] = ""
 
 
-def changes(given: Closed) -> dict[str, Any]:
+def changed_settings(given: StrictBody) -> dict[str, Any]:
     """What was said, windows as the client takes them; null takes a setting back."""
     values = {name: getattr(given, name) for name in given.model_fields_set}
     if not values:
@@ -224,49 +224,51 @@ def changes(given: Closed) -> dict[str, Any]:
 # Keys, people and logins
 
 
-KEY_NAME = worded(
+KEY_NAME_PATTERN = described(
     r"^[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}$",
     "at most 100 of the letters A to Z and a to z, digits, and _ . @ + -, with a letter or a digit "
     "first",
 )
-KEY_ID = worded(r"^[0-9a-z]{8,32}$", "a key's id: 8 to 32 digits and small letters")
-PERSON = worded(
+KEY_ID_PATTERN = described(r"^[0-9a-z]{8,32}$", "a key's id: 8 to 32 digits and small letters")
+PERSON_PATTERN = described(
     r"^[A-Za-z0-9_.@+-]{1,100}$",
     "at most 100 of the letters A to Z and a to z, digits, and _ . @ + -",
 )
-PLAIN = worded(r"^[^\x00-\x1f\x7f]{1,200}$", "at most 200 characters, none of them for control")
+TEXT_PATTERN = described(
+    r"^[^\x00-\x1f\x7f]{1,200}$", "at most 200 characters, none of them for control"
+)
 
-KeyName = Annotated[str, Field(pattern=KEY_NAME, examples=["ci"])]
-KeyId = Annotated[str, Field(pattern=KEY_ID, examples=["1f2e3d4c5b6a"])]
-PersonName = Annotated[str, Field(pattern=PERSON, examples=["ada"])]
+KeyName = Annotated[str, Field(pattern=KEY_NAME_PATTERN, examples=["ci"])]
+KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN, examples=["1f2e3d4c5b6a"])]
+PersonName = Annotated[str, Field(pattern=PERSON_PATTERN, examples=["ada"])]
 Password = Annotated[str, Field(min_length=10, max_length=1000)]
 # A hundred years.
-Life = Annotated[float, Field(strict=True, gt=0, le=3_155_760_000)]
+KeyLifetime = Annotated[float, Field(strict=True, gt=0, le=3_155_760_000)]
 
 
-class KeyBody(Closed):
+class KeyBody(StrictBody):
     """A key to be made; `expires` is in how many seconds."""
 
     name: KeyName
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]
-    tenant: Annotated[str, Field(pattern=PLAIN)] | None = None
-    expires: Life | None = None
+    tenant: Annotated[str, Field(pattern=TEXT_PATTERN)] | None = None
+    expires: KeyLifetime | None = None
 
 
-class RotationBody(Closed):
+class RotationBody(StrictBody):
     """For how many seconds the old key is good still, and in how many the new one expires."""
 
     overlap: Annotated[float, Field(strict=True, ge=0, le=315_360_000)] = 86_400
-    expires: Life | None = None
+    expires: KeyLifetime | None = None
 
 
-class PersonBody(Closed):
+class PersonBody(StrictBody):
     name: PersonName
     role: Role
     password: Password
 
 
-class PersonChange(Closed):
+class PersonChange(StrictBody):
     """What is to change; what is left out stays."""
 
     role: Role | None = None
@@ -274,20 +276,20 @@ class PersonChange(Closed):
     disabled: StrictBool | None = None
 
 
-class LoginBody(Closed):
-    name: Annotated[str, Field(pattern=PLAIN)]
+class LoginBody(StrictBody):
+    name: Annotated[str, Field(pattern=TEXT_PATTERN)]
     password: Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 # Live subjects
 
 
-SUBJECT = worded(r"^[a-z-]{1,40}/.{1,500}$", "a kind and an id, such as job/42")
+SUBJECT_PATTERN = described(r"^[a-z-]{1,40}/.{1,500}$", "a kind and an id, such as job/42")
 
-Watched = Annotated[str, Field(pattern=SUBJECT, examples=["job/42"])]
+SubjectText = Annotated[str, Field(pattern=SUBJECT_PATTERN, examples=["job/42"])]
 
 
-class AskedTicket(Closed):
+class AskedTicket(StrictBody):
     """The subjects that a ticket is to be for."""
 
-    subjects: Annotated[list[Watched], Field(min_length=1, max_length=100)]
+    subjects: Annotated[list[SubjectText], Field(min_length=1, max_length=100)]

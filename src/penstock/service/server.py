@@ -21,15 +21,15 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from penstock.service.app import Service
 from penstock.service.frames import BoundedWebSocket
 from penstock.service.middleware import NO_ROOM, RequestCount
-from penstock.service.problems import Problem, answer
+from penstock.service.problems import Problem, problem_response
 
-CLOSE: Final = {"connection": "close"}
-PROBES: Final = frozenset({b"/livez", b"/readyz"})
+CLOSE_HEADERS: Final = {"connection": "close"}
+PROBE_PATHS: Final = frozenset({b"/livez", b"/readyz"})
 # A probe says at once what it wants.
-PROBE_SECONDS: Final = 2.0
+PROBE_TIMEOUT_S: Final = 2.0
 
 
-class Sockets(Struct, frozen=True, kw_only=True):
+class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """How many connections there may be, and how large and slow a client.
 
     `head` is the size of a request's line and headers in bytes, `head_seconds` the time in which
@@ -56,15 +56,15 @@ class _Refused:
 _REFUSED: Any = _Refused()
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """A client that takes too much of something is cut off; the others do not notice."""
 
     def __init__(
         self,
-        sockets: Sockets,
+        sockets: ConnectionLimits,
         crowd: RequestCount,
         refusal: bytes,
-        probing: dict[Connection, None],
+        probing: dict[HttpConnection, None],
         **given: Any,
     ) -> None:
         """`probing` are the connections of a server that may only ask for probes, oldest first."""
@@ -144,11 +144,11 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Also what is too large ends here: an error of a callback is one of the parser."""
-        found = Problem(400, "bad-request", msg, headers=CLOSE)
+        found = Problem(400, "bad-request", msg, headers=CLOSE_HEADERS)
         if max(self._read, self._parsed) > self._sockets.head:
             told = f"A request's line and headers have at most {self._sockets.head:,} bytes."
-            found = Problem(431, "head-too-large", told, headers=CLOSE)
-        self.transport.write(_written(found))
+            found = Problem(431, "head-too-large", told, headers=CLOSE_HEADERS)
+        self.transport.write(_raw_response(found))
         self.transport.close()
 
     def _has_not_asked(self) -> bool:
@@ -158,13 +158,13 @@ class Connection(HttpToolsProtocol):
     def _answer_without_room(self) -> None:
         """Answer a probe, and tell all else to come again."""
         told = f"All of {self._sockets.connections:,} connections are taken: come again."
-        no_room = Problem(503, "busy", told, headers=CLOSE)
+        no_room = Problem(503, "busy", told, headers=CLOSE_HEADERS)
         if self.parser.should_upgrade():
             self.cycle = _REFUSED
-            self.transport.write(_written(no_room))
+            self.transport.write(_raw_response(no_room))
             self.transport.close()
             return
-        if self.url.partition(b"?")[0] not in PROBES:
+        if self.url.partition(b"?")[0] not in PROBE_PATHS:
             # The limiter of requests knows what an EventSource and pages of other origins are told.
             cast(dict[str, Any], self.scope)[NO_ROOM] = no_room
         super().on_headers_complete()
@@ -199,7 +199,7 @@ class Connection(HttpToolsProtocol):
         self._expect_nothing()
         seconds = self._sockets.head_seconds
         if self in self._probing:
-            seconds = min(seconds, PROBE_SECONDS)
+            seconds = min(seconds, PROBE_TIMEOUT_S)
         self._expecting = self.loop.call_later(seconds, self.transport.abort)
 
     def _expect_nothing(self) -> None:
@@ -224,14 +224,16 @@ class Connection(HttpToolsProtocol):
             self._stalled = None
 
 
-def protocol(sockets: Sockets, crowd: RequestCount) -> Callable[..., Connection]:
+def connection_factory(
+    sockets: ConnectionLimits, crowd: RequestCount
+) -> Callable[..., HttpConnection]:
     """What uvicorn makes connections with."""
-    return partial(Connection, sockets, crowd, _written(crowd.refusal()), {})
+    return partial(HttpConnection, sockets, crowd, _raw_response(crowd.refusal()), {})
 
 
-def _written(problem: Problem) -> bytes:
+def _raw_response(problem: Problem) -> bytes:
     """A whole answer as it goes over the wire."""
-    response = answer(problem)
+    response = problem_response(problem)
     lines = [name + b": " + value + b"\r\n" for name, value in response.raw_headers]
     return STATUS_LINE[problem.status] + b"".join(lines) + b"\r\n" + bytes(response.body)
 
@@ -239,17 +241,17 @@ def _written(problem: Problem) -> bytes:
 logger = logging.getLogger("penstock.service")
 
 # What requests have to end after a stop was asked for; streams end by themselves.
-GRACE: Final = 10
+STOP_GRACE_S: Final = 10
 # What the service may take to close after them.
-CLOSE_WAIT: Final = 5.0
+CLOSE_TIMEOUT_S: Final = 5.0
 BACKLOG: Final = 2048
-KEEP_ALIVE: Final = 30
+KEEP_ALIVE_S: Final = 30
 # Files that a process has open beside its clients: connections to the database, uploads, logs.
 OTHER_FILES: Final = 512
 # uvicorn warns of each broken request, with one of a few texts.
 WARNING_INTERVAL_S: Final = 60.0
 # What a client may say over a WebSocket is short.
-MESSAGE: Final = 16 * 1024
+MAX_MESSAGE_BYTES: Final = 16 * 1024
 
 
 class _Uvicorn(uvicorn.Server):
@@ -282,8 +284,8 @@ class Server:
         *,
         root_path: str = "",
         access_log: bool = False,
-        grace: int = GRACE,
-        sockets: Sockets | None = None,
+        grace: int = STOP_GRACE_S,
+        sockets: ConnectionLimits | None = None,
     ) -> None:
         self._service = service
         self._listening = listening
@@ -291,7 +293,12 @@ class Server:
         config = uvicorn.Config(
             service,
             loop="none",
-            http=cast(Any, protocol(with_files_for(sockets or Sockets()), service.crowd)),
+            http=cast(
+                Any,
+                connection_factory(
+                    with_file_limit_for(sockets or ConnectionLimits()), service.crowd
+                ),
+            ),
             ws=cast(Any, BoundedWebSocket),
             lifespan="off",
             log_config=None,
@@ -300,14 +307,14 @@ class Server:
             root_path=root_path,
             proxy_headers=False,  # the gate knows which proxies to believe
             backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE,
-            ws_max_size=MESSAGE,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            ws_max_size=MAX_MESSAGE_BYTES,
             timeout_graceful_shutdown=grace,
         )
         self._uvicorn = _Uvicorn(config)
         # It tells of every beginning and end; what matters of that, commands say themselves.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-        logging.getLogger("uvicorn.error").addFilter(seldom)
+        logging.getLogger("uvicorn.error").addFilter(warning_rate_limit)
         logging.getLogger("uvicorn.access").addFilter(without_query)
 
     async def run(self) -> None:
@@ -323,7 +330,7 @@ class Server:
 
     def stop_limit(self, signals: int) -> float:
         """How many seconds a stop may take after so many signals."""
-        return CLOSE_WAIT + (self._grace if signals < 2 else 0.0)
+        return CLOSE_TIMEOUT_S + (self._grace if signals < 2 else 0.0)
 
     def last_words(self) -> None:
         """The process is about to end: requests that do not end are in the stacks."""
@@ -336,7 +343,7 @@ class Server:
         self._uvicorn.should_exit = True
 
 
-def listening_at(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A socket bound to an address; connections are refused until a server takes it.
 
     Raises OSError if the port is taken, or the address none of this machine's.
@@ -355,7 +362,7 @@ def listening_at(host: str, port: int) -> socket.socket:
     return bound
 
 
-def with_files_for(sockets: Sockets) -> Sockets:
+def with_file_limit_for(sockets: ConnectionLimits) -> ConnectionLimits:
     """Let the process have a file for each connection, or take fewer connections.
 
     A process that has no files left accepts nobody, probes neither. Many systems begin with 1,024.
@@ -376,7 +383,7 @@ def with_files_for(sockets: Sockets) -> Sockets:
     return replace(sockets, connections=fewer)
 
 
-class Seldom(logging.Filter):
+class WarningRateLimit(logging.Filter):
     """Lets each warning through once a minute: clients cause them, such as by broken requests."""
 
     def __init__(self) -> None:
@@ -395,7 +402,7 @@ class Seldom(logging.Filter):
 
 
 # One for all servers of the process, as the logger is.
-seldom: Final = Seldom()
+warning_rate_limit: Final = WarningRateLimit()
 
 
 def without_query(record: logging.LogRecord) -> bool:

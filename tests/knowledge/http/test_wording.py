@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from penstock.service.problems import words_for
+from penstock.service.problems import description_of
 from tests.knowledge.http.conftest import document
 
 
@@ -23,7 +23,7 @@ def patterns_in(document: Any) -> Iterator[str]:
 def test_every_pattern_of_the_api_has_words() -> None:
     found = set(patterns_in(document()))
     assert len(found) > 10
-    assert {each for each in found if words_for(each) is None} == set()
+    assert {each for each in found if description_of(each) is None} == set()
 
 
 # What is asked for, and the words of the answer.

@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 from penstock import Penstock
 from penstock.errors import ConfigError
 from penstock.service import Entry, Service
-from penstock.service.hosts import name_of
+from penstock.service.hosts import host_name
 from tests.fixtures.database import Database
 from tests.fixtures.service import serving as running
 from tests.service.access.conftest import Asks, asking, served
@@ -71,7 +71,7 @@ def test_names_are_those_that_are_given() -> None:
     assert not entry.knows("shop.example")
     assert not entry.knows("localhost")
     assert Entry(hosts=("*",)).knows("anything")
-    assert name_of("[2001:db8::1]:80") == "2001:db8::1"
+    assert host_name("[2001:db8::1]:80") == "2001:db8::1"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ NEW = {"task": "greet", "args": {"name": "Ada"}}
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are asked for each time."""
-    monkeypatch.setattr(auth, "FRESH", 0.0)
+    monkeypatch.setattr(auth, "CALLER_CACHE_S", 0.0)
 
 
 async def status(client: httpx.AsyncClient) -> int:

@@ -33,7 +33,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Passwords, "__init__", light)
     for module in (auth, auth):
-        monkeypatch.setattr(module, "FRESH", 0.0)
+        monkeypatch.setattr(module, "CALLER_CACHE_S", 0.0)
 
 
 async def add(app: Penstock, name: str = "ada", role: Any = "operator") -> None:

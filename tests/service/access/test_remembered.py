@@ -27,7 +27,7 @@ CHANGES: list[tuple[str, str, dict[str, Any] | None]] = [
 @pytest.fixture(autouse=True)
 def remembers_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (auth, auth):
-        monkeypatch.setattr(module, "FRESH", 86_400.0)
+        monkeypatch.setattr(module, "CALLER_CACHE_S", 86_400.0)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from penstock import Penstock
 from penstock.groups.keys import SCOPES
 from penstock.service import Service
 from penstock.service.auth import Caller
-from penstock.service.server import Server, listening_at
+from penstock.service.server import Server, bind_socket
 
 
 class Door:
@@ -34,7 +34,7 @@ class Served(Queue):
         async def send(to: str, text: str, times: int = 1) -> None: ...
 
         service = Service(app, door=Door())
-        listening = listening_at("127.0.0.1", 0)
+        listening = bind_socket("127.0.0.1", 0)
         server = Server(service, listening)
         async with service:
             running = asyncio.create_task(server.run())

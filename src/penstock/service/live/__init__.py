@@ -1,5 +1,1 @@
-"""Live: whoever watches a subject is told its whole present state whenever that has changed."""
-
-from penstock.service.live.hub import Ended, Hub, Listener, Subject, Told
-
-__all__ = ["Ended", "Hub", "Listener", "Subject", "Told"]
+"""Live: a client that watches a subject gets its whole state whenever the state has changed."""

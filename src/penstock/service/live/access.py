@@ -6,12 +6,12 @@ from msgspec import Struct
 from starlette.requests import HTTPConnection
 
 from penstock.service.auth import CALLER, Caller
-from penstock.service.dependencies import wiring_of
+from penstock.service.dependencies import runtime_of
 from penstock.service.live.hub import Subject
 from penstock.service.problems import Problem
 
 
-class Entry(Struct, frozen=True):
+class LiveAccess(Struct, frozen=True):
     """A caller, and the subjects that its ticket names; None if it came without one."""
 
     caller: Caller
@@ -27,12 +27,12 @@ class Entry(Struct, frozen=True):
         return self.subjects is not None
 
 
-async def entry_of(connection: HTTPConnection) -> Entry:
+async def access_of(connection: HTTPConnection) -> LiveAccess:
     """Who asks; a Problem for one who may not listen."""
-    wiring = wiring_of(connection)
+    wiring = runtime_of(connection)
     if ticket := connection.query_params.get("ticket"):
-        return Entry(*wiring.tickets.admit(ticket))
+        return LiveAccess(*wiring.tickets.admit(ticket))
     caller: Caller = connection.scope[CALLER]
     if "read" not in caller.scopes:
         raise Problem(403, "not-allowed", f"This needs the scope 'read'; {caller.name} lacks it.")
-    return Entry(caller)
+    return LiveAccess(caller)

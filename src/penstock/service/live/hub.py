@@ -20,7 +20,7 @@ from penstock.groups.batches import BatchStatus
 from penstock.groups.snapshots import KINDS, PRESENT_AT_ONCE, JobNow, OwnerNow, Present, SubjectKind
 from penstock.insights import QueueInsight
 from penstock.service.problems import Problem
-from penstock.service.routing import REF
+from penstock.service.routing import SCHEMA_REF
 
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,17}")
 _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
@@ -49,8 +49,8 @@ class Subject(NamedTuple):
 
 
 _encode = msgspec.json.Encoder().encode
-STATES: Final = (JobNow, BatchStatus, QueueInsight, OwnerNow)
-_ONE_OF: Final = [{"$ref": REF.format(name=kind.__name__)} for kind in STATES]
+STATE_TYPES: Final = (JobNow, BatchStatus, QueueInsight, OwnerNow)
+_ONE_OF: Final = [{"$ref": SCHEMA_REF.format(name=kind.__name__)} for kind in STATE_TYPES]
 
 
 class LiveState(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class LiveState(Struct, frozen=True, kw_only=True):
     state: Annotated[Any, Meta(extra_json_schema={"anyOf": [*_ONE_OF, {"type": "null"}]})]
 
 
-class Told(Struct, frozen=True, eq=False):
+class Update(Struct, frozen=True, eq=False):
     """The state of a subject, as JSON. Nothing comes after one that is final."""
 
     subject: Subject
@@ -73,7 +73,7 @@ class Told(Struct, frozen=True, eq=False):
     body: bytes
 
     @classmethod
-    def of(cls, subject: Subject, present: Present | None) -> Told:
+    def of(cls, subject: Subject, present: Present | None) -> Update:
         """What is told of a subject; None stands for one that is not there."""
         told = LiveState(
             subject=str(subject),
@@ -94,13 +94,13 @@ class Told(Struct, frozen=True, eq=False):
 
 # Its client has gone; this server stops; it has listened for long enough and should ask again; it
 # sends what is no text.
-Why = Literal["left", "stopping", "over", "binary"]
+EndReason = Literal["left", "stopping", "over", "binary"]
 
 
 class Ended(Exception):
     """There is no more to hear."""
 
-    def __init__(self, why: Why) -> None:
+    def __init__(self, why: EndReason) -> None:
         self.why = why
         super().__init__(why)
 
@@ -113,12 +113,12 @@ class Listener:
     """
 
     def __init__(self) -> None:
-        self._news: dict[Subject, Told] = {}
+        self._news: dict[Subject, Update] = {}
         self._woken = asyncio.Event()
-        self._why: Why | None = None
+        self._why: EndReason | None = None
         self._trouble: Exception | None = None
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: Update) -> None:
         self._news[told.subject] = told
         self._woken.set()
 
@@ -131,19 +131,19 @@ class Listener:
         """Tell nothing more of a subject that is listened to no longer."""
         self._news.pop(subject, None)
 
-    def end(self, why: Why) -> None:
+    def end(self, why: EndReason) -> None:
         """Let `next` raise Ended, at once."""
         self._why = self._why or why
         self._woken.set()
 
-    async def first(self, seconds: float) -> Told | None:
+    async def first(self, seconds: float) -> Update | None:
         """As `next`, but raises what is in the way."""
         await self._wait(seconds, lambda: bool(self._news or self._why or self._trouble))
         if self._trouble is not None and not self._news:
             raise self._trouble
         return self._taken()
 
-    async def next(self, seconds: float) -> Told | None:
+    async def next(self, seconds: float) -> Update | None:
         """The next news; None if there is none for so many seconds."""
         await self._wait(seconds, lambda: bool(self._news or self._why))
         return self._taken()
@@ -155,7 +155,7 @@ class Listener:
                     self._woken.clear()
                     await self._woken.wait()
 
-    def _taken(self) -> Told | None:
+    def _taken(self) -> Update | None:
         # What is in the box is told before a server stops, but to nobody who has gone.
         if self._why is not None and (self._why == "left" or not self._news):
             raise Ended(self._why)
@@ -164,15 +164,15 @@ class Listener:
 
 logger = logging.getLogger("penstock.live")
 
-Look: TypeAlias = Callable[[Sequence[str]], Awaitable[dict[str, Present]]]
+Fetch: TypeAlias = Callable[[Sequence[str]], Awaitable[dict[str, Present]]]
 
 NEVER: Final = float("inf")
 # What is due so soon after something else is looked at together with it.
-TOGETHER: Final = 0.05
-AFTER_ERROR: Final = (0.25, 2.0)
+COALESCE_S: Final = 0.05
+ERROR_PAUSES_S: Final = (0.25, 2.0)
 
 
-class Pace(NamedTuple):
+class PollInterval(NamedTuple):
     """How long after a look the next comes: after a change, and at most."""
 
     shortest: float
@@ -180,22 +180,22 @@ class Pace(NamedTuple):
 
 
 # A count costs more than a look at rows by their ids.
-PACES: Final[dict[str, Pace]] = {
-    "job": Pace(0.25, 1.0),
-    "batch": Pace(0.25, 1.0),
-    "queue": Pace(1.0, 2.0),
-    "tenant": Pace(1.0, 2.0),
-    "user": Pace(1.0, 2.0),
+POLL_INTERVALS: Final[dict[str, PollInterval]] = {
+    "job": PollInterval(0.25, 1.0),
+    "batch": PollInterval(0.25, 1.0),
+    "queue": PollInterval(1.0, 2.0),
+    "tenant": PollInterval(1.0, 2.0),
+    "user": PollInterval(1.0, 2.0),
 }
-OF_APPLICATIONS: Final = Pace(0.5, 1.0)
+APPLICATION_POLL_INTERVAL: Final = PollInterval(0.5, 1.0)
 
 
-class _Watched:
+class _WatchedSubject:
     """One subject, what was last told of it, and when it is looked at next."""
 
-    def __init__(self, subject: Subject, pace: Pace) -> None:
+    def __init__(self, subject: Subject, pace: PollInterval) -> None:
         self.subject = subject
-        self.told: Told | None = None
+        self.told: Update | None = None
         self.looked = -NEVER
         self.due = -NEVER
         self._pace = pace
@@ -222,7 +222,7 @@ class _Watched:
     def is_alone(self) -> bool:
         return not self._listeners and not self._new
 
-    def see(self, told: Told, asked: float) -> None:
+    def see(self, told: Update, asked: float) -> None:
         """Tell those who do not know it yet, and settle when to look again."""
         is_news = self.told is None or not self._is_same(told)
         self.told, self.looked = told, time.monotonic()
@@ -239,26 +239,26 @@ class _Watched:
         else:
             self.due = NEVER if told.is_final else self.looked + self._gap
 
-    def _is_same(self, told: Told) -> bool:
+    def _is_same(self, told: Update) -> bool:
         seen = self.told.present if self.told else None
         if seen is None or told.present is None:
             return seen is told.present
         return seen.is_same(told.present.version)
 
     @staticmethod
-    def _tell(listeners: Iterable[Listener], told: Told) -> None:
+    def _tell(listeners: Iterable[Listener], told: Update) -> None:
         for listener in listeners:
             listener.tell(told)
 
 
-class Watch:
+class Watcher:
     """Looks at subjects of one kind, as one tenant or as none, while anybody listens."""
 
-    def __init__(self, look: Look, kind: str, gate: asyncio.Semaphore) -> None:
+    def __init__(self, look: Fetch, kind: str, gate: asyncio.Semaphore) -> None:
         self._ask = look
         self._kind = kind
         self._gate = gate
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _WatchedSubject] = {}
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -271,8 +271,8 @@ class Watch:
         """Tell the listener the present state as soon as it is known, and then its changes."""
         watched = self._watched.get(subject.id)
         if watched is None:
-            watched = self._watched[subject.id] = _Watched(
-                subject, PACES.get(self._kind, OF_APPLICATIONS)
+            watched = self._watched[subject.id] = _WatchedSubject(
+                subject, POLL_INTERVALS.get(self._kind, APPLICATION_POLL_INTERVAL)
             )
         watched.join(listener)
         self._woken.set()
@@ -293,14 +293,14 @@ class Watch:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
-        pause, longest = AFTER_ERROR
+        pause, longest = ERROR_PAUSES_S
         try:
             while self._watched:
                 try:
                     await self._tick()
-                    pause = AFTER_ERROR[0]
+                    pause = ERROR_PAUSES_S[0]
                 except Exception as error:
-                    self._trouble(error, is_new=pause == AFTER_ERROR[0])
+                    self._trouble(error, is_new=pause == ERROR_PAUSES_S[0])
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, longest)
         finally:
@@ -324,23 +324,23 @@ class Watch:
             except TimeoutError:
                 pass
             return
-        due = [each for each in self._watched.values() if each.due <= now + TOGETHER]
+        due = [each for each in self._watched.values() if each.due <= now + COALESCE_S]
         due.sort(key=lambda each: each.due)
         await self._look(due[:PRESENT_AT_ONCE])
 
-    async def _look(self, due: list[_Watched]) -> None:
+    async def _look(self, due: list[_WatchedSubject]) -> None:
         async with self._gate:
             asked = time.monotonic()
             found = await self._ask([each.subject.id for each in due])
         for each in due:
-            each.see(Told.of(each.subject, found.get(each.subject.id)), asked)
+            each.see(Update.of(each.subject, found.get(each.subject.id)), asked)
 
 
-MOST_LISTENERS: Final = 10_000
+MAX_LISTENERS: Final = 10_000
 # So many connections of the app's pool are in use for looks at once, whoever listens.
-LOOKS_AT_ONCE: Final = 2
+MAX_CONCURRENT_QUERIES: Final = 2
 # What streams have to say their last word when the server stops.
-FAREWELL: Final = 3.0
+STOP_TIMEOUT_S: Final = 3.0
 
 
 class Hub:
@@ -349,9 +349,9 @@ class Hub:
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
         self._brought: dict[str, ReadSnapshots] = {}
-        self._watches: dict[tuple[str | None, str], Watch] = {}
+        self._watches: dict[tuple[str | None, str], Watcher] = {}
         self._listeners: set[Listener] = set()
-        self._gate = asyncio.Semaphore(LOOKS_AT_ONCE)
+        self._gate = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
         self._empty = asyncio.Event()
         self._empty.set()
         self._is_stopping = False
@@ -373,7 +373,7 @@ class Hub:
         """A subject as it is now."""
         return (await self._look_at(tenant, subject.kind)([subject.id])).get(subject.id)
 
-    def _look_at(self, tenant: str | None, kind: str) -> Look:
+    def _look_at(self, tenant: str | None, kind: str) -> Fetch:
         if (brought := self._brought.get(kind)) is not None:
             return partial(brought, tenant)
         return partial(self._client_of(tenant).present, cast(SubjectKind, kind))
@@ -382,8 +382,8 @@ class Hub:
         """A new listener; a Problem if there are too many, or the server is about to stop."""
         if self._is_stopping:
             raise Problem(503, "stopping", "This server is about to stop: connect again.")
-        if len(self._listeners) >= MOST_LISTENERS:
-            told = f"At most {MOST_LISTENERS:,} connections listen to one server; try again later."
+        if len(self._listeners) >= MAX_LISTENERS:
+            told = f"At most {MAX_LISTENERS:,} connections listen to one server; try again later."
             raise Problem(503, "too-many-listeners", told)
         listener = Listener()
         self._listeners.add(listener)
@@ -401,7 +401,7 @@ class Hub:
         key = tenant, subject.kind
         if (watch := self._watches.get(key)) is None:
             self._watches = {at: each for at, each in self._watches.items() if not each.is_over}
-            watch = Watch(self._look_at(tenant, subject.kind), subject.kind, self._gate)
+            watch = Watcher(self._look_at(tenant, subject.kind), subject.kind, self._gate)
             self._watches[key] = watch
         watch.join(listener, subject)
 
@@ -424,7 +424,7 @@ class Hub:
         """End every stream, give them a moment to say so, and ask the database no more."""
         self.ask_to_stop()
         with suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
                 await self._empty.wait()
         watches, self._watches = self._watches, {}
         for watch in watches.values():

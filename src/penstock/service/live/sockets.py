@@ -9,22 +9,22 @@ import msgspec
 from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from penstock.service.live.access import Entry
+from penstock.service.live.access import LiveAccess
 from penstock.service.live.hub import Ended, Hub, Listener, Subject
-from penstock.service.live.streams import ALIVE, LONGEST, TAKING
-from penstock.service.problems import Problem, body_of
+from penstock.service.live.streams import KEEPALIVE_S, MAX_CONNECTION_S, SEND_TIMEOUT_S
+from penstock.service.problems import Problem, problem_body
 
-MOST_SUBJECTS: Final = 100
-LONGEST_MESSAGE: Final = 2000
+MAX_SUBJECTS: Final = 100
+MAX_MESSAGE_CHARS: Final = 2000
 # A client may send this many messages at once, and then this many a second; later ones wait unread.
 MESSAGE_BURST: Final = 200
 MESSAGES_PER_S: Final = 50.0
 # Codes of a close: come back, it was too slow, and it sent bytes instead of text.
 RESTART, TOO_SLOW, UNSUPPORTED = 1012, 1008, 1003
-_ALIVE: Final = '{"alive":true}'
+_KEEPALIVE: Final = '{"alive":true}'
 
 
-class Wish(Struct, frozen=True, forbid_unknown_fields=True):
+class ClientMessage(Struct, frozen=True, forbid_unknown_fields=True):
     """What a client asks for; `version` is what it has seen of the subject."""
 
     subscribe: str | None = None
@@ -32,10 +32,10 @@ class Wish(Struct, frozen=True, forbid_unknown_fields=True):
     version: str | None = None
 
 
-class Talk:
+class SocketSession:
     """One socket: what its client asks for, and what it is told."""
 
-    def __init__(self, socket: WebSocket, hub: Hub, entry: Entry) -> None:
+    def __init__(self, socket: WebSocket, hub: Hub, entry: LiveAccess) -> None:
         self._socket = socket
         self._hub = hub
         self._entry = entry
@@ -47,7 +47,7 @@ class Talk:
     async def run(self) -> None:
         """Talk until the client goes, is too slow, or the server stops."""
         hearing = asyncio.create_task(self._hear(), name="penstock live socket")
-        ending = asyncio.get_running_loop().call_later(LONGEST, self._listener.end, "over")
+        ending = asyncio.get_running_loop().call_later(MAX_CONNECTION_S, self._listener.end, "over")
         try:
             await self._tell()
         except TimeoutError:
@@ -93,7 +93,7 @@ class Talk:
 
     async def _take(self, text: str) -> None:
         try:
-            wish = msgspec.json.decode(text[:LONGEST_MESSAGE], type=Wish)
+            wish = msgspec.json.decode(text[:MAX_MESSAGE_CHARS], type=ClientMessage)
         except msgspec.MsgspecError as error:
             told = f'A message is {{"subscribe": "job/42"}} or {{"unsubscribe": "job/42"}}: {error}'
             await self._refuse(None, Problem(422, "does-not-fit", told))
@@ -109,8 +109,8 @@ class Talk:
     def _join(self, text: str, version: str | None) -> None:
         subject = self._hub.subject(text)
         self._entry.check(subject)
-        if subject not in self._seen and len(self._seen) >= MOST_SUBJECTS:
-            told = f"One socket has at most {MOST_SUBJECTS} subjects: open another, or leave some."
+        if subject not in self._seen and len(self._seen) >= MAX_SUBJECTS:
+            told = f"One socket has at most {MAX_SUBJECTS} subjects: open another, or leave some."
             raise Problem(429, "too-many-subjects", told)
         self._seen[subject] = version
         self._hub.join(self._listener, self._entry.caller.tenant, subject)
@@ -128,9 +128,9 @@ class Talk:
     async def _tell(self) -> None:
         try:
             while True:
-                told = await self._listener.next(ALIVE)
+                told = await self._listener.next(KEEPALIVE_S)
                 if told is None:
-                    await self._send(_ALIVE)
+                    await self._send(_KEEPALIVE)
                 elif told.subject in self._seen:
                     if not told.is_same(self._seen[told.subject]):
                         await self._send(told.body.decode())
@@ -142,11 +142,11 @@ class Talk:
                 await self._close(UNSUPPORTED if ended.why == "binary" else RESTART)
 
     async def _refuse(self, subject: str | None, problem: Problem) -> None:
-        answer: dict[str, Any] = {"subject": subject, "problem": body_of(problem)}
+        answer: dict[str, Any] = {"subject": subject, "problem": problem_body(problem)}
         await self._send(msgspec.json.encode(answer).decode())
 
     async def _send(self, text: str) -> None:
-        async with asyncio.timeout(TAKING), self._sending:
+        async with asyncio.timeout(SEND_TIMEOUT_S), self._sending:
             await self._socket.send_text(text)
 
     async def _close(self, code: int) -> None:

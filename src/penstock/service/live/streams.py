@@ -10,24 +10,24 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.service.live.hub import Ended, Hub, Listener, Subject, Told
+from penstock.service.live.hub import Ended, Hub, Listener, Subject, Update
 from penstock.service.problems import Problem
 
 # A proxy may cut what is silent for longer.
-ALIVE: Final = 15.0
+KEEPALIVE_S: Final = 15.0
 # A client that takes nothing for so long is given up.
-TAKING: Final = 10.0
+SEND_TIMEOUT_S: Final = 10.0
 # Then a client connects again, and who may no longer listen is let in no more.
-LONGEST: Final = 15 * 60.0
+MAX_CONNECTION_S: Final = 15 * 60.0
 # Clients of a server that stops come back to others, not all in one moment.
-COMING_BACK: Final = (500, 3000)
+RECONNECT_MS: Final = (500, 3000)
 
-HEADERS: Final = {
+STREAM_HEADERS: Final = {
     "cache-control": "no-store",
     "x-accel-buffering": "no",
     "x-content-type-options": "nosniff",
 }
-_COMMENT: Final = b": alive\n\n"
+_KEEPALIVE: Final = b": alive\n\n"
 
 
 class EventStream(Response):
@@ -36,10 +36,10 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, listener: Listener, first: Told | None, headers: Mapping[str, str] | None = None
+        self, listener: Listener, first: Update | None, headers: Mapping[str, str] | None = None
     ) -> None:
         """`first` is told at once; None if the client has seen the present state."""
-        super().__init__(headers={**HEADERS, **(headers or {})})
+        super().__init__(headers={**STREAM_HEADERS, **(headers or {})})
         del self.headers["content-length"]
         self._listener = listener
         self._first = first
@@ -51,7 +51,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         leaving = asyncio.create_task(self._leave(receive), name="penstock live client")
-        ending = asyncio.get_running_loop().call_later(LONGEST, self._listener.end, "over")
+        ending = asyncio.get_running_loop().call_later(MAX_CONNECTION_S, self._listener.end, "over")
         try:
             await self._tell(send)
         except (TimeoutError, OSError):
@@ -64,15 +64,15 @@ class EventStream(Response):
 
     async def _tell(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        async with asyncio.timeout(TAKING):
+        async with asyncio.timeout(SEND_TIMEOUT_S):
             await send(start)
-        retry = f"retry: {random.randint(*COMING_BACK)}\n\n".encode()
+        retry = f"retry: {random.randint(*RECONNECT_MS)}\n\n".encode()
         await _send(send, retry if self._first is None else retry + frame(self._first))
         try:
             told = self._first
             while told is None or not told.is_final:
-                told = await self._listener.next(ALIVE)
-                await _send(send, _COMMENT if told is None else frame(told))
+                told = await self._listener.next(KEEPALIVE_S)
+                await _send(send, _KEEPALIVE if told is None else frame(told))
         except Ended as ended:
             if ended.why == "left":
                 return
@@ -84,22 +84,22 @@ class EventStream(Response):
         self._listener.end("left")
 
 
-def frame(told: Told) -> bytes:
+def frame(told: Update) -> bytes:
     """One event; JSON has no line breaks in it."""
     version = b"" if told.present is None else b"id: " + told.present.version.encode() + b"\n"
     return version + b"data: " + told.body + b"\n\n"
 
 
 async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
-    async with asyncio.timeout(TAKING):
+    async with asyncio.timeout(SEND_TIMEOUT_S):
         await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 # A first look that takes longer is a database that does not answer.
-FIRST_LOOK: Final = 5.0
+FIRST_STATE_TIMEOUT_S: Final = 5.0
 
 
-async def stream(
+async def open_stream(
     hub: Hub, tenant: str | None, subject: Subject, seen: str, headers: dict[str, str]
 ) -> Response:
     """What is told of a subject, as far as a tenant may see it; a Problem if it is not there.
@@ -109,7 +109,7 @@ async def stream(
     listener = hub.enter()
     try:
         hub.join(listener, tenant, subject)
-        first = there(await _first(listener))
+        first = existing(await _first_update(listener))
     except BaseException:
         _leave(hub, listener, tenant, subject)
         raise
@@ -122,9 +122,9 @@ async def stream(
     return events
 
 
-async def _first(listener: Listener) -> Told:
+async def _first_update(listener: Listener) -> Update:
     try:
-        told = await listener.first(FIRST_LOOK)
+        told = await listener.first(FIRST_STATE_TIMEOUT_S)
     except Ended:
         told = None
     if told is None:
@@ -132,7 +132,7 @@ async def _first(listener: Listener) -> Told:
     return told
 
 
-def there(told: Told) -> Told:
+def existing(told: Update) -> Update:
     """What is told of a subject that is there; else a Problem."""
     if told.present is None:
         raise Problem(404, "not-found", f"There is no {told.subject.kind} {told.subject.id}.")

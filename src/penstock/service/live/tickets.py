@@ -21,8 +21,8 @@ from penstock.service.auth import Caller
 from penstock.service.live.hub import Subject
 from penstock.service.problems import Problem
 
-LASTS: Final = 60
-SHORTEST: Final = 32
+TICKET_LIFETIME_S: Final = 60
+MIN_SECRET_CHARS: Final = 32
 _PURPOSE: Final = b"penstock live ticket"
 
 
@@ -30,7 +30,7 @@ class Ticket(Struct, frozen=True):
     """Lets its bearer begin to listen, as `?ticket=…`, within so many seconds."""
 
     ticket: str
-    expires_in: int = LASTS
+    expires_in: int = TICKET_LIFETIME_S
 
 
 class _Claims(Struct, frozen=True, array_like=True):
@@ -48,14 +48,16 @@ class Tickets:
 
     def __init__(self, secret: str | None = None) -> None:
         secret = os.environ.get("PENSTOCK_TICKET_SECRET") if secret is None else secret
-        if secret is not None and len(secret) < SHORTEST:
-            raise ConfigError("ticket_secret", "…", f"at least {SHORTEST} characters, at random")
+        if secret is not None and len(secret) < MIN_SECRET_CHARS:
+            raise ConfigError(
+                "ticket_secret", "…", f"at least {MIN_SECRET_CHARS} characters, at random"
+            )
         given = os.urandom(32) if secret is None else secret.encode()
         self._key = hmac.digest(given, _PURPOSE, hashlib.sha256)
 
     def issue(self, caller: Caller, subjects: list[Subject], now: float | None = None) -> Ticket:
         """A ticket for subjects, as this caller may see them."""
-        expires = (time.time() if now is None else now) + LASTS
+        expires = (time.time() if now is None else now) + TICKET_LIFETIME_S
         claims = _Claims(expires, caller.name, caller.tenant, tuple(map(str, subjects)))
         body = urlsafe_b64encode(msgspec.json.encode(claims))
         return Ticket(f"{body.decode()}.{self._sign(body).decode()}")

@@ -9,9 +9,9 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.groups.audit import AuditEntry
-from penstock.service.dependencies import Admin, wiring_of
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives
+from penstock.service.dependencies import Admin, runtime_of
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns
 from penstock.service.schemas import Id, Moment
 
 router = APIRouter(prefix="/audit", tags=["access"])
@@ -26,7 +26,7 @@ class Audit(Struct, frozen=True):
     after: str | None
 
 
-@router.get("", responses={**gives(Audit), **documented(401, 403, 422, 503)})
+@router.get("", responses={**returns(Audit), **raises(401, 403, 422, 503)})
 async def audit(
     request: Request,
     caller: Admin,
@@ -39,7 +39,7 @@ async def audit(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Who changed what, newest first."""
-    page = await wiring_of(request).app.audit(
+    page = await runtime_of(request).app.audit(
         actor=actor, action=action, target=target, tenant=tenant, since=since,
         after=after, limit=limit,
     )  # fmt: skip

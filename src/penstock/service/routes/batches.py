@@ -10,18 +10,18 @@ from starlette.responses import Response
 from penstock.groups.answers import Number, Why
 from penstock.groups.batches import BatchPage, BatchState, BatchStatus
 from penstock.groups.failed import Redriven
-from penstock.service.dependencies import Operator, Reader, wiring_of
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives
+from penstock.service.dependencies import Operator, Reader, runtime_of
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns
 from penstock.service.schemas import Id
 
 router = APIRouter(prefix="/batches", tags=["batches"])
 
-READ = documented(401, 403, 404, 422, 503)
-CHANGE = documented(401, 403, 404, 409, 422, 503)
+READ = raises(401, 403, 404, 422, 503)
+CHANGE = raises(401, 403, 404, 409, 422, 503)
 
 
-@router.get("", responses={**gives(BatchPage), **documented(401, 403, 422, 503)})
+@router.get("", responses={**returns(BatchPage), **raises(401, 403, 422, 503)})
 async def list_batches(
     request: Request,
     caller: Reader,
@@ -32,41 +32,41 @@ async def list_batches(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Batches, newest first."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     page = await client.batches(state=state, name=name, tenant=tenant, after=after, limit=limit)
     return as_json(page)
 
 
-@router.get("/{id}", responses={**gives(BatchStatus), **READ})
+@router.get("/{id}", responses={**returns(BatchStatus), **READ})
 async def get_batch(id: Id, request: Request, caller: Reader) -> Response:
     """A batch as it is now, with exact counts."""
-    return as_json(await wiring_of(request).client_of(caller).get_batch(id))
+    return as_json(await runtime_of(request).client_of(caller).get_batch(id))
 
 
-@router.get("/{id}/why", responses={**gives(Why), **documented(401, 403, 404, 422, 503)})
+@router.get("/{id}/why", responses={**returns(Why), **raises(401, 403, 404, 422, 503)})
 async def why(id: Id, request: Request, caller: Reader) -> Response:
     """Why a batch has not ended: what it waits for, in sentences."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     return as_json(Why(await client.why_batch(id)))
 
 
-@router.post("/{id}/close", responses={**gives(BatchStatus), **CHANGE})
+@router.post("/{id}/close", responses={**returns(BatchStatus), **CHANGE})
 async def close(id: Id, request: Request, caller: Operator) -> Response:
     """Add nothing more: when all have ended, the batch has."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     await client.close_batch(id, by=caller.name)
     return as_json(await client.get_batch(id))
 
 
-@router.post("/{id}/cancel", responses={**gives(Number), **CHANGE})
+@router.post("/{id}/cancel", responses={**returns(Number), **CHANGE})
 async def cancel(id: Id, request: Request, caller: Operator) -> Response:
     """End all jobs of the batch that have not ended."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     ended = await client.cancel_batch(id, f"requested by {caller.name}", by=caller.name)
     return as_json(Number(ended))
 
 
-@router.post("/{id}/retry", responses={**gives(Redriven), **CHANGE})
+@router.post("/{id}/retry", responses={**returns(Redriven), **CHANGE})
 async def retry(
     id: Id,
     request: Request,
@@ -74,5 +74,5 @@ async def retry(
     rate: Annotated[str | None, Query(max_length=50, examples=["100/minute"])] = None,
 ) -> Response:
     """Run again what has failed, at a rate if one is given."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     return as_json(await client.retry_batch(id, rate=rate, by=caller.name))

@@ -15,23 +15,23 @@ from penstock.groups.answers import Acted, ManyEnqueued, States
 from penstock.groups.bulk import matching, newest
 from penstock.job import FINAL, LIVE, State
 from penstock.service.auth import Caller
-from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
-from penstock.service.enqueue import IdempotencyKey, keyed, request_from
-from penstock.service.problems import Problem, documented
-from penstock.service.routing import as_json, gives, keeps_keys
+from penstock.service.dependencies import Enqueuer, Operator, Reader, runtime_of
+from penstock.service.enqueue import IdempotencyKey, request_from, with_idempotency_key
+from penstock.service.problems import Problem, raises
+from penstock.service.routing import as_json, idempotent, returns
 from penstock.service.schemas import Action, AskedStates, NewJobs
 
-PAGE: Final = 500
+PAGE_SIZE: Final = 500
 # A call changes so many and looks at so many pages, so that it ends in a few seconds.
-PAGES: Final = 10
-COUNTED: Final = 10_000
-DONE: Final = {
+MAX_PAGES: Final = 10
+MAX_COUNTED: Final = 10_000
+CHANGED_STATES: Final = {
     "cancel": {"cancelled"},
     "retry": {"ready", "blocked"},
     "delete": {"deleted"},
 }
 # Those that an action can be meant for, if the filter names no state.
-MEANT: Final[dict[str, list[State]]] = {
+DEFAULT_STATES: Final[dict[str, list[State]]] = {
     "cancel": sorted(LIVE),
     "retry": ["failed", "cancelled"],
     "delete": sorted(FINAL),
@@ -40,22 +40,22 @@ MEANT: Final[dict[str, list[State]]] = {
 Change = Callable[[Sequence[str]], Awaitable[dict[str, str]]]
 
 
-async def act(client: Client, action: Action, caller: Caller) -> Acted:
+async def apply_action(client: Client, action: Action, caller: Caller) -> Acted:
     """Do it, or with `dry_run` only count."""
     if (action.ids is None) == (action.filter is None):
         told = "either `ids` or a `filter`"
         raise Problem(422, "does-not-fit", f"An action takes {told}.", fields=[("ids", told)])
     change = _changes(client, action, caller)[action.action]
     if action.ids is not None:
-        return await _selected(client, action, change)
-    which = _filter(action)
+        return await _change_by_ids(client, action, change)
+    which = _job_filter(action)
     until = action.until or await newest(client)
     if action.dry_run:
-        return await _counted(client, which, until)
-    return await _filtered(client, action, which, until, change)
+        return await _count_matching(client, which, until)
+    return await _change_matching(client, action, which, until, change)
 
 
-def _meant_completed(action: Action) -> bool:
+def _retries_completed(action: Action) -> bool:
     """Whether completed jobs are to run again: only if somebody said so."""
     states = action.filter.state if action.filter is not None else None
     return action.completed or "completed" in (states or ())
@@ -64,22 +64,22 @@ def _meant_completed(action: Action) -> bool:
 def _changes(client: Client, action: Action, caller: Caller) -> dict[str, Change]:
     return {
         "cancel": lambda ids: client.cancel_many(ids, f"requested by {caller.name}"),
-        "retry": lambda ids: client.retry_many(ids, completed=_meant_completed(action)),
+        "retry": lambda ids: client.retry_many(ids, completed=_retries_completed(action)),
         "delete": client.delete_many,
     }
 
 
-def _filter(action: Action) -> dict[str, Any]:
+def _job_filter(action: Action) -> dict[str, Any]:
     assert action.filter is not None
     which = action.filter.model_dump(exclude_none=True)
     if not which:
         told = "at least one field: an empty filter would mean every job there is"
         raise Problem(422, "does-not-fit", f"A filter has {told}.", fields=[("filter", told)])
-    which.setdefault("state", MEANT[action.action])
+    which.setdefault("state", DEFAULT_STATES[action.action])
     return which
 
 
-async def _pages(
+async def _matching_pages(
     client: Client, which: dict[str, Any], until: str, after: str | None
 ) -> AsyncGenerator[tuple[list[str], str | None]]:
     """Ids of jobs that are not newer than `until`, and where the next page begins, if there is one.
@@ -92,7 +92,7 @@ async def _pages(
         chosen = {name: which.get(name) for name in names}
         found = matching(
             client, states=which["state"], **chosen, above=None, below=int(until) + 1,
-            size=PAGE, after=after,
+            size=PAGE_SIZE, after=after,
         )  # fmt: skip
         async with aclosing(found):
             async for page in found:
@@ -102,26 +102,26 @@ async def _pages(
     if not after.isdigit():
         raise ConfigError("after", after, "the `after` of a call with this filter")
     while after is not None:
-        jobs = await client.list(**which, after=after, limit=PAGE)
+        jobs = await client.list(**which, after=after, limit=PAGE_SIZE)
         after = jobs.after
         yield [job.id for job in jobs.jobs], after
 
 
-async def _selected(client: Client, action: Action, change: Change) -> Acted:
+async def _change_by_ids(client: Client, action: Action, change: Change) -> Acted:
     ids = list(dict.fromkeys(action.ids or ()))
     if action.dry_run:
         found = await client.states(ids)
         return Acted(dry_run=True, matched=len(found), is_exact=True)
     answers = await change(ids)
-    left = _left(action, answers)
+    left = _unchanged(action, answers)
     number = len(answers) - len(left)
     return Acted(dry_run=False, matched=len(ids), is_exact=True, changed=number, left=left)
 
 
-async def _counted(client: Client, which: dict[str, Any], until: str) -> Acted:
+async def _count_matching(client: Client, which: dict[str, Any], until: str) -> Acted:
     number, after = 0, None
-    async with aclosing(_pages(client, which, until, None)) as pages:
-        for _ in range(COUNTED // PAGE):
+    async with aclosing(_matching_pages(client, which, until, None)) as pages:
+        for _ in range(MAX_COUNTED // PAGE_SIZE):
             ids, after = await anext(pages)
             number += len(ids)
             if after is None:
@@ -129,15 +129,15 @@ async def _counted(client: Client, which: dict[str, Any], until: str) -> Acted:
     return Acted(dry_run=True, matched=number, is_exact=after is None, until=until)
 
 
-async def _filtered(
+async def _change_matching(
     client: Client, action: Action, which: dict[str, Any], until: str, change: Change
 ) -> Acted:
     after, matched, left = action.after, 0, dict[str, str]()
-    async with aclosing(_pages(client, which, until, after)) as pages:
-        for _ in range(PAGES):
+    async with aclosing(_matching_pages(client, which, until, after)) as pages:
+        for _ in range(MAX_PAGES):
             ids, after = await anext(pages)
             matched += len(ids)
-            left |= _left(action, await change(ids)) if ids else {}
+            left |= _unchanged(action, await change(ids)) if ids else {}
             if after is None:
                 break
     return Acted(
@@ -151,39 +151,39 @@ async def _filtered(
     )
 
 
-def _left(action: Action, answers: dict[str, str]) -> dict[str, str]:
-    done = DONE[action.action]
+def _unchanged(action: Action, answers: dict[str, str]) -> dict[str, str]:
+    done = CHANGED_STATES[action.action]
     return {job: why for job, why in answers.items() if why not in done}
 
 
 router = APIRouter(prefix="/bulk", tags=["bulk"])
 
-WRITE = documented(400, 401, 403, 409, 413, 422, 429, 503)
+WRITE = raises(400, 401, 403, 409, 413, 422, 429, 503)
 
 
-@router.post("/jobs", status_code=202, responses={**gives(ManyEnqueued, 202, "Stored."), **WRITE})
-@keeps_keys
+@router.post("/jobs", status_code=202, responses={**returns(ManyEnqueued, 202, "Stored."), **WRITE})
+@idempotent
 async def enqueue_many(
     given: NewJobs, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Enqueue up to 1,000 jobs, all or none."""
-    wiring = wiring_of(request)
+    wiring = runtime_of(request)
     wanted = [
         request_from(wiring.app, one, caller, f"jobs.{place}.")
         for place, one in enumerate(given.jobs)
     ]
     wiring.queue_names.expect_room(wanted, caller)
-    wanted = keyed(wanted, idempotency_key, given)
+    wanted = with_idempotency_key(wanted, idempotency_key, given)
     return as_json(ManyEnqueued(await wiring.client_of(caller).enqueue_many(wanted)), 202)
 
 
-@router.post("/states", responses={**gives(States), **WRITE})
+@router.post("/states", responses={**returns(States), **WRITE})
 async def states(given: AskedStates, request: Request, caller: Reader) -> Response:
     """State and progress of up to 1,000 jobs; those not found are left out."""
-    return as_json(States(await wiring_of(request).client_of(caller).states(given.ids)))
+    return as_json(States(await runtime_of(request).client_of(caller).states(given.ids)))
 
 
-@router.post("/actions", responses={**gives(Acted), **WRITE})
+@router.post("/actions", responses={**returns(Acted), **WRITE})
 async def actions(given: Action, request: Request, caller: Operator) -> Response:
     """Cancel, retry or delete many jobs: a selection by ids, or a frozen filter."""
-    return as_json(await act(wiring_of(request).client_of(caller), given, caller))
+    return as_json(await apply_action(runtime_of(request).client_of(caller), given, caller))

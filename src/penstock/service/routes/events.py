@@ -6,19 +6,19 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from penstock.groups.events import SentEvent
-from penstock.service.dependencies import Enqueuer, wiring_of
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives
+from penstock.service.dependencies import Enqueuer, runtime_of
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns
 from penstock.service.schemas import EventBody
 
 router = APIRouter(prefix="/events", tags=["events"])
 
 
-@router.post("", responses={**gives(SentEvent), **documented(400, 401, 403, 413, 422, 503)})
+@router.post("", responses={**returns(SentEvent), **raises(400, 401, 403, 413, 422, 503)})
 async def send_event(given: EventBody, request: Request, caller: Enqueuer) -> Response:
     """Send an event; jobs that wait for its name go on.
 
     It belongs to `tenant`; a key that is bound to a tenant may name no other.
     """
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     return as_json(await client.send_event(given.name, given.payload, tenant=given.tenant))

@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from penstock.connect.enqueue import Page
 from penstock.groups.failed import DeadSummary, Purged, Redriven
-from penstock.service.dependencies import Operator, Reader, wiring_of
-from penstock.service.problems import Problem, documented, worded
-from penstock.service.routing import as_json, gives
-from penstock.service.schemas import Closed, Id, Moment, Name, QueueName, Subject, Tag, Tenant
+from penstock.service.dependencies import Operator, Reader, runtime_of
+from penstock.service.problems import Problem, described, raises
+from penstock.service.routing import as_json, returns
+from penstock.service.schemas import Id, Moment, Name, QueueName, StrictBody, Subject, Tag, Tenant
 
 
-class DeadBody(Closed):
+class DeadBody(StrictBody):
     """Dead letters that agree in all that is given."""
 
     queue: QueueName | None = None
@@ -31,7 +31,7 @@ class DeadBody(Closed):
     until: Moment | None = None
 
 
-class Chosen(Closed):
+class Chosen(StrictBody):
     """Some by their ids, or by a filter; the longest dead first, at most `limit` in one call."""
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
@@ -45,13 +45,13 @@ class Redrive(Chosen):
 
 router = APIRouter(prefix="/dead", tags=["dead letters"])
 
-AFTER = worded(r"^[0-9]{1,17}-[0-9]{1,18}$", "the `after` of the page before")
+AFTER_PATTERN = described(r"^[0-9]{1,17}-[0-9]{1,18}$", "the `after` of the page before")
 Text = Annotated[str | None, Query(min_length=1, max_length=500)]
-READ = documented(401, 403, 422, 503)
-CHANGE = documented(400, 401, 403, 409, 413, 422, 503)
+READ = raises(401, 403, 422, 503)
+CHANGE = raises(400, 401, 403, 409, 413, 422, 503)
 
 
-@router.get("", responses={**gives(Page), **READ})
+@router.get("", responses={**returns(Page), **READ})
 async def list_dead(
     request: Request,
     caller: Reader,
@@ -65,43 +65,43 @@ async def list_dead(
     batch: Annotated[Id | None, Query()] = None,
     since: Moment | None = None,
     until: Moment | None = None,
-    after: Annotated[str | None, Query(pattern=AFTER)] = None,
+    after: Annotated[str | None, Query(pattern=AFTER_PATTERN)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Dead letters by filter, those that failed last first."""
-    page = await wiring_of(request).client_of(caller).dead_letters(
+    page = await runtime_of(request).client_of(caller).dead_letters(
         queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, reason=reason,
         error=error, batch=batch, since=since, until=until, after=after, limit=limit,
     )  # fmt: skip
     return as_json(page)
 
 
-@router.get("/summary", responses={**gives(DeadSummary), **READ})
+@router.get("/summary", responses={**returns(DeadSummary), **READ})
 async def summary(
     request: Request, caller: Reader, tenant: Annotated[str | None, Query(max_length=200)] = None
 ) -> Response:
     """By task, reason and type of error, the most first."""
-    return as_json(await wiring_of(request).client_of(caller).dead_summary(tenant=tenant))
+    return as_json(await runtime_of(request).client_of(caller).dead_summary(tenant=tenant))
 
 
-@router.post("/redrive", responses={**gives(Redriven), **CHANGE})
+@router.post("/redrive", responses={**returns(Redriven), **CHANGE})
 async def redrive(given: Redrive, request: Request, caller: Operator) -> Response:
     """Bring them back, at a rate if one is given; call again while it brings back any."""
-    client = wiring_of(request).client_of(caller)
-    ids, which = _chosen(given)
+    client = runtime_of(request).client_of(caller)
+    ids, which = _selection(given)
     came = await client.redrive(*ids, rate=given.rate, limit=given.limit, by=caller.name, **which)
     return as_json(came)
 
 
-@router.post("/purge", responses={**gives(Purged), **CHANGE})
+@router.post("/purge", responses={**returns(Purged), **CHANGE})
 async def purge(given: Chosen, request: Request, caller: Operator) -> Response:
     """Erase them; call again while it erases any."""
-    client = wiring_of(request).client_of(caller)
-    ids, which = _chosen(given)
+    client = runtime_of(request).client_of(caller)
+    ids, which = _selection(given)
     return as_json(await client.purge(*ids, limit=given.limit, by=caller.name, **which))
 
 
-def _chosen(given: Chosen) -> tuple[list[str], dict[str, Any]]:
+def _selection(given: Chosen) -> tuple[list[str], dict[str, Any]]:
     which = given.filter.model_dump(exclude_none=True) if given.filter else {}
     if bool(given.ids) == bool(which):
         told = "either ids, or a filter with at least one field"

@@ -7,24 +7,24 @@ from starlette.responses import Response
 
 from penstock.errors import DatabaseLost
 from penstock.insights import Health
-from penstock.service.dependencies import let_in, wiring_of
-from penstock.service.problems import Problem, documented
-from penstock.service.routing import as_json, gives
+from penstock.service.dependencies import authorize, runtime_of
+from penstock.service.problems import Problem, raises
+from penstock.service.routing import as_json, returns
 
 router = APIRouter(tags=["operations"])
 
 
 def _answers() -> dict[int | str, dict[str, object]]:
     """A queue that is down is a 503 with the same document, for those who look at codes alone."""
-    errors = documented(401, 403, 503)
-    down = gives(Health, 503)[503]["content"]
+    errors = raises(401, 403, 503)
+    down = returns(Health, 503)[503]["content"]
     told = errors[503]
     # Without the model: FastAPI would write it over the document's own schema.
     errors[503] = {
         "description": told["description"],
         "content": {**told["content"], **down},
     }
-    return {**gives(Health, told="It is healthy, or degraded."), **errors}
+    return {**returns(Health, told="It is healthy, or degraded."), **errors}
 
 
 @router.get("/health", responses=_answers())
@@ -34,10 +34,10 @@ async def health(request: Request) -> Response:
     The answer is at most 5 seconds old. 503 if it is down, with the same document. While the
     database is away nobody's key can be checked: then anybody is told that, and nothing else.
     """
-    operations = wiring_of(request).operations
+    operations = runtime_of(request).operations
     try:
         if await operations.readiness.database_answers():
-            await let_in(request, "read")
+            await authorize(request, "read")
             found = await operations.health()
             return as_json(found, 503 if found.status == "down" else 200)
     except DatabaseLost:

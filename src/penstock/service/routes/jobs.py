@@ -11,35 +11,37 @@ from penstock.connect.enqueue import Enqueued, Page
 from penstock.errors import JobNotFound
 from penstock.groups.answers import Changed, Why
 from penstock.job import Job, State
-from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
-from penstock.service.enqueue import IdempotencyKey, keyed, request_from
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives, keeps_keys
+from penstock.service.dependencies import Enqueuer, Operator, Reader, runtime_of
+from penstock.service.enqueue import IdempotencyKey, request_from, with_idempotency_key
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, idempotent, returns
 from penstock.service.schemas import Id, NewJob
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 Text = Annotated[str | None, Query(min_length=1, max_length=500)]
 STORED = "Stored. `location` is where to look for it."
-READ = documented(401, 403, 422, 503)
-WRITE = documented(400, 401, 403, 409, 413, 422, 429, 503)
-CHANGE = documented(401, 403, 404, 409, 422, 503)
+READ = raises(401, 403, 422, 503)
+WRITE = raises(400, 401, 403, 409, 413, 422, 429, 503)
+CHANGE = raises(401, 403, 404, 409, 422, 503)
 
 
-@router.post("", status_code=202, responses={**gives(Enqueued[Any], 202, STORED), **WRITE})
-@keeps_keys
+@router.post("", status_code=202, responses={**returns(Enqueued[Any], 202, STORED), **WRITE})
+@idempotent
 async def enqueue(
     given: NewJob, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Enqueue a job. It is durably stored when this answers."""
-    wiring = wiring_of(request)
-    [wanted] = keyed([request_from(wiring.app, given, caller)], idempotency_key, given)
+    wiring = runtime_of(request)
+    [wanted] = with_idempotency_key(
+        [request_from(wiring.app, given, caller)], idempotency_key, given
+    )
     wiring.queue_names.expect_room([wanted], caller)
     made = await wiring.inlet.enqueue(wanted, caller.tenant)
     return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
 
 
-@router.get("", responses={**gives(Page), **READ})
+@router.get("", responses={**returns(Page), **READ})
 async def list_jobs(
     request: Request,
     caller: Reader,
@@ -56,7 +58,7 @@ async def list_jobs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Jobs by filter, newest first; `text` is looked for in their arguments."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     page = await client.list(
         state=state, queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, text=text,
         batch=batch, workflow=workflow, after=after, limit=limit,
@@ -64,43 +66,43 @@ async def list_jobs(
     return as_json(page)
 
 
-@router.get("/{id}", name="get_job", responses={**gives(Job), **documented(404), **READ})
+@router.get("/{id}", name="get_job", responses={**returns(Job), **raises(404), **READ})
 async def get_job(id: Id, request: Request, caller: Reader) -> Response:
     """A job as it is now."""
-    return as_json(await wiring_of(request).client_of(caller).get(id))
+    return as_json(await runtime_of(request).client_of(caller).get(id))
 
 
-@router.get("/{id}/why", responses={**gives(Why), **documented(401, 403, 404, 422, 503)})
+@router.get("/{id}/why", responses={**returns(Why), **raises(401, 403, 404, 422, 503)})
 async def why(id: Id, request: Request, caller: Reader) -> Response:
     """Why a job has not ended: what it waits for, in sentences."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     return as_json(Why(await client.why(id)))
 
 
-@router.post("/{id}/cancel", responses={**gives(Changed), **CHANGE})
+@router.post("/{id}/cancel", responses={**returns(Changed), **CHANGE})
 async def cancel(id: Id, request: Request, caller: Operator) -> Response:
     """End a job now, running or not."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     return _changed(id, await client.cancel_many([id], f"requested by {caller.name}"))
 
 
-@router.post("/{id}/retry", responses={**gives(Changed), **CHANGE})
+@router.post("/{id}/retry", responses={**returns(Changed), **CHANGE})
 async def retry(id: Id, request: Request, caller: Operator) -> Response:
     """Run a job again."""
-    return _changed(id, await wiring_of(request).client_of(caller).retry_many([id]))
+    return _changed(id, await runtime_of(request).client_of(caller).retry_many([id]))
 
 
-@router.post("/{id}/unblock", responses={**gives(Changed), **CHANGE})
+@router.post("/{id}/unblock", responses={**returns(Changed), **CHANGE})
 async def unblock(id: Id, request: Request, caller: Operator) -> Response:
     """Let a job run now that waits for others."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     return _changed(id, await client.unblock_many([id], by=caller.name))
 
 
-@router.delete("/{id}", responses={**gives(Changed), **CHANGE})
+@router.delete("/{id}", responses={**returns(Changed), **CHANGE})
 async def delete(id: Id, request: Request, caller: Operator) -> Response:
     """Erase a job that does not run."""
-    return _changed(id, await wiring_of(request).client_of(caller).delete_many([id]))
+    return _changed(id, await runtime_of(request).client_of(caller).delete_many([id]))
 
 
 def _changed(id: str, answers: dict[str, str]) -> Response:

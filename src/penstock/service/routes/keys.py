@@ -9,14 +9,14 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.groups.keys import Key, NewKey
-from penstock.service.dependencies import Admin, wiring_of
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives, takes_little
+from penstock.service.dependencies import Admin, runtime_of
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns, small_body
 from penstock.service.schemas import KeyBody, KeyId, RotationBody
 
 router = APIRouter(prefix="/keys", tags=["access"])
 
-CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
+CHANGE = raises(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 class Keys(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Revoked(Struct, frozen=True):
     revoked: list[str]
 
 
-@router.get("", responses={**gives(Keys), **documented(401, 403, 422, 503)})
+@router.get("", responses={**returns(Keys), **raises(401, 403, 422, 503)})
 async def list_keys(
     request: Request,
     caller: Admin,
@@ -41,42 +41,42 @@ async def list_keys(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """The valid keys, by name; with `all` also revoked and expired ones."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     found = list(await client.keys(all=all, after=after, limit=limit))
     return as_json(Keys(found, found[-1].id if len(found) == limit else None))
 
 
-@router.post("", status_code=201, responses={**gives(NewKey, 201, "Made."), **CHANGE})
-@takes_little
+@router.post("", status_code=201, responses={**returns(NewKey, 201, "Made."), **CHANGE})
+@small_body
 async def create_key(given: KeyBody, request: Request, caller: Admin) -> Response:
     """Make a key. `secret` is the key itself, and is told this once."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     made = await client.create_key(
         given.name, scopes=given.scopes, tenant=given.tenant, expires=given.expires
     )
     return as_json(made, 201)
 
 
-@router.post("/{id}/rotate", status_code=201, responses={**gives(NewKey, 201, "Made."), **CHANGE})
-@takes_little
+@router.post("/{id}/rotate", status_code=201, responses={**returns(NewKey, 201, "Made."), **CHANGE})
+@small_body
 async def rotate_key(id: KeyId, given: RotationBody, request: Request, caller: Admin) -> Response:
     """Make a new key in place of one, which is good for the overlap still.
 
     The life of the last key with the scope admin is not shortened.
     """
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     made = await client.rotate_key(
         id, overlap=given.overlap, expires=given.expires, keep_admin=True
     )
     return as_json(made, 201)
 
 
-@router.delete("/{id}", responses={**gives(Revoked), **CHANGE})
+@router.delete("/{id}", responses={**returns(Revoked), **CHANGE})
 async def revoke_key(id: KeyId, request: Request, caller: Admin) -> Response:
     """Revoke a key. Servers know within five seconds.
 
     The last key with the scope admin is not revoked, unless a person has that role: nobody could
     make another. Another key with that scope counts if it expires no sooner.
     """
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     return as_json(Revoked(list(await client.revoke_key(id, keep_admin=True))))

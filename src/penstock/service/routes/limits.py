@@ -10,39 +10,41 @@ from starlette.responses import Response
 from penstock.groups.answers import Removed
 from penstock.groups.settings import Limit
 from penstock.insights import Limits
-from penstock.service.dependencies import Keeper, Overseer, wiring_of
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives, takes_little
-from penstock.service.schemas import LimitBody, changes
+from penstock.service.dependencies import GlobalOperator, GlobalReader, runtime_of
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns, small_body
+from penstock.service.schemas import LimitBody, changed_settings
 
 router = APIRouter(prefix="/limits", tags=["limits"])
 
 Key = Annotated[str, Query(min_length=1, max_length=200, examples=["openai"])]
-CHANGE = documented(400, 401, 403, 413, 422, 503)
+CHANGE = raises(400, 401, 403, 413, 422, 503)
 
 
-@router.get("", responses={**gives(Limits), **documented(401, 403, 422, 503)})
+@router.get("", responses={**returns(Limits), **raises(401, 403, 422, 503)})
 async def list_limits(
     request: Request,
-    caller: Overseer,
+    caller: GlobalReader,
     after: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
     """The limits, who holds their slots, and who waits for them; those that hold up jobs first."""
-    insights = await wiring_of(request).insights()
+    insights = await runtime_of(request).insights()
     return as_json(await insights.limits(limit=limit, after=after))
 
 
-@router.put("", responses={**gives(Limit), **CHANGE})
-@takes_little
-async def set_limit(key: Key, given: LimitBody, request: Request, caller: Keeper) -> Response:
+@router.put("", responses={**returns(Limit), **CHANGE})
+@small_body
+async def set_limit(
+    key: Key, given: LimitBody, request: Request, caller: GlobalOperator
+) -> Response:
     """Set a limit; what is left out stays, null takes it back."""
-    app = wiring_of(request).app
-    return as_json(await app.set_limit(key, **changes(given), by=caller.name))
+    app = runtime_of(request).app
+    return as_json(await app.set_limit(key, **changed_settings(given), by=caller.name))
 
 
-@router.delete("", responses={**gives(Removed), **CHANGE})
-async def remove_limit(key: Key, request: Request, caller: Keeper) -> Response:
+@router.delete("", responses={**returns(Removed), **CHANGE})
+async def remove_limit(key: Key, request: Request, caller: GlobalOperator) -> Response:
     """Take a limit back."""
-    app = wiring_of(request).app
+    app = runtime_of(request).app
     return as_json(Removed(await app.remove_limit(key, by=caller.name)))

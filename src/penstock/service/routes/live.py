@@ -7,29 +7,30 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Path, Query, Request, WebSocket
 from starlette.responses import Response
 
-from penstock.service.dependencies import Reader, wiring_of
-from penstock.service.live import Subject, Told
-from penstock.service.live.access import Entry, entry_of
-from penstock.service.live.hub import STATES, LiveState
-from penstock.service.live.sockets import Talk
-from penstock.service.live.streams import stream, there
+from penstock.service.dependencies import Reader, runtime_of
+from penstock.service.live.access import LiveAccess, access_of
+from penstock.service.live.hub import STATE_TYPES, LiveState, Subject, Update
+from penstock.service.live.sockets import SocketSession
+from penstock.service.live.streams import existing, open_stream
 from penstock.service.live.tickets import Ticket
-from penstock.service.problems import Problem, answer, documented, worded
-from penstock.service.routing import as_json, gives, gives_events
+from penstock.service.problems import Problem, described, problem_response, raises
+from penstock.service.routing import as_json, returns, streams_events
 from penstock.service.schemas import AskedTicket
 
 router = APIRouter(prefix="/live", tags=["live"])
 
 # Who has a ticket needs no login of the browser's: any page may read the answer.
-ANYWHERE: Final = {"access-control-allow-origin": "*"}
-KIND: Final = worded(r"^[a-z-]{1,40}$", "a kind of what is watched, such as job")
+ANY_ORIGIN: Final = {"access-control-allow-origin": "*"}
+KIND_PATTERN: Final = described(r"^[a-z-]{1,40}$", "a kind of what is watched, such as job")
 
 
-def _streams() -> dict[int | str, dict[str, Any]]:
+def _stream_responses() -> dict[int | str, dict[str, Any]]:
     """What is answered to those who listen, for OpenAPI."""
-    for kind in STATES:
-        gives(kind)
-    answers = gives(LiveState, 200, "Events with a state each; asked for as JSON, the state once.")
+    for kind in STATE_TYPES:
+        returns(kind)
+    answers = returns(
+        LiveState, 200, "Events with a state each; asked for as JSON, the state once."
+    )
     answers[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
     answers[204] = {"description": "The client has seen the final state: it may stay away."}
     return answers
@@ -37,20 +38,22 @@ def _streams() -> dict[int | str, dict[str, Any]]:
 
 @router.post(
     "/tickets",
-    responses={**gives(Ticket, 201), **documented(400, 401, 403, 408, 413, 415, 422, 503)},
+    responses={**returns(Ticket, 201), **raises(400, 401, 403, 408, 413, 415, 422, 503)},
 )
 async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> Response:
     """A ticket for a browser, which cannot send a key with what it listens to."""
-    hub = wiring_of(request).hub
+    hub = runtime_of(request).hub
     subjects = [hub.subject(text) for text in given.subjects]
-    ticket = wiring_of(request).tickets.issue(caller, subjects)
+    ticket = runtime_of(request).tickets.issue(caller, subjects)
     return as_json(ticket, 201, {"cache-control": "no-store"})
 
 
-@router.get("/{kind}/{id:path}", responses={**_streams(), **documented(401, 403, 404, 422, 503)})
-@gives_events
+@router.get(
+    "/{kind}/{id:path}", responses={**_stream_responses(), **raises(401, 403, 404, 422, 503)}
+)
+@streams_events
 async def listen(
-    kind: Annotated[str, Path(pattern=KIND, examples=["job"])],
+    kind: Annotated[str, Path(pattern=KIND_PATTERN, examples=["job"])],
     id: Annotated[str, Path(min_length=1, max_length=500)],
     request: Request,
     last_event_id: Annotated[str, Header(max_length=100)] = "",
@@ -62,39 +65,39 @@ async def listen(
     `last-event-id`, or `version`, is what the client has seen: that state is not told again.
     """
     try:
-        subject = wiring_of(request).hub.subject(f"{kind}/{id}")
+        subject = runtime_of(request).hub.subject(f"{kind}/{id}")
         return await _answer(request, subject, last_event_id or version)
     except Problem as problem:
         if ticket:
-            problem.headers |= ANYWHERE
+            problem.headers |= ANY_ORIGIN
         raise
 
 
 async def _answer(request: Request, subject: Subject, seen: str) -> Response:
-    entry = await entry_of(request)
+    entry = await access_of(request)
     entry.check(subject)
-    headers = ANYWHERE if entry.has_ticket else {}
+    headers = ANY_ORIGIN if entry.has_ticket else {}
     accept = request.headers.get("accept", "")
     if "application/json" in accept and "text/event-stream" not in accept:
-        return await _once(request, entry, subject, headers)
-    return await stream(wiring_of(request).hub, entry.caller.tenant, subject, seen, headers)
+        return await _current_state(request, entry, subject, headers)
+    return await open_stream(runtime_of(request).hub, entry.caller.tenant, subject, seen, headers)
 
 
-async def _once(
-    request: Request, entry: Entry, subject: Subject, headers: dict[str, str]
+async def _current_state(
+    request: Request, entry: LiveAccess, subject: Subject, headers: dict[str, str]
 ) -> Response:
-    found = await wiring_of(request).hub.look(entry.caller.tenant, subject)
-    told = there(Told.of(subject, found))
+    found = await runtime_of(request).hub.look(entry.caller.tenant, subject)
+    told = existing(Update.of(subject, found))
     return Response(told.body, 200, {**headers, "cache-control": "no-store"}, "application/json")
 
 
 @router.websocket("")
-async def talk(socket: WebSocket) -> None:
+async def live_socket(socket: WebSocket) -> None:
     """One socket for many subjects: `{"subscribe": "job/42"}`, `{"unsubscribe": "job/42"}`."""
     try:
-        entry = await entry_of(socket)
-        talking = Talk(socket, wiring_of(socket).hub, entry)
+        entry = await access_of(socket)
+        talking = SocketSession(socket, runtime_of(socket).hub, entry)
     except Problem as problem:
-        await socket.send_denial_response(answer(problem))
+        await socket.send_denial_response(problem_response(problem))
         return
     await talking.run()

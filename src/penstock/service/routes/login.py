@@ -7,9 +7,9 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.groups.keys import Scope
-from penstock.service.dependencies import Anyone, wiring_of
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives, takes_little
+from penstock.service.dependencies import AnyCaller, runtime_of
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns, small_body
 from penstock.service.schemas import LoginBody
 
 router = APIRouter(tags=["access"])
@@ -30,11 +30,11 @@ class Me(Struct, frozen=True, kw_only=True):
     csrf: str | None
 
 
-@router.post("/login", responses={**gives(Token), **documented(400, 401, 403, 413, 422, 429, 503)})
-@takes_little
+@router.post("/login", responses={**returns(Token), **raises(400, 401, 403, 413, 422, 429, 503)})
+@small_body
 async def login(given: LoginBody, request: Request) -> Response:
     """Log in. The cookie lasts for twelve hours, and for two without a request."""
-    logins = wiring_of(request).logins
+    logins = runtime_of(request).logins
     entered = await logins.enter(request, given.name, given.password)
     answer = as_json(Token(entered.csrf))
     logins.give(answer, request, entered)
@@ -44,18 +44,18 @@ async def login(given: LoginBody, request: Request) -> Response:
 @router.post(
     "/logout",
     status_code=204,
-    responses={204: {"description": "Logged out."}, **documented(401, 403, 503)},
+    responses={204: {"description": "Logged out."}, **raises(401, 403, 503)},
 )
-async def logout(request: Request, caller: Anyone) -> Response:
+async def logout(request: Request, caller: AnyCaller) -> Response:
     """Log out here; a key stays as it is."""
-    logins, answer = wiring_of(request).logins, Response(status_code=204)
+    logins, answer = runtime_of(request).logins, Response(status_code=204)
     await logins.leave(request)
     logins.take(answer, request)
     return answer
 
 
-@router.get("/me", responses={**gives(Me), **documented(401, 503)})
-async def me(caller: Anyone) -> Response:
+@router.get("/me", responses={**returns(Me), **raises(401, 503)})
+async def me(caller: AnyCaller) -> Response:
     """Who asks, and what that one may do."""
     return as_json(
         Me(

@@ -10,12 +10,12 @@ from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
 from penstock.errors import DatabaseLost
-from penstock.service.dependencies import let_in, wiring_of
-from penstock.service.problems import documented
+from penstock.service.dependencies import authorize, runtime_of
+from penstock.service.problems import raises
 
 router = APIRouter(tags=["operations"])
 
-PAGE: Final[dict[int | str, dict[str, Any]]] = {
+METRICS_RESPONSE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Metrics as text.",
         "content": {
@@ -24,18 +24,18 @@ PAGE: Final[dict[int | str, dict[str, Any]]] = {
         },
     }
 }
-DOWN: Final[dict[str, Any]] = {
+DOWN_RESPONSE: Final[dict[str, Any]] = {
     "description": "The database is away: `penstock_database_up 0` and nothing else.",
-    "content": {**PAGE[200]["content"], **documented(503)[503]["content"]},
+    "content": {**METRICS_RESPONSE[200]["content"], **raises(503)[503]["content"]},
 }
 # The encoder fails at versions that are not made of numbers.
-VERSION: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
+VERSION_PATTERN: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
 
 
 @router.get(
     "/metrics",
     response_class=Response,
-    responses={**PAGE, **documented(401, 403), 503: DOWN},
+    responses={**METRICS_RESPONSE, **raises(401, 403), 503: DOWN_RESPONSE},
 )
 async def metrics(request: Request) -> Response:
     """What Prometheus scrapes: of the queues, at most 5 seconds old, and of this process.
@@ -43,31 +43,31 @@ async def metrics(request: Request) -> Response:
     While the database is away nobody's key can be checked: then anybody is answered 503, with
     `penstock_database_up 0` alone.
     """
-    operations = wiring_of(request).operations
-    encode, kind = choose_encoder(_readable(request.headers.get("accept", "")))
-    if await _looked(request):
+    operations = runtime_of(request).operations
+    encode, kind = choose_encoder(_supported_formats(request.headers.get("accept", "")))
+    if await _refresh(request):
         return Response(encode(operations.registry), headers={"content-type": kind})
     headers = {"content-type": kind, "retry-after": "1"}
     return Response(encode(operations.registry_of_down), 503, headers)
 
 
-async def _looked(request: Request) -> bool:
+async def _refresh(request: Request) -> bool:
     """Look for one who may read: with the scope, or on this machine where it is open to that.
 
     False if the database does not answer.
     """
-    operations = wiring_of(request).operations
+    operations = runtime_of(request).operations
     if not await operations.readiness.database_answers():
         return False
     try:
         if not operations.shows_metrics_to(request):
-            await let_in(request, "read")
+            await authorize(request, "read")
     except DatabaseLost:
         return False
     return await operations.queues.look()
 
 
-def _readable(accept: str) -> str:
+def _supported_formats(accept: str) -> str:
     """What a client accepts, without formats whose version nobody can read."""
     return ",".join(each for each in accept.split(",") if _has_version(each))
 
@@ -79,4 +79,4 @@ def _has_version(media_range: str) -> bool:
         for name, _, value in (part.partition("=") for part in media_range.split(";"))
         if name.strip() == "version"
     ]
-    return all(VERSION.fullmatch(version) for version in versions)
+    return all(VERSION_PATTERN.fullmatch(version) for version in versions)

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request
 from msgspec import Struct
 from starlette.responses import Response
 
-from penstock.service.dependencies import wiring_of
-from penstock.service.problems import Problem, documented
-from penstock.service.routing import as_json, gives
+from penstock.service.dependencies import runtime_of
+from penstock.service.problems import Problem, raises
+from penstock.service.routing import as_json, returns
 
 router = APIRouter(tags=["operations"])
 
@@ -27,16 +27,16 @@ class Ready(Struct, frozen=True):
     status: Literal["ready"] = "ready"
 
 
-@router.get("/livez", responses=gives(Alive, told="It lives."))
+@router.get("/livez", responses=returns(Alive, told="It lives."))
 async def livez() -> Response:
     """The process lives and its event loop answers; the database is not asked."""
     return as_json(Alive())
 
 
-@router.get("/readyz", responses=gives(Ready, told="It is ready.") | documented(503))
+@router.get("/readyz", responses=returns(Ready, told="It is ready.") | raises(503))
 async def readyz(request: Request) -> Response:
     """The database answers, its schema fits, and jobs will be able to end in the next days."""
-    wiring = wiring_of(request)
+    wiring = runtime_of(request)
     if wiring.stopping.is_set():
         raise Problem(503, "not-ready", "The service is about to stop.")
     if told := await wiring.operations.readiness.trouble():

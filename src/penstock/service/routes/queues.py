@@ -11,15 +11,15 @@ from starlette.responses import Response
 from penstock.groups.answers import Removed
 from penstock.groups.settings import LaneSettings, QueueSettings
 from penstock.insights import Count, Lanes, QueueInsight
-from penstock.service.dependencies import Keeper, Overseer, wiring_of
-from penstock.service.problems import Problem, documented
-from penstock.service.routing import as_json, gives, takes_little
-from penstock.service.schemas import LaneBody, QueueBody, QueueName, changes
+from penstock.service.dependencies import GlobalOperator, GlobalReader, runtime_of
+from penstock.service.problems import Problem, raises
+from penstock.service.routing import as_json, returns, small_body
+from penstock.service.schemas import LaneBody, QueueBody, QueueName, changed_settings
 
 router = APIRouter(prefix="/queues", tags=["queues"])
 
-READ = documented(401, 403, 422, 503)
-CHANGE = documented(400, 401, 403, 413, 422, 503)
+READ = raises(401, 403, 422, 503)
+CHANGE = raises(400, 401, 403, 413, 422, 503)
 Lane = Annotated[str, Query(max_length=200)]
 
 
@@ -40,32 +40,32 @@ class Settings(Struct, frozen=True):
     after: str | None
 
 
-@router.get("", responses={**gives(Queues), **READ})
+@router.get("", responses={**returns(Queues), **READ})
 async def list_queues(
     request: Request,
-    caller: Overseer,
+    caller: GlobalReader,
     after: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> Response:
     """The queues that have jobs, workers or settings, by name."""
-    wiring = wiring_of(request)
+    wiring = runtime_of(request)
     page = await (await wiring.insights()).next_queues(after=after, limit=limit)
     shown = {queue.name for queue in page.queues}
     settings = [each for each in await wiring.app.queue_settings() if each.name in shown]
     return as_json(Queues(page.queues, settings, page.left_out, page.after))
 
 
-@router.patch("/{queue}", responses={**gives(QueueSettings), **CHANGE})
-@takes_little
+@router.patch("/{queue}", responses={**returns(QueueSettings), **CHANGE})
+@small_body
 async def set_queue(
-    queue: QueueName, given: QueueBody, request: Request, caller: Keeper
+    queue: QueueName, given: QueueBody, request: Request, caller: GlobalOperator
 ) -> Response:
     """Change a queue; what is left out stays, null takes a setting back.
 
     A queue that no task names and that has no settings yet counts as one that callers name.
     """
-    wiring = wiring_of(request)
-    app, values = wiring.client_of(caller), changes(given)
+    wiring = runtime_of(request)
+    app, values = wiring.client_of(caller), changed_settings(given)
     paused = values.pop("paused", ...)
     if paused is None:
         fields = [("paused", "Should be true or false")]
@@ -79,57 +79,59 @@ async def set_queue(
     if paused is not ...:
         await (app.pause(queue) if paused else app.resume(queue))
     known = {each.name: each for each in await app.queue_settings()}
-    return as_json(known.get(queue, _unset(queue)))
+    return as_json(known.get(queue, _default_settings(queue)))
 
 
-@router.get("/{queue}/lanes", responses={**gives(Lanes), **READ})
+@router.get("/{queue}/lanes", responses={**returns(Lanes), **READ})
 async def list_lanes(
     queue: QueueName,
     request: Request,
-    caller: Overseer,
+    caller: GlobalReader,
     start: Lane = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
     """The lanes of a queue with jobs or settings, the largest first."""
-    insights = await wiring_of(request).insights()
+    insights = await runtime_of(request).insights()
     return as_json(await insights.lanes(queue, limit=limit, start=start))
 
 
-@router.get("/{queue}/lane-settings", responses={**gives(Settings), **READ})
+@router.get("/{queue}/lane-settings", responses={**returns(Settings), **READ})
 async def lane_settings(
     queue: QueueName,
     request: Request,
-    caller: Overseer,
+    caller: GlobalReader,
     after: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> Response:
     """The lanes that have settings of their own."""
-    app = wiring_of(request).app
+    app = runtime_of(request).app
     found = list(await app.lane_settings(queue, after=after, limit=limit))
     return as_json(Settings(found, found[-1].lane if len(found) == limit else None))
 
 
-@router.patch("/{queue}/lanes", responses={**gives(LaneSettings), **CHANGE})
-@takes_little
+@router.patch("/{queue}/lanes", responses={**returns(LaneSettings), **CHANGE})
+@small_body
 async def set_lane(
-    queue: QueueName, lane: Lane, given: LaneBody, request: Request, caller: Keeper
+    queue: QueueName, lane: Lane, given: LaneBody, request: Request, caller: GlobalOperator
 ) -> Response:
     """Change a lane; what is left out stays."""
-    wiring, values = wiring_of(request), changes(given)
+    wiring, values = runtime_of(request), changed_settings(given)
     app = wiring.app
     if not await app.lane_settings(queue, limit=1):
         wiring.queue_names.expect_room_for(queue, caller)
     return as_json(await app.set_lane(queue, lane, **values, by=caller.name))
 
 
-@router.delete("/{queue}/lanes", responses={**gives(Removed), **CHANGE})
-async def remove_lane(queue: QueueName, lane: Lane, request: Request, caller: Keeper) -> Response:
+@router.delete("/{queue}/lanes", responses={**returns(Removed), **CHANGE})
+async def remove_lane(
+    queue: QueueName, lane: Lane, request: Request, caller: GlobalOperator
+) -> Response:
     """Take a lane's settings back."""
-    app = wiring_of(request).app
+    app = runtime_of(request).app
     return as_json(Removed(await app.remove_lane(queue, lane, by=caller.name)))
 
 
-def _unset(queue: str) -> QueueSettings:
+def _default_settings(queue: str) -> QueueSettings:
     """What holds for a queue that nobody has set anything for: the defaults of the table."""
     return QueueSettings(
         name=queue, fair=False, lane_key="tenant", ageing=None, windows=None, late_after=None,

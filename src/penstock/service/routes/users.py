@@ -9,14 +9,14 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from penstock.groups.users import Person
-from penstock.service.dependencies import Admin, wiring_of
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives, takes_little
+from penstock.service.dependencies import Admin, runtime_of
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns, small_body
 from penstock.service.schemas import PersonBody, PersonChange, PersonName
 
 router = APIRouter(prefix="/people", tags=["access"])
 
-CHANGE = documented(400, 401, 403, 404, 409, 413, 422, 503)
+CHANGE = raises(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 class People(Struct, frozen=True):
@@ -26,7 +26,7 @@ class People(Struct, frozen=True):
     after: str | None
 
 
-@router.get("", responses={**gives(People), **documented(401, 403, 422, 503)})
+@router.get("", responses={**returns(People), **raises(401, 403, 422, 503)})
 async def list_people(
     request: Request,
     caller: Admin,
@@ -34,23 +34,23 @@ async def list_people(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Those who may log in, and those who may no more."""
-    client = wiring_of(request).client_of(caller)
+    client = runtime_of(request).client_of(caller)
     found = list(await client.people(after=after, limit=limit))
     return as_json(People(found, found[-1].name if len(found) == limit else None))
 
 
-@router.post("", status_code=201, responses={**gives(Person, 201, "Made."), **CHANGE})
-@takes_little
+@router.post("", status_code=201, responses={**returns(Person, 201, "Made."), **CHANGE})
+@small_body
 async def add_person(given: PersonBody, request: Request, caller: Admin) -> Response:
     """Let somebody log in."""
-    wiring = wiring_of(request)
+    wiring = runtime_of(request)
     kept = await wiring.logins.passwords.hash(given.password)
     client = wiring.client_of(caller)
     return as_json(await client.add_person(given.name, role=given.role, password_hash=kept), 201)
 
 
-@router.patch("/{name}", responses={**gives(Person), **CHANGE})
-@takes_little
+@router.patch("/{name}", responses={**returns(Person), **CHANGE})
+@small_body
 async def change_person(
     name: PersonName, given: PersonChange, request: Request, caller: Admin
 ) -> Response:
@@ -59,7 +59,7 @@ async def change_person(
     A new password, or disabling the person, ends all of their sessions. The last admin is neither
     disabled nor demoted, unless there is a key with the scope admin that never expires.
     """
-    wiring = wiring_of(request)
+    wiring = runtime_of(request)
     kept = None if given.password is None else await wiring.logins.passwords.hash(given.password)
     client = wiring.client_of(caller)
     changed = await client.set_person(

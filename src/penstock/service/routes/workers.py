@@ -8,29 +8,29 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.insights import Overview, WorkerPage
-from penstock.service.dependencies import Overseer, wiring_of
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives
+from penstock.service.dependencies import GlobalReader, runtime_of
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns
 from penstock.service.schemas import Id
 
 router = APIRouter(tags=["workers"])
 
-READ = documented(401, 403, 422, 503)
+READ = raises(401, 403, 422, 503)
 
 
-@router.get("/workers", responses={**gives(WorkerPage), **READ})
+@router.get("/workers", responses={**returns(WorkerPage), **READ})
 async def list_workers(
     request: Request,
-    caller: Overseer,
+    caller: GlobalReader,
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=100_000)] = 1000,
 ) -> Response:
     """The workers, what they serve and when they were last heard of; those that live first."""
-    insights = await wiring_of(request).insights()
+    insights = await runtime_of(request).insights()
     return as_json(await insights.worker_page(limit=limit, after=after))
 
 
-@router.get("/overview", responses={**gives(Overview), **READ})
-async def overview(request: Request, caller: Overseer) -> Response:
+@router.get("/overview", responses={**returns(Overview), **READ})
+async def overview(request: Request, caller: GlobalReader) -> Response:
     """Queues, workers, what runs, what failed last, throughput: at one glance."""
-    return as_json(await (await wiring_of(request).insights()).overview())
+    return as_json(await (await runtime_of(request).insights()).overview())

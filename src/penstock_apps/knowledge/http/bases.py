@@ -9,8 +9,8 @@ import msgspec
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from penstock.service.problems import Problem, documented
-from penstock.service.routing import as_json, gives
+from penstock.service.problems import Problem, raises
+from penstock.service.routing import as_json, returns
 from penstock_apps.knowledge.errors import BaseBroken
 from penstock_apps.knowledge.http.answers import Bases, BaseShown, Deleted
 from penstock_apps.knowledge.http.bodies import BaseChange, BaseWish, Named
@@ -22,12 +22,12 @@ from penstock_apps.knowledge.store.bases import Base
 
 router = APIRouter(prefix="/knowledge-bases", tags=["knowledge"], route_class=Refusing)
 
-READ: Final = documented(401, 403, 404, 422, 503)
-CHANGE: Final = documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 503)
-GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
+READ: Final = raises(401, 403, 404, 422, 503)
+CHANGE: Final = raises(400, 401, 403, 404, 408, 409, 413, 415, 422, 503)
+GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
 
 
-@router.get("", responses={**gives(Bases), **documented(401, 403, 422, 503)})
+@router.get("", responses={**returns(Bases), **raises(401, 403, 422, 503)})
 async def list_bases(
     library: Read,
     after: Annotated[Named | None, Query()] = None,
@@ -41,8 +41,8 @@ async def list_bases(
 @router.post(
     "",
     responses={
-        **gives(BaseShown, 200, "It was there, with these settings."),
-        **gives(BaseShown, 201, "It is there now."),
+        **returns(BaseShown, 200, "It was there, with these settings."),
+        **returns(BaseShown, 201, "It is there now."),
         **CHANGE,
     },
 )
@@ -58,7 +58,7 @@ async def make_base(wish: BaseWish, library: Add) -> Response:
     return as_json(BaseShown.of(base), 201 if is_new else 200)
 
 
-@router.get("/{id}", responses={**gives(BaseShown), **READ})
+@router.get("/{id}", responses={**returns(BaseShown), **READ})
 async def get_base(id: BaseName, library: Read) -> Response:
     """A knowledge base by its id or its name."""
     return as_json(BaseShown.of(await base_of(library, id)))
@@ -67,8 +67,8 @@ async def get_base(id: BaseName, library: Read) -> Response:
 @router.patch(
     "/{id}",
     responses={
-        **gives(BaseShown),
-        **gives(BaseShown, 202, "All of it is cut and embedded anew; `building` is the batch."),
+        **returns(BaseShown),
+        **returns(BaseShown, 202, "All of it is cut and embedded anew; `building` is the batch."),
         **CHANGE,
     },
 )

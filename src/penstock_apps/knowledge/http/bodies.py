@@ -8,8 +8,8 @@ import msgspec
 from msgspec.inspect import LiteralType, StructType, type_info
 from pydantic import Field, StrictBool, ValidationError, field_validator
 
-from penstock.service.problems import Problem, said, worded
-from penstock.service.schemas import Closed, Id
+from penstock.service.problems import Problem, described, misfit_message
+from penstock.service.schemas import Id, StrictBody
 from penstock_apps.knowledge.store.bases import Base, Recipe
 from penstock_apps.knowledge.store.documents import Labels
 from penstock_apps.knowledge.store.sources import NewSource
@@ -54,10 +54,10 @@ def _misfit(place: str, said: str) -> Problem:
 
 LARGEST_METADATA = 16 * 1024
 # Postgres keeps no NUL in a text.
-TEXT = worded(r"^[^\x00]*$", "a text without NUL")
-PLAIN = worded(r"^[^\x00-\x1f\x7f]+$", "a text without control characters")
-LANGUAGE = worded(r"^[a-z]{2,40}$", "the name of a language in small letters, such as english")
-WEB = worded(
+TEXT = described(r"^[^\x00]*$", "a text without NUL")
+PLAIN = described(r"^[^\x00-\x1f\x7f]+$", "a text without control characters")
+LANGUAGE = described(r"^[a-z]{2,40}$", "the name of a language in small letters, such as english")
+WEB = described(
     r"^https?://[^\x00-\x20\x7f]+$",
     "an address without spaces that begins with http:// or https://",
 )
@@ -67,7 +67,7 @@ Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=PLAIN)]
 Tags = Annotated[list[Tag], Field(max_length=32)]
 
 
-class Wish(Closed):
+class Wish(StrictBody):
     """Where documents are to go: into a base, and there into a source."""
 
     base: Named = "default"
@@ -103,7 +103,7 @@ class Wish(Closed):
         return given
 
 
-class BaseWish(Closed):
+class BaseWish(StrictBody):
     """A knowledge base, and how its documents are cut and embedded, if not as usual."""
 
     name: Named
@@ -127,7 +127,7 @@ class BaseWish(Closed):
         return {name: (there[name], asked[name]) for name in given if there[name] != asked[name]}
 
 
-class BaseChange(Closed):
+class BaseChange(StrictBody):
     """How the documents of a knowledge base are to be cut and embedded from now on."""
 
     embedding: dict[str, Any] | None = None
@@ -143,7 +143,7 @@ class BaseChange(Closed):
 Most = Annotated[int, Field(strict=True, ge=0, le=10**15)]
 
 
-class QuotasWish(Closed):
+class QuotasWish(StrictBody):
     """How much a tenant may have; 0 is no limit, null what holds for all."""
 
     documents: Most | None = None
@@ -152,7 +152,7 @@ class QuotasWish(Closed):
     tokens: Most | None = None
 
 
-class TenantWish(Closed):
+class TenantWish(StrictBody):
     """What is to be set for a tenant."""
 
     active: StrictBool | None = None
@@ -218,7 +218,9 @@ def files_wish(given: dict[str, Any]) -> FilesWish:
     try:
         return FilesWish.model_validate(given)
     except ValidationError as error:
-        fields = [(".".join(map(str, each["loc"])), said(each)) for each in error.errors()]
+        fields = [
+            (".".join(map(str, each["loc"])), misfit_message(each)) for each in error.errors()
+        ]
         detail = "; ".join(f"{field}: {what}" for field, what in fields[:5])
         raise Problem(422, "does-not-fit", detail, fields=fields) from error
 

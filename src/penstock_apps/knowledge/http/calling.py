@@ -8,7 +8,7 @@ from fastapi import Depends, Query, Request
 from starlette.requests import HTTPConnection
 
 from penstock.service.auth import Caller, requester
-from penstock.service.dependencies import Enqueuer, Operator, Reader, wiring_of
+from penstock.service.dependencies import Enqueuer, Operator, Reader, runtime_of
 from penstock.service.problems import Problem
 from penstock_apps.knowledge.http.bodies import PLAIN
 from penstock_apps.knowledge.library import Library
@@ -38,7 +38,7 @@ Person = Annotated[
 
 def workshop_of(connection: HTTPConnection) -> KnowledgeRuntime:
     """What the service has opened for us."""
-    runtime: KnowledgeRuntime = wiring_of(connection).applications["knowledge"]
+    runtime: KnowledgeRuntime = runtime_of(connection).applications["knowledge"]
     return runtime
 
 

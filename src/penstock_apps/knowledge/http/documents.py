@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from penstock.service.problems import documented, worded
-from penstock.service.routing import as_json, gives, gives_events, unguarded
+from penstock.service.problems import described, raises
+from penstock.service.routing import as_json, public, returns, streams_events
 from penstock.service.schemas import Id
 from penstock.storage.errors import ObjectMissing
 from penstock.storage.links import HOUR, Links
@@ -31,10 +31,10 @@ from penstock_apps.knowledge.store.documents import State
 
 router = APIRouter(tags=["knowledge"], route_class=Refusing)
 
-READ: Final = documented(401, 403, 404, 422, 503)
-CHANGE: Final = documented(401, 403, 404, 409, 422, 503)
-GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
-LIVE: Final = gives(DocumentShown, 200, "Once as JSON; as events each time that it has changed.")
+READ: Final = raises(401, 403, 404, 422, 503)
+CHANGE: Final = raises(401, 403, 404, 409, 422, 503)
+GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
+LIVE: Final = returns(DocumentShown, 200, "Once as JSON; as events each time that it has changed.")
 LIVE[200]["content"] |= EVENTS
 LIVE[204] = {"description": "The client has seen the final state: it may stay away."}
 FILE: Final[dict[int | str, dict[str, Any]]] = {
@@ -43,14 +43,14 @@ FILE: Final[dict[int | str, dict[str, Any]]] = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-TOKEN: Final = worded(r"^[A-Za-z0-9_.-]{1,1000}$", "a token as /documents/{id}/link gives it")
+TOKEN: Final = described(r"^[A-Za-z0-9_.-]{1,1000}$", "a token as /documents/{id}/link returns it")
 # Nothing else that is signed with the same secret passes for a link.
 LINK_PURPOSE: Final = b"penstock knowledge link 1\n"
 # Where nobody has set one: links of this process are good for this process.
 _SECRET: Final = os.urandom(32)
 
 
-@router.get("/documents", responses={**gives(DocumentPage), **READ})
+@router.get("/documents", responses={**returns(DocumentPage), **READ})
 async def list_documents(
     library: Read,
     base: Annotated[Named | None, Query(description="By id or name.")] = None,
@@ -79,7 +79,7 @@ async def list_documents(
 
 
 @router.get("/documents/{id}", responses={**LIVE, **READ})
-@gives_events
+@streams_events
 async def get_document(id: Id, request: Request, library: Read) -> Response:
     """A document as it is now; live for `Accept: text/event-stream`."""
     document = await library.document(int(id))
@@ -88,7 +88,7 @@ async def get_document(id: Id, request: Request, library: Read) -> Response:
     return as_json(DocumentShown.of(document))
 
 
-@router.get("/documents/{id}/chunks", responses={**gives(ChunkPage), **READ})
+@router.get("/documents/{id}/chunks", responses={**returns(ChunkPage), **READ})
 async def list_chunks(
     id: Id,
     library: Read,
@@ -115,7 +115,7 @@ async def list_chunks(
     return as_json(ChunkPage(chunks=shown, after=last))
 
 
-@router.get("/documents/{id}/link", responses={**gives(FileLink), **READ})
+@router.get("/documents/{id}/link", responses={**returns(FileLink), **READ})
 async def link_document(id: Id, request: Request, library: Read) -> Response:
     """An address of the document's file that opens without a key, for an hour."""
     document = await library.document(int(id))
@@ -126,8 +126,8 @@ async def link_document(id: Id, request: Request, library: Read) -> Response:
     return as_json(FileLink(url=where, expires_in=HOUR))
 
 
-@router.get("/files/{token}", responses={**FILE, **documented(403, 404, 422, 503)})
-@unguarded
+@router.get("/files/{token}", responses={**FILE, **raises(403, 404, 422, 503)})
+@public
 async def open_file(token: Annotated[str, Path(pattern=TOKEN)], request: Request) -> Response:
     """The file that a link opens."""
     runtime = workshop_of(request)

@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from fastapi import Query as Asked
 from starlette.responses import Response
 
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns
 from penstock.service.schemas import Id
 from penstock_apps.knowledge.http.answers import Found, Hits
 from penstock_apps.knowledge.http.bodies import TEXT, Named, Tag, metadata_of
@@ -19,10 +19,10 @@ from penstock_apps.knowledge.search import Filters, Mode, Query
 
 router = APIRouter(tags=["knowledge"], route_class=Refusing)
 
-READ: Final = documented(401, 403, 404, 422, 503)
+READ: Final = raises(401, 403, 404, 422, 503)
 
 
-@router.get("/search", responses={**gives(Hits), **READ})
+@router.get("/search", responses={**returns(Hits), **READ})
 async def search(
     library: Read,
     q: Annotated[str, Asked(min_length=1, max_length=10_000, pattern=TEXT)],

@@ -17,10 +17,10 @@ from starlette.responses import Response
 
 from penstock import BatchNotFound, BatchStatus, Present
 from penstock.app.application import ReadSnapshots
-from penstock.service.dependencies import Operator, wiring_of
-from penstock.service.live.streams import stream
-from penstock.service.problems import Problem, documented, worded
-from penstock.service.routing import as_json, gives, gives_events
+from penstock.service.dependencies import Operator, runtime_of
+from penstock.service.live.streams import open_stream
+from penstock.service.problems import Problem, described, raises
+from penstock.service.routing import as_json, returns, streams_events
 from penstock.service.schemas import Id
 from penstock_apps.knowledge.errors import NotFound
 from penstock_apps.knowledge.http.answers import (
@@ -60,11 +60,11 @@ def wants_events(request: Request) -> bool:
 
 async def watched(request: Request, library: Library, kind: str, id: int) -> Response:
     """News of a subject that is known to be the tenant's."""
-    hub = wiring_of(request).hub
+    hub = runtime_of(request).hub
     # One who is not confined to a tenant is no other tenant either: all of them look together.
     tenant = library.tenant if library.confined else None
     seen = request.headers.get("last-event-id", "")
-    return await stream(hub, tenant, hub.subject(f"{kind}/{id}"), seen, {})
+    return await open_stream(hub, tenant, hub.subject(f"{kind}/{id}"), seen, {})
 
 
 async def _sources(
@@ -118,7 +118,7 @@ def _present(state: Any, facts: Any, is_final: bool) -> Present:
 
 router_progress = APIRouter(tags=["knowledge"], route_class=Refusing)
 
-READ: Final = documented(401, 403, 404, 422, 503)
+READ: Final = raises(401, 403, 404, 422, 503)
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 BaseName = Annotated[
@@ -130,7 +130,7 @@ BaseName = Annotated[
         description="A knowledge base by its id or its name.",
     ),
 ]
-SINCE = worded(
+SINCE = described(
     r"^[1-9][0-9]{0,4}[smhd]$",
     "a number with s, m, h or d for seconds, minutes, hours or days, such as 24h",
 )
@@ -138,14 +138,14 @@ Since = Annotated[str | None, Query(pattern=SINCE, examples=["24h"])]
 
 
 def _live() -> dict[int | str, dict[str, Any]]:
-    answers = gives(SourceProgress, 200, "Once as JSON; as events each time that it has changed.")
+    answers = returns(SourceProgress, 200, "Once as JSON; as events each time that it has changed.")
     answers[200]["content"] |= EVENTS
     answers[204] = {"description": "The client has seen the final state: it may stay away."}
     return answers
 
 
 @router_progress.get("/knowledge-sources/{id}/progress", responses={**_live(), **READ})
-@gives_events
+@streams_events
 async def source_progress(id: Id, request: Request, library: Read) -> Response:
     """How many documents of a source are in which state; live for `Accept: text/event-stream`.
 
@@ -158,7 +158,7 @@ async def source_progress(id: Id, request: Request, library: Read) -> Response:
 
 
 @router_progress.get(
-    "/knowledge-bases/{id}/progress", responses={**gives(KnowledgeProgress), **READ}
+    "/knowledge-bases/{id}/progress", responses={**returns(KnowledgeProgress), **READ}
 )
 async def base_progress(id: BaseName, library: Read, since: Since = None) -> Response:
     """How many documents of a base are in which state, or of those that came `since` a time."""
@@ -167,7 +167,7 @@ async def base_progress(id: BaseName, library: Read, since: Since = None) -> Res
     return as_json(KnowledgeProgress.of(counts))
 
 
-@router_progress.get("/knowledge-progress", responses={**gives(KnowledgeProgress), **READ})
+@router_progress.get("/knowledge-progress", responses={**returns(KnowledgeProgress), **READ})
 async def whole_progress(
     library: Read, batch: Annotated[Id | None, Query()] = None, since: Since = None
 ) -> Response:
@@ -243,11 +243,11 @@ def _lasting(text: str | None) -> timedelta | None:
 
 router_sources = APIRouter(prefix="/knowledge-sources", tags=["knowledge"], route_class=Refusing)
 
-CHANGE: Final = documented(401, 403, 404, 409, 422, 503)
-GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
+CHANGE: Final = raises(401, 403, 404, 409, 422, 503)
+GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
 
 
-@router_sources.get("", responses={**gives(SourcePage), **READ})
+@router_sources.get("", responses={**returns(SourcePage), **READ})
 async def list_sources(
     library: Read,
     base: Annotated[Named | None, Query(description="By id or name.")] = None,
@@ -263,14 +263,14 @@ async def list_sources(
     return as_json(SourcePage(sources=shown, after=shown[-1].id if len(shown) == limit else None))
 
 
-@router_sources.get("/{id}", responses={**gives(SourceShown), **READ})
+@router_sources.get("/{id}", responses={**returns(SourceShown), **READ})
 async def get_source(id: Id, library: Read) -> Response:
     """A source."""
     return as_json(SourceShown.of(await library.source(int(id))))
 
 
 @router_sources.post(
-    "/{id}/retry", responses={**gives(Uploaded, 202, "What failed is tried again."), **CHANGE}
+    "/{id}/retry", responses={**returns(Uploaded, 202, "What failed is tried again."), **CHANGE}
 )
 async def retry_source(id: Id, request: Request, library: Change) -> Response:
     """Bring in once more what failed, and nothing else."""
@@ -287,7 +287,7 @@ async def retry_source(id: Id, request: Request, library: Change) -> Response:
     return as_json(uploaded, 202, {"location": request.url_for("source_progress", id=id).path})
 
 
-@router_sources.post("/{id}/cancel", responses={**gives(Cancelled), **CHANGE})
+@router_sources.post("/{id}/cancel", responses={**returns(Cancelled), **CHANGE})
 async def cancel(id: Id, library: Change, caller: Operator) -> Response:
     """End what is under way; what has come in stays."""
     return as_json(

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from penstock.service.dependencies import Admin
-from penstock.service.problems import documented
-from penstock.service.routing import as_json, gives
+from penstock.service.problems import raises
+from penstock.service.routing import as_json, returns
 from penstock_apps.knowledge.http.answers import Deleted, TenantShown
 from penstock_apps.knowledge.http.bodies import Named, TenantWish
 from penstock_apps.knowledge.http.calling import Read, workshop_of
@@ -18,19 +18,19 @@ from penstock_apps.knowledge.library import Library
 
 router = APIRouter(prefix="/knowledge-tenant", tags=["knowledge"], route_class=Refusing)
 
-CHANGE: Final = documented(400, 401, 403, 408, 409, 413, 415, 422, 503)
-GONE: Final = gives(Deleted, 202, "Gone; a job removes it.")
+CHANGE: Final = raises(400, 401, 403, 408, 409, 413, 415, 422, 503)
+GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
 # What all of a tenant depends on is named, and not guessed.
 Whose = Annotated[Named, Query(alias="tenant")]
 
 
-@router.get("", responses={**gives(TenantShown), **documented(401, 403, 422, 503)})
+@router.get("", responses={**returns(TenantShown), **raises(401, 403, 422, 503)})
 async def get_tenant(library: Read) -> Response:
     """What a tenant has, and what is set for it."""
     return as_json(await _shown(library))
 
 
-@router.patch("", responses={**gives(TenantShown), **CHANGE})
+@router.patch("", responses={**returns(TenantShown), **CHANGE})
 async def set_tenant(wish: TenantWish, whose: Whose, request: Request, caller: Admin) -> Response:
     """Switch a tenant on or off, set its quotas and how long its files are kept.
 

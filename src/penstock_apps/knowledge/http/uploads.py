@@ -16,9 +16,9 @@ from starlette.responses import Response
 
 from penstock.net.errors import FetchRefused
 from penstock.net.guard import Allowed, foresee
-from penstock.service.dependencies import wiring_of
-from penstock.service.problems import Problem, documented
-from penstock.service.routing import as_json, gives, keeps_keys, streamed
+from penstock.service.dependencies import runtime_of
+from penstock.service.problems import Problem, raises
+from penstock.service.routing import as_json, idempotent, returns, streams_body
 from penstock.service.schemas import Id
 from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
 from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, files_wish
@@ -300,9 +300,9 @@ router = APIRouter(prefix="/upload", tags=["knowledge"], route_class=Refusing)
 
 TAKEN: Final = "Taken in; `location` is where to look how far it is."
 ANSWERS: Final = {
-    **gives(Uploaded, 200, "All documents have ended: see what has become of each."),
-    **gives(Uploaded, 202, TAKEN),
-    **documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
+    **returns(Uploaded, 200, "All documents have ended: see what has become of each."),
+    **returns(Uploaded, 202, TAKEN),
+    **raises(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
 }
 FORM: Final = {
     "requestBody": {
@@ -334,8 +334,8 @@ DRAINED_SECONDS: Final = 2.0
 
 
 @router.post("/documents", responses=ANSWERS, openapi_extra=FORM)
-@streamed
-@keeps_keys
+@streams_body
+@idempotent
 async def upload_documents(
     request: Request,
     library: Add,
@@ -422,7 +422,7 @@ async def _answer(
     documents, ended = None, False
     number = None if paths is None else len(paths)
     if seconds := await seconds_to_wait(library, number, size):
-        stopping = wiring_of(request).stopping
+        stopping = runtime_of(request).stopping
         if paths is None:
             ended = await receipt_awaited(library, receipt, seconds, stopping)
         else:
