@@ -26,7 +26,7 @@ from penstock import (
 )
 from penstock.api import Api, AsyncApi, New
 from penstock.api import transport as api_transport
-from penstock.api.transport import Asking
+from penstock.api.transport import ApiCalls
 from penstock.groups.snapshots import JobNow
 from penstock.job import Job, Progress
 from penstock.service import Service
@@ -221,7 +221,7 @@ def busy(kind: str = "busy") -> httpx.Response:
 async def test_it_asks_again_where_that_is_safe_and_only_there(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api_transport, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(api_transport, "FIRST_PAUSE_S", 0.001)
     args = {"number": 1}
 
     async def tries_of(
@@ -258,7 +258,7 @@ async def test_it_asks_again_where_that_is_safe_and_only_there(
 
 
 def test_the_blocking_client_has_every_call() -> None:
-    calls = {name for name in vars(AsyncApi) | vars(Asking) if not name.startswith("_")}
+    calls = {name for name in vars(AsyncApi) | vars(ApiCalls) if not name.startswith("_")}
 
     assert calls - set(vars(Api)) == set()
 

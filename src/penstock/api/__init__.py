@@ -1,4 +1,4 @@
-"""A client for the HTTP API, for programs that have no way to the database.
+"""A client for the HTTP API, for programs that cannot reach the database.
 
 from penstock.api import Api
 

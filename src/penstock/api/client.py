@@ -1,4 +1,4 @@
-"""The client of the HTTP API, awaiting and blocking: the calls that the engine's own client has."""
+"""Clients of the HTTP API, asynchronous and blocking, with the calls of the app itself."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack
 
 import httpx
 
-from penstock.api.live import STATES, Live, New, Watching
-from penstock.api.transport import Asking, Awaiting, Blocking, Wire
+from penstock.api.live import STATE_TYPES, Live, New, Subscription
+from penstock.api.transport import ApiCalls, AsyncTransport, SyncTransport, Transport
 from penstock.connect.enqueue import Enqueued, JobId, JobStatus, Page, id_of
 from penstock.connect.wait import seconds_of, verdict
 from penstock.errors import BatchTimeout, PenstockError, WaitTimeout
@@ -37,8 +37,8 @@ Action = Literal["cancel", "retry", "delete"]
 TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
 
-class AsyncApi(Asking):
-    """A service, asked with `await`.
+class AsyncApi(ApiCalls):
+    """An asynchronous client of the HTTP API.
 
     async with AsyncApi("https://queue.example.org", key="pk_…") as api:
         job = await api.enqueue("shop.send_mail", {"to": "ada@example.org"})
@@ -50,17 +50,17 @@ class AsyncApi(Asking):
         *,
         key: str | None = None,
         http: httpx.AsyncClient | None = None,
-        wire: Wire | None = None,
+        transport: Transport | None = None,
     ) -> None:
-        """`url` is where the service is, with the prefix that it is mounted under, if any.
+        """`url` is the address of the service, with the prefix under which it is mounted, if any.
 
-        An `http` client of your own brings proxies, certificates and timeouts; it is left open.
+        Pass an `http` client to set proxies, certificates and timeouts. You close it yourself.
         """
-        self._owns = http is None
-        if wire is None:
+        self._owns_client = http is None
+        if transport is None:
             client = http or httpx.AsyncClient(timeout=TIMEOUT)
-            wire = Awaiting(lead(client, url, key))
-        super().__init__(wire)
+            transport = AsyncTransport(configure(client, url, key))
+        super().__init__(transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,15 +75,15 @@ class AsyncApi(Asking):
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._owns:
-            await self._wire.close()
+        if self._owns_client:
+            await self._transport.close()
 
     # Jobs
 
     async def enqueue(
         self, task: str, args: Mapping[str, Any] | None = None, /, **options: Any
     ) -> Enqueued[Any]:
-        """Store one job durably. With an `idempotency_key` it is asked again if an answer is lost.
+        """Store one job durably. A call with an `idempotency_key` is repeated if its answer is lost.
 
         await api.enqueue("shop.send_mail", {"to": "ada@example.org"}, delay=60)
         """
@@ -92,18 +92,20 @@ class AsyncApi(Asking):
         return await self.ask("POST", "/jobs", Enqueued[Any], body=new, safe=safe)
 
     async def enqueue_many(self, jobs: Iterable[New]) -> list[Enqueued[Any]]:
-        """Store up to 1,000 jobs, all or none; the answers come in the same order."""
-        given = list(jobs)
-        safe = all(each.options.get("idempotency_key") is not None for each in given)
-        answer = await self.ask("POST", "/bulk/jobs", ManyEnqueued, body={"jobs": given}, safe=safe)
+        """Store up to 1,000 jobs, all or none. The results have the order of the jobs."""
+        new_jobs = list(jobs)
+        safe = all(job.options.get("idempotency_key") is not None for job in new_jobs)
+        answer = await self.ask(
+            "POST", "/bulk/jobs", ManyEnqueued, body={"jobs": new_jobs}, safe=safe
+        )
         return answer.jobs
 
     async def get(self, job: JobId) -> Job:
-        """The job as it is now; JobNotFound if it never was or is long gone."""
+        """The job as it is now. Raises JobNotFound if there is none, or its history was deleted."""
         return await self.ask("GET", f"/jobs/{id_of(job)}", Job)
 
     async def states(self, jobs: Sequence[JobId]) -> dict[str, JobStatus]:
-        """State and progress of up to 1,000 jobs; those not found are left out."""
+        """State and progress of up to 1,000 jobs; jobs that do not exist are left out."""
         body = {"ids": [id_of(job) for job in jobs]}
         return (await self.ask("POST", "/bulk/states", States, body=body, safe=True)).states
 
@@ -131,19 +133,19 @@ class AsyncApi(Asking):
         )  # fmt: skip
 
     async def cancel(self, job: JobId) -> str:
-        """End a job now, running or not; the state that it has then."""
+        """End a job now, running or not. Returns its new state."""
         return await self._change("POST", job, "/cancel", safe=True)
 
     async def retry(self, job: JobId) -> str:
-        """Run a job again; the state that it has then."""
+        """Run a job again. Returns its new state."""
         return await self._change("POST", job, "/retry")
 
     async def unblock(self, job: JobId) -> str:
-        """Let a job run now that waits for others; the state that it has then."""
+        """Let a job that waits for others run now. Returns its new state."""
         return await self._change("POST", job, "/unblock")
 
     async def delete(self, job: JobId) -> str:
-        """Erase a job that does not run; `deleted`, or the state for which it was not."""
+        """Delete a job that is not running. Returns `deleted`, or the state that prevented it."""
         return await self._change("DELETE", job)
 
     async def _change(self, verb: str, job: JobId, path: str = "", *, safe: bool = False) -> str:
@@ -160,18 +162,18 @@ class AsyncApi(Asking):
         completed: bool = False,
         dry_run: bool = False,
     ) -> Acted:
-        """Change many jobs: some by their ids, or by a filter those not newer than `until`.
+        """Change many jobs: those with given ids, or those that match a filter up to `until`.
 
-        A dry run counts, and gives the `until`. Call again with `after` while there is one. A retry
-        by ids leaves those that have completed, unless it says `completed`.
+        A dry run only counts, and returns the `until` to pass on. While the answer has an `after`,
+        call again with it. A retry by ids skips completed jobs, unless `completed` is true.
         """
-        given: dict[str, Any] = {
+        selection: dict[str, Any] = {
             "ids": None if jobs is None else [id_of(job) for job in jobs],
             "filter": filter,
             "until": until,
             "after": after,
         }
-        body = {name: value for name, value in given.items() if value is not None}
+        body = {name: value for name, value in selection.items() if value is not None}
         body |= {"action": action, "dry_run": dry_run} | ({"completed": True} if completed else {})
         return await self.ask("POST", "/bulk/actions", Acted, body=body, safe=dry_run)
 
@@ -197,7 +199,7 @@ class AsyncApi(Asking):
         )  # fmt: skip
 
     async def cancel_batch(self, batch: BatchId) -> int:
-        """End all jobs of a batch that have not ended; how many."""
+        """Cancel all jobs of a batch that have not ended. Returns how many."""
         path = f"/batches/{batch_id_of(batch)}/cancel"
         return (await self.ask("POST", path, Number, safe=True)).changed
 
@@ -214,7 +216,7 @@ class AsyncApi(Asking):
         )
 
     async def cancel_workflow(self, workflow: str) -> int:
-        """End all jobs of a workflow that have not ended; how many."""
+        """Cancel all jobs of a workflow that have not ended. Returns how many."""
         path = f"/workflows/{workflow}/cancel"
         return (await self.ask("POST", path, Number, safe=True)).changed
 
@@ -223,11 +225,11 @@ class AsyncApi(Asking):
     async def dead_letters(
         self, /, *, after: str | None = None, limit: int = 100, **which: Unpack[DeadFilter]
     ) -> Page:
-        """Jobs that have failed for good, the latest first."""
+        """Jobs that have failed for good, latest first."""
         return await self.ask("GET", "/dead", Page, after=after, limit=limit, **which)
 
     async def dead_summary(self, tenant: str | None = None) -> DeadSummary:
-        """Dead letters by task, reason and type of error, the most first."""
+        """Counts of dead letters by task, reason and type of error, largest first."""
         return await self.ask("GET", "/dead/summary", DeadSummary, tenant=tenant)
 
     async def redrive(
@@ -238,19 +240,19 @@ class AsyncApi(Asking):
         limit: int = 10_000,
         **which: Unpack[DeadFilter],
     ) -> Redriven:
-        """Bring dead letters back, at a rate if one is given."""
-        body = _chosen(jobs, which) | {"limit": limit} | ({} if rate is None else {"rate": rate})
+        """Run dead letters again, at a rate if you give one."""
+        body = _selection(jobs, which) | {"limit": limit} | ({} if rate is None else {"rate": rate})
         return await self.ask("POST", "/dead/redrive", Redriven, body=body)
 
     async def purge(
         self, /, *jobs: JobId, limit: int = 10_000, **which: Unpack[DeadFilter]
     ) -> Purged:
-        """Erase dead letters."""
-        body = _chosen(jobs, which) | {"limit": limit}
+        """Delete dead letters."""
+        body = _selection(jobs, which) | {"limit": limit}
         return await self.ask("POST", "/dead/purge", Purged, body=body)
 
     async def send_event(self, name: str, payload: Any = None, *, tenant: str = "") -> SentEvent:
-        """Send an event; jobs that wait for its name go on."""
+        """Send an event. Jobs that wait for its name go on."""
         body = {"name": name, "payload": payload, "tenant": tenant}
         return await self.ask("POST", "/events", SentEvent, body=body)
 
@@ -259,58 +261,60 @@ class AsyncApi(Asking):
     def live(
         self, kind: SubjectKind, id: str, *, timeout: float | timedelta | None = None
     ) -> AsyncIterator[Live]:
-        """The present state of a job, batch, queue, tenant or user, then each that follows.
+        """Yield the present state of a job, batch, queue, tenant or user, then each later state.
 
-        It comes back after a lost connection, to this server or another, and ends after a final
-        state, or when the time is up.
+        After a lost connection it reconnects, to the same server or another. It ends after a final
+        state, or at the timeout.
         """
-        return Watching(self._wire, kind, id, seconds_of(timeout)).states(STATES[kind])
+        return Subscription(self._transport, kind, id, seconds_of(timeout)).states(
+            STATE_TYPES[kind]
+        )
 
     async def wait(self, job: JobId, timeout: float | timedelta | None = None) -> Any:
-        """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""
+        """Wait for a job's result. Raises JobFailed, JobCancelled or WaitTimeout."""
         seconds = seconds_of(timeout)
-        found = await self.get(job)
-        if found.state not in FINAL:
-            async for _ in self.live("job", found.id, timeout=seconds):
+        current = await self.get(job)
+        if current.state not in FINAL:
+            async for _ in self.live("job", current.id, timeout=seconds):
                 pass
-            found = await self.get(job)
-        if found.state not in FINAL:
-            why = await self._why(f"/jobs/{found.id}/why")
-            raise WaitTimeout(found.id, found.state, seconds or 0.0, why)
-        return verdict(found)
+            current = await self.get(job)
+        if current.state not in FINAL:
+            why = await self._why(f"/jobs/{current.id}/why")
+            raise WaitTimeout(current.id, current.state, seconds or 0.0, why)
+        return verdict(current)
 
     async def wait_batch(
         self, batch: BatchId, timeout: float | timedelta | None = None
     ) -> BatchStatus:
-        """The batch once it is finished; raises BatchTimeout, never for what its jobs came to."""
+        """Wait until a batch is finished, whatever became of its jobs. Raises BatchTimeout."""
         seconds = seconds_of(timeout)
-        found = await self.get_batch(batch)
-        if not found.is_finished:
-            async for _ in self.live("batch", found.id, timeout=seconds):
+        status = await self.get_batch(batch)
+        if not status.is_finished:
+            async for _ in self.live("batch", status.id, timeout=seconds):
                 pass
-            found = await self.get_batch(batch)
-        if not found.is_finished:
-            why = await self._why(f"/batches/{found.id}/why")
-            raise BatchTimeout(found.id, found.state, found.pending, seconds or 0.0, why)
-        return found
+            status = await self.get_batch(batch)
+        if not status.is_finished:
+            why = await self._why(f"/batches/{status.id}/why")
+            raise BatchTimeout(status.id, status.state, status.pending, seconds or 0.0, why)
+        return status
 
     async def _why(self, path: str) -> str:
-        """The reason that the service gives; empty if it cannot say."""
+        """Why a job or batch has not ended; empty if the service does not say."""
         try:
             return (await self.ask("GET", path, Why)).why
         except PenstockError:
             return ""
 
 
-def lead(client: Any, url: str, key: str | None) -> Any:
-    """Let a client ask this service, as whoever has this key."""
+def configure(client: Any, url: str, key: str | None) -> Any:
+    """Point an httpx client at the service, with the key."""
     client.base_url = httpx.URL(url)
     if key is not None:
         client.headers["authorization"] = f"Bearer {key}"
     return client
 
 
-def _chosen(jobs: Sequence[JobId], which: DeadFilter) -> dict[str, Any]:
+def _selection(jobs: Sequence[JobId], which: DeadFilter) -> dict[str, Any]:
     return {"ids": [id_of(job) for job in jobs]} if jobs else {"filter": which}
 
 
@@ -321,7 +325,7 @@ T = TypeVar("T")
 def blocking(
     method: Callable[Concatenate[AsyncApi, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Api, P], T]:
-    """A call as one that blocks, with the same parameters and the same result."""
+    """Make a blocking call of an asynchronous one, with the same parameters and result."""
 
     @wraps(method)
     def call(self: Api, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -331,7 +335,7 @@ def blocking(
 
 
 class Api:
-    """A service, for scripts, threads and frameworks that block.
+    """A blocking client of the HTTP API, for scripts, threads and synchronous frameworks.
 
     with Api("https://queue.example.org", key="pk_…") as api:
         job = api.enqueue("shop.send_mail", {"to": "ada@example.org"})
@@ -340,13 +344,13 @@ class Api:
     def __init__(
         self, url: str, *, key: str | None = None, http: httpx.Client | None = None
     ) -> None:
-        """`url` is where the service is, with the prefix that it is mounted under, if any.
+        """`url` is the address of the service, with the prefix under which it is mounted, if any.
 
-        An `http` client of your own brings proxies, certificates and timeouts; it is left open.
+        Pass an `http` client to set proxies, certificates and timeouts. You close it yourself.
         """
-        self._owns = http is None
+        self._owns_client = http is None
         client = http or httpx.Client(timeout=TIMEOUT)
-        self._api = AsyncApi(url, wire=Blocking(lead(client, url, key)))
+        self._api = AsyncApi(url, transport=SyncTransport(configure(client, url, key)))
 
     def __enter__(self) -> Self:
         return self
@@ -361,7 +365,7 @@ class Api:
 
     def close(self) -> None:
         """Close the connections."""
-        if self._owns:
+        if self._owns_client:
             drive(self._api.close())
 
     ask = blocking(AsyncApi.ask)
@@ -392,7 +396,7 @@ class Api:
     def live(
         self, kind: SubjectKind, id: str, *, timeout: float | timedelta | None = None
     ) -> Iterator[Live]:
-        """The present state of a subject, then each that follows. See `AsyncApi.live`."""
+        """Yield the present state of a subject, then each later state. See `AsyncApi.live`."""
         states: Any = self._api.live(kind, id, timeout=timeout)
         return _driven(states)
 

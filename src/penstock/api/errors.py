@@ -1,4 +1,4 @@
-"""Problems that the service tells of, as the errors that the engine's own calls raise."""
+"""Errors of the API: a problem in an answer becomes the error that the app itself would raise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Misfit(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """What an answer says of an error; one of a proxy in between may say less."""
+    """The body of an error. The answer of a proxy in between may leave fields out."""
 
     type: str = ""
     title: str = ""
@@ -33,7 +33,7 @@ class Problem(Struct, frozen=True):
 
 
 def problem_of(body: bytes) -> Problem:
-    """The problem that a body holds; an empty one if it holds none."""
+    """Decode the problem in a body; an empty one if the body holds none."""
     try:
         return msgspec.json.decode(body, type=Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -41,30 +41,30 @@ def problem_of(body: bytes) -> Problem:
 
 
 def error_of(status: int, body: bytes) -> PenstockError:
-    """The error by its own name, if it is one of ours; else that the request was refused."""
-    found = problem_of(body)
-    kind = _KINDS.get(found.kind)
-    if kind is None or found.about is None:
-        fields = {each.field: each.problem for each in found.fields}
-        return RequestRefused(status, found.kind, found.detail or found.title, fields)
-    # Not by its constructor: the message was written where the cause was known.
-    error = kind.__new__(kind, found.detail)
-    error.__dict__.update(found.about)
+    """The error class that the problem names, if Penstock has one; else RequestRefused."""
+    problem = problem_of(body)
+    kind = _ERRORS.get(problem.kind)
+    if kind is None or problem.about is None:
+        fields = {each.field: each.problem for each in problem.fields}
+        return RequestRefused(status, problem.kind, problem.detail or problem.title, fields)
+    # Its constructor is not called: the service has written the message, with details it knew.
+    error = kind.__new__(kind, problem.detail)
+    error.__dict__.update(problem.about)
     return error
 
 
-def _kinds(kind: type[PenstockError]) -> dict[str, type[PenstockError]]:
-    found = {_told(kind.__name__): kind}
+def _errors_by_slug(kind: type[PenstockError]) -> dict[str, type[PenstockError]]:
+    errors_by_slug = {_slug(kind.__name__): kind}
     for each in kind.__subclasses__():
         if each.__module__ == errors.__name__:
-            found |= _kinds(each)
-    return found
+            errors_by_slug |= _errors_by_slug(each)
+    return errors_by_slug
 
 
-def _told(name: str) -> str:
-    """`JobNotFound` as `job-not-found`."""
+def _slug(name: str) -> str:
+    """`JobNotFound` as `job-not-errors_by_slug`."""
     words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
     return words.strip("-")
 
 
-_KINDS: Final = _kinds(PenstockError)
+_ERRORS: Final = _errors_by_slug(PenstockError)

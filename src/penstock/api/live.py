@@ -1,4 +1,4 @@
-"""Follow a subject's states over server-sent events, over as many connections as it takes."""
+"""Follow a subject's states by server-sent events, reconnecting as often as needed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import msgspec
 from msgspec import Struct
 
 from penstock.api.errors import error_of
-from penstock.api.transport import AGAIN, PREFIX, Answer, Request, Wire, why
+from penstock.api.transport import PREFIX, RETRY_STATUSES, Answer, Request, Transport, why
 from penstock.errors import ServiceUnreachable
 from penstock.groups.batches import BatchStatus
 from penstock.groups.snapshots import JobNow, OwnerNow, SubjectKind
 from penstock.insights import QueueInsight
 
-Now: TypeAlias = JobNow | BatchStatus | QueueInsight | OwnerNow
-# What a subject's state is, by its kind.
-STATES: Final[dict[SubjectKind, type[Now]]] = {
+SubjectState: TypeAlias = JobNow | BatchStatus | QueueInsight | OwnerNow
+# The type of a subject's state, by kind.
+STATE_TYPES: Final[dict[SubjectKind, type[SubjectState]]] = {
     "job": JobNow,
     "batch": BatchStatus,
     "queue": QueueInsight,
@@ -30,7 +30,7 @@ STATES: Final[dict[SubjectKind, type[Now]]] = {
 
 
 class New(Struct, frozen=True, omit_defaults=True):
-    """A job to be enqueued: a task by its name, arguments, and options as the task takes them."""
+    """A job to enqueue: the name of its task, its arguments, and options that the task accepts."""
 
     task: str
     args: Mapping[str, Any] = {}
@@ -38,23 +38,23 @@ class New(Struct, frozen=True, omit_defaults=True):
 
 
 class Live(Struct, frozen=True, kw_only=True):
-    """The whole present state of a subject; after one that is `final` nothing comes."""
+    """The whole state of a subject at one moment. A `final` state is the last one."""
 
     subject: str
     version: str | None
     final: bool
-    state: Now | None
+    state: SubjectState | None
 
 
 class Event(Struct, frozen=True):
-    """What came: its id, and its data."""
+    """One server-sent event."""
 
     id: str
     data: str
 
 
-class Events:
-    """Puts lines together; remembers where to go on, and how soon to come back."""
+class EventParser:
+    """Makes events of lines. It remembers the last id and the pause before a reconnect."""
 
     def __init__(self) -> None:
         self.last_id = ""
@@ -63,7 +63,7 @@ class Events:
         self._data: list[str] = []
 
     def take(self, line: str) -> Event | None:
-        """The event that a line completes."""
+        """Take a line. Returns the event that it completes, if it does."""
         if not line:
             return self._complete()
         name, _, value = line.partition(":")
@@ -77,7 +77,7 @@ class Events:
         return None
 
     def drop(self) -> None:
-        """The stream has broken off: half an event is none."""
+        """Drop an incomplete event, after the stream has broken off."""
         self._data = []
 
     def _complete(self) -> Event | None:
@@ -88,60 +88,62 @@ class Events:
         return Event(self._id, data)
 
 
-# A server says every 15 s that it lives.
-SILENT: Final = 40.0
-# Without any answer for so long, it is not coming back.
-AWAY: Final = 60.0
-NOTHING_NEW: Final = 204
+# The server sends something at least every 15 s.
+READ_TIMEOUT_S: Final = 40.0
+# After this time without any answer, raise ServiceUnreachable.
+GIVE_UP_AFTER_S: Final = 60.0
+NO_CONTENT: Final = 204
 
 
-class _Told(Struct, frozen=True):
+class _LiveBody(Struct, frozen=True):
     subject: str
     version: str | None
     final: bool
     state: msgspec.Raw
 
 
-class Watching:
-    """Listens, and goes on where a connection has broken off."""
+class Subscription:
+    """The states of one subject. It goes on where a connection has broken off."""
 
-    def __init__(self, wire: Wire, kind: SubjectKind, id: str, timeout: float | None) -> None:
-        self._wire = wire
+    def __init__(
+        self, transport: Transport, kind: SubjectKind, id: str, timeout: float | None
+    ) -> None:
+        self._transport = transport
         self._path = f"{PREFIX}/live/{kind}/{quote(id, safe='')}"
         self._end = None if timeout is None else time.monotonic() + timeout
-        self._heard = time.monotonic()
-        self._events = Events()
+        self._last_answer_at = time.monotonic()
+        self._parser = EventParser()
 
-    async def states(self, kind: type[Now]) -> AsyncGenerator[Live, None]:
-        """Each state that differs from the one before; ends after a final one."""
+    async def states(self, kind: type[SubjectState]) -> AsyncGenerator[Live, None]:
+        """Yield each state that differs from the one before, up to a final one."""
         while not self._is_over:
             try:
                 async for event in self._connection():
                     if event is None:
                         return
-                    yield (told := _live(event, kind))
-                    if told.final:
+                    yield (live := _parse(event, kind))
+                    if live.final:
                         return
             except httpx.TransportError as error:
-                if time.monotonic() - self._heard > AWAY:
+                if time.monotonic() - self._last_answer_at > GIVE_UP_AFTER_S:
                     raise ServiceUnreachable(why(error), is_sent=False) from error
-            self._events.drop()
-            await self._wire.pause(min(self._events.retry, self._left))
+            self._parser.drop()
+            await self._transport.pause(min(self._parser.retry, self._remaining_s))
 
     async def _connection(self) -> AsyncGenerator[Event | None, None]:
-        """The events of one connection; None if nothing comes any more."""
-        lines = self._wire.lines(self._request())
+        """Yield the events of one connection, or None if the final state has been seen."""
+        lines = self._transport.lines(self._request())
         try:
             async for line in lines:
                 if isinstance(line, Answer):
-                    if line.status == NOTHING_NEW:
+                    if line.status == NO_CONTENT:
                         yield None
-                    elif line.status in AGAIN:
+                    elif line.status in RETRY_STATUSES:
                         return
                     elif line.status != 200:
                         raise error_of(line.status, line.body)
-                    self._heard = time.monotonic()
-                elif (event := self._events.take(line)) is not None:
+                    self._last_answer_at = time.monotonic()
+                elif (event := self._parser.take(line)) is not None:
                     yield event
                 if self._is_over:
                     return
@@ -150,20 +152,22 @@ class Watching:
 
     def _request(self) -> Request:
         headers = {"accept": "text/event-stream"}
-        if self._events.last_id:
-            headers["last-event-id"] = self._events.last_id
-        return Request("GET", self._path, headers=headers, wait=min(SILENT, self._left + 0.01))
+        if self._parser.last_id:
+            headers["last-event-id"] = self._parser.last_id
+        return Request(
+            "GET", self._path, headers=headers, wait=min(READ_TIMEOUT_S, self._remaining_s + 0.01)
+        )
 
     @property
-    def _left(self) -> float:
-        return SILENT if self._end is None else max(self._end - time.monotonic(), 0.0)
+    def _remaining_s(self) -> float:
+        return READ_TIMEOUT_S if self._end is None else max(self._end - time.monotonic(), 0.0)
 
     @property
     def _is_over(self) -> bool:
         return self._end is not None and time.monotonic() >= self._end
 
 
-def _live(event: Event, kind: type[Now]) -> Live:
-    told = msgspec.json.decode(event.data, type=_Told)
-    state: Any = msgspec.json.decode(told.state, type=kind | None)
-    return Live(subject=told.subject, version=told.version, final=told.final, state=state)
+def _parse(event: Event, kind: type[SubjectState]) -> Live:
+    body = msgspec.json.decode(event.data, type=_LiveBody)
+    state: Any = msgspec.json.decode(body.state, type=kind | None)
+    return Live(subject=body.subject, version=body.version, final=body.final, state=state)

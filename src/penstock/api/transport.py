@@ -1,4 +1,4 @@
-"""Requests to the API: sent by an awaiting or a blocking client, repeated where that is safe."""
+"""Send requests to the API by an asynchronous or a blocking client, and repeat them if safe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.errors import ServiceUnreachable
 
 
 class Request(Struct, frozen=True):
-    """What is asked; `wait` is how long the answer may be silent, in seconds."""
+    """One request. `wait` is the read timeout in seconds; None leaves that of the client."""
 
     method: str
     path: str
@@ -25,8 +25,8 @@ class Request(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     wait: float | None = None
 
-    def built(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """The request as httpx sends it."""
+    def as_httpx(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
+        """The request in the form of httpx."""
         headers = dict(self.headers)
         if self.body is not None:
             headers["content-type"] = "application/json"
@@ -40,20 +40,20 @@ class Request(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """A whole answer."""
+    """A response whose body has been read."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-class Wire(Protocol):
+class Transport(Protocol):
     """Sends requests. Raises httpx.TransportError if a server cannot be reached."""
 
     async def ask(self, request: Request) -> Answer: ...
 
     def lines(self, request: Request) -> AsyncGenerator[Answer | str, None]:
-        """First the answer, whole if it is an error and else without its body; then the lines."""
+        """Yield the answer, with its body only if it is an error; then the lines of the body."""
         ...
 
     async def pause(self, seconds: float) -> None: ...
@@ -61,18 +61,18 @@ class Wire(Protocol):
     async def close(self) -> None: ...
 
 
-class Awaiting:
-    """On httpx's asynchronous client."""
+class AsyncTransport:
+    """Sends requests by httpx's asynchronous client."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
 
     async def ask(self, request: Request) -> Answer:
-        answer = await self._client.send(request.built(self._client))
+        answer = await self._client.send(request.as_httpx(self._client))
         return Answer(answer.status_code, answer.headers, answer.content)
 
     async def lines(self, request: Request) -> AsyncGenerator[Answer | str, None]:
-        answer = await self._client.send(request.built(self._client), stream=True)
+        answer = await self._client.send(request.as_httpx(self._client), stream=True)
         try:
             body = await answer.aread() if answer.status_code != 200 else b""
             yield Answer(answer.status_code, answer.headers, body)
@@ -88,18 +88,18 @@ class Awaiting:
         await self._client.aclose()
 
 
-class Blocking:
-    """On httpx's blocking client."""
+class SyncTransport:
+    """Sends requests by httpx's blocking client. Its coroutines never wait for an event loop."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
 
     async def ask(self, request: Request) -> Answer:
-        answer = self._client.send(request.built(self._client))
+        answer = self._client.send(request.as_httpx(self._client))
         return Answer(answer.status_code, answer.headers, answer.content)
 
     async def lines(self, request: Request) -> AsyncGenerator[Answer | str, None]:
-        answer = self._client.send(request.built(self._client), stream=True)
+        answer = self._client.send(request.as_httpx(self._client), stream=True)
         try:
             body = answer.read() if answer.status_code != 200 else b""
             yield Answer(answer.status_code, answer.headers, body)
@@ -118,19 +118,19 @@ class Blocking:
 T = TypeVar("T")
 
 PREFIX: Final = "/api/v1"
-TRIES: Final = 4
-FIRST_PAUSE: Final = 0.25
-LONGEST_PAUSE: Final = 30.0
-AGAIN: Final = frozenset({429, 502, 503, 504})
-# So a server says that it has not begun: whatever was asked may be asked again.
-NOT_BEGUN: Final = frozenset({"busy", "too-many-requests", "not-ready"})
+MAX_TRIES: Final = 4
+FIRST_PAUSE_S: Final = 0.25
+MAX_PAUSE_S: Final = 30.0
+RETRY_STATUSES: Final = frozenset({429, 502, 503, 504})
+# With these kinds a server says that it has done nothing, so any request may be repeated.
+NOT_BEGUN_KINDS: Final = frozenset({"busy", "too-many-requests", "not-ready"})
 
 
-class Asking:
-    """Asks a service over a wire."""
+class ApiCalls:
+    """The one call of which all others are made."""
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
 
     async def ask(
         self,
@@ -143,32 +143,32 @@ class Asking:
         safe: bool | None = None,
         **query: Any,
     ) -> T:
-        """Any route of the API by its path below `/api/v1`; `kind` is what the answer holds.
+        """Call any route, by its path below `/api/v1`, and decode its answer as `kind`.
 
-        `safe` says that asking twice does no harm; a GET is.
+        Requests that are `safe` to repeat are sent again if an answer is lost. A GET is safe.
         """
         encoded = None if body is None else msgspec.json.encode(body)
         request = Request(method, PREFIX + path, query, encoded)
-        answer = await self._answered(request, method == "GET" if safe is None else safe)
+        answer = await self._ask_with_retries(request, method == "GET" if safe is None else safe)
         if answer.status >= 400:
             raise error_of(answer.status, answer.body)
         return msgspec.json.decode(answer.body or b"null", type=kind)
 
-    async def _answered(self, request: Request, is_safe: bool) -> Answer:
-        pauses = _growing()
-        for tries in range(1, TRIES + 1):
+    async def _ask_with_retries(self, request: Request, is_safe: bool) -> Answer:
+        pauses = _growing_pauses()
+        for attempt in range(1, MAX_TRIES + 1):
             pause = next(pauses)
             try:
-                answer = await self._wire.ask(request)
+                answer = await self._transport.ask(request)
             except httpx.TransportError as error:
                 is_sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-                if tries == TRIES or (is_sent and not is_safe):
+                if attempt == MAX_TRIES or (is_sent and not is_safe):
                     raise ServiceUnreachable(why(error), is_sent=is_sent) from error
             else:
-                if tries == TRIES or not _may_ask_again(answer, is_safe):
+                if attempt == MAX_TRIES or not _may_retry(answer, is_safe):
                     return answer
-                pause = max(pause, _told_to_wait(answer))
-            await self._wire.pause(min(pause, LONGEST_PAUSE))
+                pause = max(pause, _retry_after_s(answer))
+            await self._transport.pause(min(pause, MAX_PAUSE_S))
         raise AssertionError("unreachable")
 
 
@@ -177,19 +177,19 @@ def why(error: httpx.TransportError) -> str:
     return str(error) or type(error).__name__
 
 
-def _may_ask_again(answer: Answer, is_safe: bool) -> bool:
-    if answer.status not in AGAIN:
+def _may_retry(answer: Answer, is_safe: bool) -> bool:
+    if answer.status not in RETRY_STATUSES:
         return False
-    return is_safe or problem_of(answer.body).kind in NOT_BEGUN
+    return is_safe or problem_of(answer.body).kind in NOT_BEGUN_KINDS
 
 
-def _told_to_wait(answer: Answer) -> float:
-    told = answer.headers.get("retry-after", "")
-    return float(told) if told.isdecimal() else 0.0
+def _retry_after_s(answer: Answer) -> float:
+    seconds = answer.headers.get("retry-after", "")
+    return float(seconds) if seconds.isdecimal() else 0.0
 
 
-def _growing() -> Iterator[float]:
-    pause = FIRST_PAUSE
+def _growing_pauses() -> Iterator[float]:
+    pause = FIRST_PAUSE_S
     while True:
         yield pause
         pause *= 2
