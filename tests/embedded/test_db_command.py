@@ -24,9 +24,7 @@ def data_dir(server: Server, monkeypatch: pytest.MonkeyPatch) -> Path:
     return server.data_dir
 
 
-def test_start_leaves_the_server_running_until_stop_and_json_is_one_document(
-    server: Server,
-) -> None:
+def test_start_leaves_the_server_running_until_stop(server: Server) -> None:
     started = db("start")
     assert started.exit_code == 0
     assert server.url() in started.stdout
@@ -76,7 +74,7 @@ def test_an_error_is_one_message_without_traceback(tmp_path: Path) -> None:
     assert failed.stderr.count("\n") == 1
 
 
-def test_with_a_server_of_ones_own_there_is_nothing_to_start_or_stop(
+def test_own_server_is_neither_started_nor_stopped(
     monkeypatch: pytest.MonkeyPatch, server: Server
 ) -> None:
     monkeypatch.setenv("PENSTOCK_DATABASE_URL", "postgresql://me@db.example/mine")
@@ -91,7 +89,7 @@ async def test_psql_starts_the_server_and_holds_it_as_long_as_it_runs(server: Se
     await until(lambda: not server.status().running, what="the server to stop after psql")
 
 
-def test_psql_passes_its_exit_code_on_and_can_open_a_server_of_ones_own(server: Server) -> None:
+def test_psql_returns_its_exit_code_and_takes_a_url(server: Server) -> None:
     with server.hold():
         shown = _psql("-Atc", "SELECT current_user", "--database-url", server.admin_url())
         assert shown.stdout == "postgres\n"

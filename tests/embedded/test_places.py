@@ -15,7 +15,7 @@ ServerOn = Callable[..., Server]
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 
 
-def test_the_folder_is_the_argument_else_the_environments_else_dot_penstock(
+def test_folder_is_the_argument_then_environment_then_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -30,7 +30,7 @@ def test_git_ignores_the_folder_and_only_its_owner_may_enter(made: Path) -> None
     assert made.stat().st_mode & 0o777 == 0o700
 
 
-async def test_a_folder_may_be_deeper_than_a_sockets_path_and_named_as_a_shell_would_not_like(
+async def test_folder_may_have_a_long_path_with_odd_characters(
     made: Path, tmp_path: Path, server_on: ServerOn
 ) -> None:
     deep = tmp_path.joinpath(*['"$(touch x)`é with a long name'] * 8)
@@ -105,9 +105,7 @@ def test_missing_binaries_are_named_with_the_remedy(
     assert not (tmp_path / "penstock").exists()
 
 
-def test_a_stopped_server_leaves_nothing_in_tmp_and_refuses_what_another_user_puts_there(
-    server: Server,
-) -> None:
+def test_server_removes_its_socket_folder_and_refuses_anothers(server: Server) -> None:
     with server.hold():
         path = server.status().socket_dir
         assert path is not None

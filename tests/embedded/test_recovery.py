@@ -25,9 +25,7 @@ LONG_QUERY = "SELECT sum(n) FROM generate_series(1, 1e12) n"
 ITS_PROCESS = f"SELECT pid FROM pg_stat_activity WHERE state = 'active' AND query = '{LONG_QUERY}'"
 
 
-async def test_after_a_killed_postmaster_the_next_holder_finds_all_that_was_committed(
-    server: Server,
-) -> None:
+async def test_commits_survive_a_killed_postmaster(server: Server) -> None:
     with server.hold() as url:
         await value(url, "CREATE TABLE kept AS SELECT 42 AS number")
         _kill_postmaster(server)
@@ -36,9 +34,7 @@ async def test_after_a_killed_postmaster_the_next_holder_finds_all_that_was_comm
             assert await value(again, "SELECT number FROM kept") == 42
 
 
-async def test_a_busy_process_of_a_killed_postmaster_does_not_stand_in_the_way(
-    server: Server,
-) -> None:
+async def test_busy_backend_of_a_killed_postmaster_blocks_no_restart(server: Server) -> None:
     with server.hold() as url:
         connection = await asyncpg.connect(url)
         busy = asyncio.create_task(connection.fetchval(LONG_QUERY))
@@ -75,7 +71,7 @@ async def test_a_zombie_postmaster_is_not_taken_for_a_running_one(
             assert server.status().pid != zombie
 
 
-async def test_a_pid_file_whose_number_now_belongs_to_a_stranger_is_ignored(
+async def test_pid_file_with_the_pid_of_another_program_is_ignored(
     server: Server, stranger: int
 ) -> None:
     server.acquire().release()
@@ -86,7 +82,7 @@ async def test_a_pid_file_whose_number_now_belongs_to_a_stranger_is_ignored(
     assert _state(stranger) != "Z"
 
 
-async def test_a_pid_file_whose_number_now_belongs_to_another_postgres_is_ignored(
+async def test_pid_file_with_the_pid_of_another_postgres_is_ignored(
     server: Server, expendable: Server
 ) -> None:
     other = expendable
@@ -118,9 +114,7 @@ async def test_a_creation_that_was_interrupted_is_begun_anew(
     assert not half.exists()
 
 
-def test_a_server_that_only_its_lock_betrays_is_not_joined_by_a_second_one(
-    server: Server,
-) -> None:
+def test_second_server_refuses_a_locked_folder(server: Server) -> None:
     with closing(LockedFile(server.data_dir / "server")) as lock:
         lock.lock()
         with pytest.raises(EmbeddedError, match="perhaps in another container"):
@@ -128,9 +122,7 @@ def test_a_server_that_only_its_lock_betrays_is_not_joined_by_a_second_one(
     assert server.status().holders == ()
 
 
-def test_a_server_that_somebody_else_started_on_the_files_is_named_and_left_alone(
-    server: Server,
-) -> None:
+def test_foreign_server_on_the_files_is_named_and_left_alone(server: Server) -> None:
     with server.hold():
         pid = server.status().pid
         pid_file = server.data_dir / "postgres" / "postmaster.pid"
@@ -149,7 +141,7 @@ async def test_a_database_that_was_dropped_by_mistake_is_made_again(server: Serv
             assert await value(url, "SELECT 1") == 1
 
 
-def test_when_postgres_does_not_start_the_error_says_what_its_log_says(expendable: Server) -> None:
+def test_failed_start_raises_with_the_log_of_postgres(expendable: Server) -> None:
     settings = expendable.data_dir / "postgres" / "postgresql.conf"
     settings.write_text(settings.read_text() + "\nmax_connections = none\n")
     with pytest.raises(EmbeddedError, match=r"not start\. Its log says: .*invalid value.*FATAL"):

@@ -19,7 +19,7 @@ from tests.embedded.query import value
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
-async def test_the_applications_role_owns_its_database_but_is_no_superuser(running: Server) -> None:
+async def test_applications_role_owns_its_database_without_superuser(running: Server) -> None:
     connection = await asyncpg.connect(running.url())
     role = await connection.fetchrow(
         "SELECT rolsuper, rolbypassrls, rolcreatedb FROM pg_roles WHERE rolname = current_user"
@@ -45,9 +45,7 @@ async def test_the_extension_vector_is_there_for_the_application(running: Server
     assert await value(running.url(), "SELECT vector_dims('[1,2,3]'::vector)") == 3
 
 
-async def test_what_was_committed_is_on_the_disk_and_nothing_listens_on_the_network(
-    running: Server,
-) -> None:
+async def test_server_commits_durably_and_listens_on_no_network(running: Server) -> None:
     expected = {
         "fsync": "on",
         "synchronous_commit": "on",
@@ -69,7 +67,7 @@ def test_roots_server_runs_under_an_unprivileged_account(running: Server) -> Non
 
 
 @only_root
-def test_binaries_that_the_account_cannot_reach_are_copied_for_it(
+def test_binaries_out_of_reach_of_the_account_are_copied(
     expendable: Server, tmp_path: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(install, "CACHE", open_folder / "cache")
@@ -84,7 +82,7 @@ def test_binaries_that_the_account_cannot_reach_are_copied_for_it(
 
 
 @only_root
-def test_an_ordinary_user_has_a_server_that_root_may_join_and_may_join_one_that_root_started(
+def test_root_and_an_ordinary_user_share_servers(
     open_folder: Path, holder: Callable[..., Holder], server_on: Callable[[Path], Server]
 ) -> None:
     nobody = _nobody()
@@ -111,7 +109,7 @@ def test_another_user_cannot_connect(running: Server) -> None:
 
 
 @only_root
-def test_the_servers_own_account_is_known_to_postgres_by_the_kernels_word(running: Server) -> None:
+def test_server_authenticates_its_account_by_peer(running: Server) -> None:
     """Nobody has to keep a password, and nobody can claim another account's name."""
     path = running.status().socket_dir
     assert path is not None

@@ -15,7 +15,7 @@ from tests.fixtures.until import until
 StartHolder = Callable[[Path], Holder]
 
 
-async def test_four_processes_that_race_for_a_fresh_folder_share_one_server(
+async def test_racing_processes_share_one_server(
     tmp_path: Path, server_on: Callable[[Path], Server], holder: StartHolder
 ) -> None:
     server = server_on(tmp_path / "fresh")
@@ -26,7 +26,7 @@ async def test_four_processes_that_race_for_a_fresh_folder_share_one_server(
     assert set(server.status().holders) == {each.pid for each in holders}
 
 
-def test_six_threads_that_race_for_a_fresh_folder_share_one_server(
+def test_racing_threads_share_one_server(
     tmp_path: Path, server_on: Callable[[Path], Server]
 ) -> None:
     server = server_on(tmp_path / "fresh")
@@ -56,7 +56,7 @@ def test_a_holder_that_was_killed_does_not_count(server: Server, holder: StartHo
     assert not server.status().running
 
 
-async def test_when_all_holders_were_killed_the_watcher_stops_the_server(
+async def test_watcher_stops_the_server_when_all_holders_are_killed(
     server: Server, holder: StartHolder
 ) -> None:
     holders = [holder(server.data_dir) for _ in range(2)]
@@ -67,7 +67,7 @@ async def test_when_all_holders_were_killed_the_watcher_stops_the_server(
     await until(lambda: not server.status().running, what="the watcher to stop the server")
 
 
-async def test_a_holder_killed_while_the_server_starts_leaves_no_server(
+async def test_holder_killed_during_the_start_leaves_no_server(
     tmp_path: Path, server_on: Callable[[Path], Server], holder: StartHolder
 ) -> None:
     server = server_on(tmp_path / "fresh")
@@ -104,7 +104,7 @@ def test_a_hold_is_released_only_once(server: Server) -> None:
     assert not server.status().running
 
 
-def test_a_forked_child_neither_releases_its_parents_hold_nor_inherits_it(
+def test_forked_child_neither_releases_nor_inherits_a_hold(
     server: Server, holder: StartHolder
 ) -> None:
     parent = holder(server.data_dir)
@@ -116,7 +116,7 @@ def test_a_forked_child_neither_releases_its_parents_hold_nor_inherits_it(
         assert server.status().holders == (os.getpid(),)
 
 
-def test_a_started_server_outlives_its_holders_until_it_is_stopped(server: Server) -> None:
+def test_started_server_outlives_its_holders(server: Server) -> None:
     server.start()
     server.acquire().release()
     status = server.status()

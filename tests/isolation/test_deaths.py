@@ -98,9 +98,7 @@ async def test_a_child_killed_from_outside(app: Penstock, tmp_path: Path) -> Non
     assert (error.type, error.message[:18]) == ("Killed", "Signal 9 (SIGKILL)")
 
 
-async def test_child_that_dies_before_its_first_job_is_replaced_when_a_job_comes(
-    app: Penstock,
-) -> None:
+async def test_child_that_died_idle_is_replaced_when_a_job_comes(app: Penstock) -> None:
     """Not at once: what ended it may end each of them."""
     async with isolating(app, children=1) as worker:
         await reaches(app, await app.enqueue(jobs.exits), "failed")

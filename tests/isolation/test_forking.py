@@ -10,7 +10,7 @@ from tests.isolation import connected, plain
 
 
 @pytest.mark.parametrize(("module", "anew"), [(plain, False), (connected, True)])
-async def test_a_connection_that_is_opened_by_an_import_belongs_to_one_child(
+async def test_connection_opened_by_an_import_belongs_to_one_child(
     app: Penstock, module: ModuleType, anew: bool
 ) -> None:
     app.include(module)

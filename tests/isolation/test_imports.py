@@ -219,7 +219,7 @@ async def test_children_that_cannot_begin_park_jobs_until_they_can(
     assert (await app.get(job)).failures == 0
 
 
-async def test_what_cannot_be_imported_is_not_tried_again_for_every_job(
+async def test_failed_import_is_not_repeated_for_every_job(
     app: Penstock, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEST_ISOLATION_FLAG", str(tmp_path / "flag"))
@@ -234,7 +234,7 @@ async def test_what_cannot_be_imported_is_not_tried_again_for_every_job(
     assert tries.read_text() == "x"
 
 
-async def test_a_supervisor_that_cannot_be_started_parks_jobs_until_it_can(
+async def test_jobs_wait_while_the_supervisor_cannot_start(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with isolating(app, **IMPATIENT):

@@ -143,7 +143,7 @@ async def test_steps_waits_and_workflows(app: Penstock, notes: Path) -> None:
     assert done == ["double 1", "double 4", "double 5", "look", "look", "triple 4", "triple 5"]
 
 
-async def test_what_a_handler_leaves_behind_does_nothing_to_the_next_job(
+async def test_leftovers_of_a_handler_do_not_reach_the_next_job(
     app: Penstock, tmp_path: Path, connection: asyncpg.Connection
 ) -> None:
     gate = str(tmp_path / "gate")
@@ -158,7 +158,7 @@ async def test_what_a_handler_leaves_behind_does_nothing_to_the_next_job(
     assert states[second.id].message is None
 
 
-async def test_a_filter_that_raises_loses_a_line_and_not_what_comes_after(
+async def test_raising_log_filter_loses_one_line_only(
     app: Penstock, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(record: logging.LogRecord) -> bool:

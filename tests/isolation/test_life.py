@@ -40,7 +40,7 @@ async def start(database: Database, tmp_path: Path) -> AsyncIterator[Callable[..
         process.kill()
 
 
-async def test_all_go_with_a_killed_worker_and_its_jobs_run_isolated_next(
+async def test_killed_workers_children_end_and_its_jobs_run_isolated(
     app: Penstock,
     start: Callable[..., Process],
     tmp_path: Path,
@@ -108,7 +108,7 @@ async def test_signals_to_all_of_a_service_let_jobs_finish(
     assert (found.state, found.result, found.attempt) == ("completed", child, 1)
 
 
-async def test_a_process_that_a_job_in_the_worker_has_forked_keeps_no_supervisor(
+async def test_process_forked_by_a_job_does_not_keep_the_supervisor(
     app: Penstock, start: Callable[..., Process], tmp_path: Path
 ) -> None:
     gate, note, forked = (tmp_path / name for name in ("gate", "note", "forked"))
@@ -146,7 +146,7 @@ async def test_a_killed_supervisor_is_replaced_and_its_jobs_run_again(
     assert error.message.startswith("The supervisor of the child process is gone")
 
 
-async def test_a_job_whose_child_died_before_it_began_is_given_back_uncounted(
+async def test_job_whose_child_died_before_it_began_is_released(
     app: Penstock, tmp_path: Path
 ) -> None:
     async with isolating(app, children=1) as worker:

@@ -77,7 +77,7 @@ async def test_a_job_that_waits_for_a_child_is_cancelled_at_once(
         await app.wait(first, timeout=30)
 
 
-async def test_a_job_that_waits_for_a_child_for_long_is_given_back_uncounted(
+async def test_job_that_waits_too_long_for_a_child_is_released(
     app: Penstock,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -112,9 +112,7 @@ async def test_a_stop_lets_jobs_finish(app: Penstock, tmp_path: Path) -> None:
     assert (await app.get(job)).result == pid
 
 
-async def test_a_stop_gives_back_what_does_not_finish_and_nothing_runs_on(
-    app: Penstock, tmp_path: Path
-) -> None:
+async def test_stop_kills_children_and_releases_their_jobs(app: Penstock, tmp_path: Path) -> None:
     worker = isolating(app, children=4, stopping=replace(STOPPING, finish=0.05, cancel=0.3))
     await worker.start()
     notes = [tmp_path / str(number) for number in range(4)]
@@ -145,9 +143,7 @@ async def test_a_job_that_ends_at_the_moment_of_a_stop_has_ended(
         assert await app.wait(await app.enqueue(jobs.pid), timeout=30) == pid
 
 
-async def test_a_child_that_does_not_begin_a_job_is_killed_and_the_job_is_given_back(
-    app: Penstock,
-) -> None:
+async def test_child_that_does_not_begin_its_job_is_killed(app: Penstock) -> None:
     async with isolating(app, children=1) as worker:
         blocked = await app.wait(await app.enqueue(jobs.leaves_what_blocks), timeout=30)
         # The next child has time to begin it.
@@ -160,7 +156,7 @@ async def test_a_child_that_does_not_begin_a_job_is_killed_and_the_job_is_given_
     assert (found.attempt, found.failures, found.errors) == (2, 0, ())
 
 
-async def test_a_child_whose_handler_goes_on_after_its_timeout_is_not_idle(
+async def test_child_whose_handler_outlives_its_timeout_is_not_idle(
     app: Penstock, tmp_path: Path, connection: asyncpg.Connection
 ) -> None:
     gate = tmp_path / "gate"
@@ -173,7 +169,7 @@ async def test_a_child_whose_handler_goes_on_after_its_timeout_is_not_idle(
         await until(lambda: children_state(worker).idle, what="the handler to end")
 
 
-async def test_a_job_whose_resource_opened_too_late_for_its_timeout_is_given_back(
+async def test_job_whose_resource_opened_too_late_is_released(
     database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(inside.FOLDER, str(tmp_path))

@@ -78,7 +78,7 @@ async def test_a_suspect_that_has_lost_its_job_is_not_given_to_a_child(
         assert await app.wait(job, timeout=30) == 2
 
 
-async def test_a_suspect_whose_mark_is_refused_is_put_back_and_its_child_runs_others(
+async def test_suspect_whose_mark_is_refused_frees_its_child(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     refused = await app.enqueue(jobs.attempt)
@@ -89,7 +89,7 @@ async def test_a_suspect_whose_mark_is_refused_is_put_back_and_its_child_runs_ot
         assert await app.wait(await app.enqueue(jobs.attempt), timeout=30) == 1
 
 
-async def test_a_suspect_whose_child_dies_while_it_is_marked_gets_another(
+async def test_suspect_whose_child_dies_during_its_mark_gets_another(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()

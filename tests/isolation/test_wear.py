@@ -6,7 +6,7 @@ from tests.isolation import jobs
 from tests.isolation.worker import is_alive, isolating
 
 
-async def test_a_child_is_replaced_after_so_many_jobs_or_so_much_memory(app: Penstock) -> None:
+async def test_child_is_replaced_after_its_limit_of_jobs_or_memory(app: Penstock) -> None:
     async with isolating(app, children=1):
         warm = [await app.wait(await app.enqueue(jobs.pid), timeout=30) for _ in range(3)]
         assert len(set(warm)) == 1
