@@ -65,9 +65,7 @@ async def test_ten_processes_that_start_at_once_apply_it_once(empty: Database) -
     assert sorted(applied) == [[]] * 9 + [ALL]
 
 
-async def test_a_process_that_waited_sees_what_the_other_did_at_any_isolation(
-    empty: Database,
-) -> None:
+async def test_concurrent_migrations_apply_once_under_any_isolation(empty: Database) -> None:
     async with empty.connect() as connection:
         await connection.execute(
             f"ALTER DATABASE {empty.name} SET default_transaction_isolation = 'serializable'"
@@ -302,9 +300,7 @@ async def test_an_older_schema_is_to_be_migrated(empty: Database, later: str) ->
         await check(connection)
 
 
-async def test_a_newer_schema_serves_an_older_version_while_its_functions_are_there(
-    empty: Database,
-) -> None:
+async def test_newer_schema_serves_old_code_while_its_functions_remain(empty: Database) -> None:
     async with empty.connect() as connection:
         await migrate(connection)
         later = "INSERT INTO penstock.migration (number, name) VALUES (9999, '9999_later')"
@@ -368,7 +364,7 @@ def test_nothing_is_due_after_all_was_applied() -> None:
     assert sql_text(applied=[n for n, _ in migrations()]) == "-- Nothing is pending.\n"
 
 
-def test_every_migration_has_its_way_back_and_every_function_is_in_one() -> None:
+def test_migrations_have_a_way_back_and_contain_every_function() -> None:
     texts = [sql.migration(name, "up", "penstock") for name in ALL]
     for name in ALL:
         assert sql.migration(name, "down", "penstock")

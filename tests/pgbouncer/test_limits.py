@@ -5,7 +5,7 @@ from tests.fixtures.worker import worker_of
 from tests.worker.meter import Meter, expect_nothing_counted
 
 
-async def test_workers_keep_to_slots_and_rates_and_budgets_that_they_share(app: Penstock) -> None:
+async def test_workers_share_slots_rates_and_budgets(app: Penstock) -> None:
     slots, rates = Meter(app, "slots"), Meter(app, "rates", limits="requests")
     await app.set_limit("task:slots", slots=2)
     await app.set_limit("requests", rate=1000, burst=5)

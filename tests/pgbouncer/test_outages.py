@@ -50,7 +50,7 @@ async def test_a_worker_survives_the_loss_of_all_server_connections(
         await every_job_runs_in_spite_of(app, cut)
 
 
-async def test_a_worker_survives_the_loss_of_all_connections_to_pgbouncer(
+async def test_worker_survives_losing_all_connections_to_pgbouncer(
     app: Penstock, database: Database, bouncer: PgBouncer
 ) -> None:
     async def cut() -> None:

@@ -36,9 +36,7 @@ async def test_a_pooler_is_noticed_in_either_mode(database: Database) -> None:
                 assert await stands_between(connection) == expected
 
 
-async def test_only_a_server_that_is_lent_for_a_transaction_hears_nothing(
-    database: Database,
-) -> None:
+async def test_only_transaction_pooling_hears_no_notifications(database: Database) -> None:
     async with session_mode(database) as by_session:
         urls = (database.direct_url, database.url, by_session)
         for url, expected in zip(urls, (False, True, False), strict=True):
@@ -61,9 +59,7 @@ async def test_without_an_echo_nothing_is_believed(
     await connection.close()
 
 
-async def test_a_pool_prepares_statements_on_direct_connections_alone_unless_told_to(
-    database: Database,
-) -> None:
+async def test_pool_prepares_statements_on_direct_connections_only(database: Database) -> None:
     async with session_mode(database) as by_session:
         for url, told, expected in (
             (database.direct_url, None, True),
@@ -90,9 +86,7 @@ async def has_ended(admin: asyncpg.Connection, running: str, statement: str) -> 
     return bool(await admin.fetchval(running, statement) == 0)
 
 
-async def test_a_statement_that_was_prepared_on_another_server_may_be_tried_again(
-    database: Database,
-) -> None:
+async def test_missing_prepared_statement_is_a_passing_error(database: Database) -> None:
     """Else a pooler that is wrongly said to bear them would fail the jobs to settle."""
     careless = await asyncpg.connect(database.url)
 

@@ -42,7 +42,7 @@ async def test_a_tenant_has_its_own_batches_alone(ground: Ground, app: Penstock)
     assert (await a.get(status.end_job or "")).tenant == "a"
 
 
-async def test_a_tenant_cancels_and_retries_its_job_in_a_batch_of_nobody(
+async def test_tenant_changes_its_job_in_a_batch_without_tenant(
     app: Penstock, owner: Penstock
 ) -> None:
     a = app.for_tenant("a")
@@ -74,7 +74,7 @@ async def test_a_retry_in_a_finished_batch_of_nobody_reopens_it(
     assert (await batch.status()).pending == 1
 
 
-async def test_a_callback_that_a_tenant_wrote_for_another_comes_to_itself(
+async def test_callback_for_another_tenant_stays_with_its_writer(
     ground: Ground, app: Penstock
 ) -> None:
     crossing = json.dumps({"end": {"task": "work", "tenant": "b"}})

@@ -299,7 +299,7 @@ async def test_a_function_is_called_by_those_it_is_for_alone(seeded: Ground) -> 
             assert row["owner"] == "penstock"
 
 
-async def test_what_runs_as_the_owner_looks_for_names_in_the_schema_alone(seeded: Ground) -> None:
+async def test_security_definer_functions_pin_their_search_path(seeded: Ground) -> None:
     found = [row for row in await functions(seeded) if row["runs_as_owner"]]
     assert {row["verb"] for row in found} == OF_WORKERS | AS_OWNER
     for row in found:

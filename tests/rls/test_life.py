@@ -124,7 +124,7 @@ async def working(ground: Ground) -> AsyncIterator[Penstock]:
         yield app
 
 
-async def test_a_worker_runs_the_jobs_of_all_tenants_and_each_sees_its_own(
+async def test_worker_serves_all_tenants_and_each_sees_its_own_jobs(
     ground: Ground, app: Penstock
 ) -> None:
     a, b = app.for_tenant("a"), app.for_tenant("b")
@@ -157,9 +157,7 @@ async def test_a_tenant_is_not_told_what_else_keeps_its_job_waiting(app: Penstoc
     assert (late.value.state, late.value.why) == ("ready", "")
 
 
-async def test_each_tenant_has_its_own_unique_keys_whatever_becomes_of_the_next_job(
-    ground: Ground, app: Penstock
-) -> None:
+async def test_unique_keys_of_tenants_do_not_collide(ground: Ground, app: Penstock) -> None:
     a, b = app.for_tenant("a"), app.for_tenant("b")
     for_a, for_b = [await each.enqueue(unique("skip"), 1) for each in (a, b)]
     assert not for_b.duplicate
@@ -182,9 +180,7 @@ def unique(on_conflict: OnConflict) -> Task[[int], str]:
     return work.options(unique=Unique(key="key", on_conflict=on_conflict))
 
 
-async def test_a_worker_fires_schedules_of_tenants_which_each_see_their_own_jobs(
-    ground: Ground, app: Penstock
-) -> None:
+async def test_schedules_of_tenants_make_jobs_only_they_see(ground: Ground, app: Penstock) -> None:
     async with app_at(ground.worker_url) as scheduling:
         for tenant in ("a", "b"):
             request = work.options(tenant=tenant).prepare(1)
@@ -200,9 +196,7 @@ async def test_a_worker_fires_schedules_of_tenants_which_each_see_their_own_jobs
                 assert {(job.meta or {})["schedule"] for job in jobs} == {f"for-{tenant}"}
 
 
-async def test_steps_are_kept_and_events_reach_the_jobs_of_their_tenant_alone(
-    ground: Ground, app: Penstock
-) -> None:
+async def test_events_reach_jobs_of_their_tenant_only(ground: Ground, app: Penstock) -> None:
     a, b = app.for_tenant("a"), app.for_tenant("b")
     for_a, for_b = await a.enqueue(approve), await b.enqueue(approve)
 
@@ -305,9 +299,7 @@ async def test_idempotency_keys_of_two_tenants_do_not_meet(app: Penstock) -> Non
     assert (again.id, again.duplicate, other.duplicate) == (first.id, True, False)
 
 
-async def test_a_tenant_cancels_its_running_job_and_the_worker_hears_of_it(
-    ground: Ground, app: Penstock
-) -> None:
+async def test_tenant_cancels_its_running_job(ground: Ground, app: Penstock) -> None:
     a = app.for_tenant("a")
     async with working(ground):
         job = await a.enqueue(hang)
@@ -326,7 +318,7 @@ async def test_a_tenant_cancels_its_running_job_and_the_worker_hears_of_it(
             await until(told)
 
 
-async def test_a_handler_fences_and_completes_on_a_connection_of_the_workers_role(
+async def test_handler_completes_on_a_connection_of_the_workers_role(
     ground: Ground, app: Penstock
 ) -> None:
     a = app.for_tenant("a")
@@ -335,7 +327,7 @@ async def test_a_handler_fences_and_completes_on_a_connection_of_the_workers_rol
         assert await a.wait(job, 30) == "added"
 
 
-async def test_a_handler_enqueues_for_its_tenant_where_the_worker_is_an_app_as_well(
+async def test_handler_enqueues_for_its_tenant_with_both_roles(
     ground: Ground, app: Penstock
 ) -> None:
     a = app.for_tenant("a")
@@ -402,7 +394,7 @@ async def test_a_drop_waits_for_no_reader_and_nobody_for_it(ground: Ground) -> N
         await worker.execute("SELECT penstock.drop_partition_v1('job_history_20200101')")
 
 
-async def test_a_workflow_runs_for_its_tenant_and_nobody_else_sees_or_adds_to_it(
+async def test_other_tenants_neither_see_nor_extend_a_workflow(
     ground: Ground, app: Penstock
 ) -> None:
     ours, theirs = app.for_tenant("a"), app.for_tenant("b")

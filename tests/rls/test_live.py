@@ -41,7 +41,7 @@ async def test_an_app_without_a_tenant_is_told_nothing(ground: Ground, kind: str
     assert all(getattr(each.state, "ready", 0) == 0 for each in found.values())
 
 
-async def test_who_is_bound_to_a_tenant_hears_of_its_own_subjects_alone(ground: Ground) -> None:
+async def test_live_stream_shows_a_tenants_own_subjects_only(ground: Ground) -> None:
     async with Penstock(ground.app_url, include=[work]) as app:
         acme, globex = app.for_tenant("acme"), app.for_tenant("globex")
         own = await acme.enqueue(work.options(requested_by="ada"))

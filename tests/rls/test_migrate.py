@@ -202,7 +202,7 @@ async def plain(database: Database) -> AsyncIterator[asyncpg.Connection]:
             )
 
 
-async def test_who_may_create_no_roles_is_told_what_an_administrator_must_run(
+async def test_migrate_without_createrole_says_what_an_admin_must_run(
     plain: asyncpg.Connection,
 ) -> None:
     await migrate(plain, schema=PLAIN)

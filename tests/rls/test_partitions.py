@@ -92,9 +92,7 @@ async def test_a_partition_that_a_longer_retention_makes_is_closed_too(ground: G
     assert len(await partitions(ground)) > len(before)
 
 
-async def test_a_partition_that_was_made_without_is_closed_by_the_next_worker(
-    ground: Ground,
-) -> None:
+async def test_worker_closes_a_partition_made_without_policies(ground: Ground) -> None:
     async with ground.owner() as owner:
         days = [date.today() + timedelta(days=ahead) for ahead in (100, 101)]
         for day in days:
