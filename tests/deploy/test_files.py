@@ -62,7 +62,7 @@ def test_nothing_deployed_starts_an_embedded_postgres() -> None:
 # Dockerfile
 
 
-def test_the_image_is_built_in_stages_from_versions_that_are_named() -> None:
+def test_image_is_built_in_stages_from_pinned_versions() -> None:
     bases = [rest.split()[0] for rest in instructions("FROM")]
     assert len(bases) == 2
     for base in bases:

@@ -66,7 +66,7 @@ def test_the_migrations_of_compose_and_systemd_run(deployed: Commands) -> None:
         assert deployed.run(*command).returncode == 0
 
 
-async def test_role_of_compose_is_no_superuser_and_can_do_all_that_penstock_needs() -> None:
+async def test_role_of_compose_suffices_without_being_superuser() -> None:
     [mount] = [each for each in compose()["services"]["db"]["volumes"] if "initdb.d" in each]
     script = DEPLOY / mount.partition(":")[0]
     folder = tempfile.TemporaryDirectory(prefix="penstock-test-role-", dir=fast_folder())

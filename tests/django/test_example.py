@@ -104,7 +104,7 @@ async def shop(database: Database, tmp_path: Path, port: int) -> AsyncIterator[S
         yield shop
 
 
-async def test_a_refused_order_leaves_nothing_and_one_that_is_stored_has_jobs_which_a_worker_runs(
+async def test_jobs_of_an_order_run_and_a_refused_order_has_none(
     shop: Shop, database: Database
 ) -> None:
     assert await shop.ask("/orders", item="dragon") == (409, {"error": "out of stock"})

@@ -86,7 +86,7 @@ def test_connections_are_kept_as_long_as_the_project_says(app: DjangoPenstock, w
 
 @pytest.mark.parametrize("age", AGES, ids=["closed after each job", "kept"])
 @pytest.mark.parametrize("task", [backend_of_thread, backend_of_coroutine])
-def test_when_the_database_has_ended_a_connection_the_next_job_has_another(
+def test_next_job_gets_a_new_connection_after_one_was_cut(
     app: DjangoPenstock, database: Database, task: Any, age: dict[str, Any]
 ) -> None:
     connections.settings["default"].update(age)

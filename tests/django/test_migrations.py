@@ -124,9 +124,7 @@ def test_migrations_that_penstock_has_applied_are_left_alone(
     assert asked(APPLIED) == [1]
 
 
-def test_the_sql_of_a_later_migration_begins_where_the_one_before_ends(
-    empty: Database, use: Use, later: str
-) -> None:
+def test_sqlmigrate_shows_the_sql_of_one_migration(empty: Database, use: Use, later: str) -> None:
     use(empty.url)
     forwards, backwards = io.StringIO(), io.StringIO()
     with LATER:

@@ -20,9 +20,7 @@ async def kept(postgres: PostgresServer, database: Database) -> AsyncIterator[Da
         await admin.execute(f"DROP DATABASE IF EXISTS test_{database.name} WITH (FORCE)")
 
 
-def test_the_test_database_has_the_schema_and_jobs_come_and_go_with_their_tests(
-    kept: Database,
-) -> None:
+def test_runner_migrates_its_database_and_isolates_jobs(kept: Database) -> None:
     first = manage(kept.admin_url, *TESTS, "--keepdb")
     assert "Applying penstock.0001_penstock... OK" in first.stdout
     assert "Ran 3 tests" in first.stderr

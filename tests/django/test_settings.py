@@ -60,7 +60,7 @@ def test_a_wrong_setting_is_named(given: Any, setting: str, told: str) -> None:
     assert told in str(refused.value)
 
 
-def test_the_name_tasks_is_left_to_others_unless_django_has_its_tasks_run_here() -> None:
+def test_tasks_modules_are_read_only_for_our_django_backend() -> None:
     with override_settings(TASKS={}):
         assert ProjectSettings.read().modules == ("jobs",)
     immediate = {"BACKEND": "django.tasks.backends.immediate.ImmediateBackend"}

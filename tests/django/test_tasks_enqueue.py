@@ -105,9 +105,7 @@ def test_queue_and_priority_are_the_jobs_own(app: DjangoPenstock) -> None:
     assert job_of(tasks.preheat.using(queue_name="default", priority=100.0)) == ("default", 100)
 
 
-def test_attempts_and_timeout_come_from_the_task_else_from_the_backend(
-    app: DjangoPenstock,
-) -> None:
+def test_task_overrides_attempts_and_timeout_of_its_backend(app: DjangoPenstock) -> None:
     def job_of(chosen: Any) -> Any:
         job = app.sync.get(chosen.enqueue().id)
         return job.max_attempts, job.timeout

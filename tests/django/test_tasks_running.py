@@ -293,7 +293,7 @@ def test_a_receiver_that_fails_hurts_no_task(app: DjangoPenstock, work: Any) -> 
 
 
 @pytest.mark.parametrize("chosen", [tasks.burn, tasks.burn_async])
-def test_start_and_end_are_logged_an_end_by_an_error_with_the_error(
+def test_start_and_end_of_a_task_are_logged(
     app: DjangoPenstock, work: Any, caplog: pytest.LogCaptureFixture, chosen: Any
 ) -> None:
     good, bad = tasks.weigh.enqueue(), chosen.enqueue()

@@ -64,7 +64,7 @@ async def no_job_ends(database: Database) -> AsyncIterator[None]:
         yield
 
 
-async def test_an_order_is_stored_with_its_job_and_a_refused_one_leaves_neither(
+async def test_order_is_stored_with_its_job_or_not_at_all(
     shop: httpx.AsyncClient, database: Database
 ) -> None:
     async def under_way() -> bool:
