@@ -116,7 +116,7 @@ def test_each_is_imported_from_its_own_files(tmp_path: Path) -> None:
         side.entrant(Commit("half", tmp_path), "plain", 100, "half")
 
 
-def test_a_commit_without_adapters_is_driven_by_those_of_the_base(tmp_path: Path) -> None:
+def test_commit_without_adapters_uses_those_of_the_base(tmp_path: Path) -> None:
     command = side.start(Commit("old", tmp_path), "limits")
     assert command[-2:] == ("base", "limits")
     assert f"PYTHONPATH={tmp_path / 'src'}:{ROOT}" in command
@@ -129,7 +129,7 @@ def test_a_commit_with_adapters_is_driven_by_its_own(tmp_path: Path) -> None:
     assert f"PYTHONPATH={tmp_path / 'src'}:{tmp_path}" in command
 
 
-def test_a_scene_whose_names_have_changed_is_taken_from_the_present_ones(
+def test_renamed_scene_uses_the_adapter_of_its_new_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "renamed").mkdir()
@@ -144,7 +144,7 @@ def test_a_scene_whose_names_have_changed_is_taken_from_the_present_ones(
 
 
 @in_repository
-def test_a_commit_is_looked_at_in_a_folder_that_is_gone_afterwards() -> None:
+def test_checked_out_commit_is_removed_afterwards() -> None:
     with checked_out("HEAD") as commit:
         assert (commit.folder / "src" / "penstock" / "__init__.py").is_file()
         assert (commit.folder / "benchmarks" / "peers" / "__main__.py").is_file()
@@ -157,7 +157,7 @@ def test_a_commit_that_does_not_exist_is_refused() -> None:
 
 
 @in_repository
-def test_the_short_form_leaves_out_a_commit_that_is_not_in_a_shallow_clone() -> None:
+def test_quick_run_skips_a_commit_missing_from_a_shallow_clone() -> None:
     assert is_known("HEAD")
     app = typer.Typer()
     app.command()(command.main)
@@ -176,7 +176,7 @@ def test_a_scene_that_does_not_exist_is_refused() -> None:
 # What the numbers say
 
 
-def test_an_interval_is_the_same_for_the_same_seed_and_within_what_was_seen() -> None:
+def test_interval_is_reproducible_and_within_the_ratios() -> None:
     ratios = [0.95, 0.99, 1.0, 1.01, 1.02, 1.04, 1.2]
     low, high = interval(ratios, Random(1))
     assert interval(ratios, Random(1)) == (low, high)

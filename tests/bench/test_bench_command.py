@@ -43,9 +43,7 @@ def positive(*numbers: Any) -> bool:
     return all(isinstance(number, (int, float)) and number > 0 for number in numbers)
 
 
-async def test_the_document_has_the_promised_shape_and_nothing_else_is_left(
-    database: Database,
-) -> None:
+async def test_bench_prints_its_document_and_leaves_nothing_behind(database: Database) -> None:
     async with database.connect() as connection:
         before = await connection.fetch(SCHEMAS)
         fsync = await connection.fetchval("SHOW fsync")
@@ -92,9 +90,7 @@ async def test_the_longer_measurements_are_added_when_asked_for(database: Databa
     assert positive(document["dead"]["over_free"], document["dead"]["first_claim_s"])
 
 
-async def test_the_embedded_server_is_as_durable_as_it_comes_and_stopped_afterwards(
-    tmp_path: Path,
-) -> None:
+async def test_embedded_server_of_bench_is_durable_and_stops(tmp_path: Path) -> None:
     folder = tmp_path / "server"
     async with open_ground(Settings.of(None, data_dir=str(folder))) as ground:
         document = (await Described.of(ground.connection)).as_dict()

@@ -49,7 +49,7 @@ async def quick(server: Postgres, *entrants: Entrant) -> dict[str, dict[str, obj
     return found["peers"]  # type: ignore[no-any-return]
 
 
-async def test_penstock_is_measured_in_every_row_also_when_another_fails(
+async def test_comparison_measures_penstock_when_another_peer_fails(
     server: Postgres, penstock: Entrant
 ) -> None:
     dead = replace(penstock, key="dead", start=("/bin/false",))

@@ -32,9 +32,7 @@ async def ground(database: Database) -> AsyncIterator[Ground]:
         yield ground
 
 
-async def test_all_jobs_of_all_tenants_are_drained_also_past_those_that_are_done(
-    ground: Ground,
-) -> None:
+async def test_fair_bench_drains_all_jobs_of_all_tenants(ground: Ground) -> None:
     plan = Plan(jobs=1000, rounds=1, tenants=TENANTS)
     some = {
         name: replace(scene, against=tuple(each for each in scene.against if each in ASKED))
@@ -66,7 +64,7 @@ def test_each_drain_is_compared_with_one_of_the_same_round() -> None:
             assert every[other].processes == scene.processes, name
 
 
-def test_the_tenants_that_are_left_stand_among_those_that_are_done() -> None:
+def test_remaining_tenants_are_spread_among_finished_ones() -> None:
     everybody, left = names(1000, 1000), names(FEW_TENANTS, 1000)
 
     assert len(set(everybody)) == 1000

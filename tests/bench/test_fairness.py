@@ -69,7 +69,7 @@ def test_who_is_served_in_turns_waits_less_and_has_a_fair_share() -> None:
     assert fair["small_wait_s"]["p50"] < first_come["small_wait_s"]["p50"]
 
 
-def test_where_nothing_had_begun_when_the_last_job_arrived_the_first_to_begin_counts() -> None:
+def test_findings_count_the_first_start_after_the_last_arrival() -> None:
     load = Load(tenants=4, jobs=8, seconds=0.3, at_once=2)
     found = findings(load, [Start(number % 4, 0.1, 0.5 + number) for number in range(8)])
 

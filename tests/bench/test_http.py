@@ -4,7 +4,7 @@ from benchmarks.http.__main__ import measure
 from tests.fixtures.database import Database
 
 
-async def test_ten_times_the_load_is_turned_away_and_the_rest_is_stored(database: Database) -> None:
+async def test_overload_is_refused_and_the_rest_is_stored(database: Database) -> None:
     found = await measure(database.url, connections=32, seconds=0.2, rounds=1)
 
     assert found["stored"]["jobs_a_second"] > 0

@@ -46,7 +46,7 @@ def test_a_spread_is_the_median_and_the_range() -> None:
     assert Spread.of([7.0]) == Spread(7.0, 7.0, 7.0)
 
 
-def test_a_cell_has_the_range_below_the_median_unless_there_was_one_round() -> None:
+def test_cell_shows_the_range_unless_there_was_one_round() -> None:
     assert peers.cell(Spread(1500.0, 1000.0, 2000.0).as_dict(), 0) == "1,500<br>1,000–2,000"
     assert peers.cell(Spread(1.5, 1.5, 1.5).as_dict(), 1) == "1.5"
     assert peers.cell(None, 0) == "–"
@@ -79,7 +79,7 @@ def test_a_busy_machine_makes_the_table_preliminary() -> None:
     assert "preliminary" not in peers.rates(run())
 
 
-def test_the_settings_are_shown_with_their_reasons_and_what_was_tried() -> None:
+def test_page_shows_settings_with_reasons_and_alternatives() -> None:
     assert peers.settings(run()) == (
         "- **Penstock**, `batch` 1,000. Because. Tried, in jobs/s of a shorter drain: "
         "batch 10: 5; batch 1,000: 50.\n"

@@ -70,9 +70,7 @@ async def test_refused_clients_are_reset_until_the_network_heals(through, proxy)
     await again.close()
 
 
-async def test_swallowed_on_the_way_to_the_server_nothing_is_done_until_the_network_heals(
-    through, proxy, database
-):
+async def test_swallowed_request_is_served_once_the_network_heals(through, proxy, database):
     proxy.swallow("to_server")
     writing = asyncio.create_task(through.execute("INSERT INTO written VALUES (1)"))
     with pytest.raises(TimeoutError):
@@ -83,9 +81,7 @@ async def test_swallowed_on_the_way_to_the_server_nothing_is_done_until_the_netw
     assert await numbers(database) == [1]
 
 
-async def test_swallowed_on_the_way_to_the_client_the_work_is_done_but_nobody_hears(
-    through, proxy, database
-):
+async def test_swallowed_reply_hides_that_the_work_is_done(through, proxy, database):
     proxy.swallow("to_client")
     writing = asyncio.create_task(through.execute("INSERT INTO written VALUES (1)"))
     await until(lambda: numbers(database), what="the row to be written")
@@ -94,9 +90,7 @@ async def test_swallowed_on_the_way_to_the_client_the_work_is_done_but_nobody_he
     await writing
 
 
-async def test_swallowed_both_ways_not_even_the_end_of_a_connection_is_heard(
-    through, proxy, database
-):
+async def test_swallowing_both_ways_hides_a_closed_connection(through, proxy, database):
     server_pid = through.get_server_pid()
     async with database.connect() as direct:
 
@@ -129,7 +123,7 @@ async def test_the_reply_to_a_commit_is_lost_and_the_commit_is_kept(through, pro
     assert await numbers(database) == [1]
 
 
-async def test_the_reply_to_the_nth_use_of_a_prepared_statement_is_lost(through, proxy, database):
+async def test_reply_to_the_nth_use_of_a_statement_is_dropped(through, proxy, database):
     insert = await through.prepare("INSERT INTO written VALUES ($1)")
     lost = proxy.drop_reply_after("insert into written", nth=3)
     await insert.fetch(1)

@@ -35,7 +35,7 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
-def test_children_and_background_processes_are_stopped_and_resumed(start: Start) -> None:
+def test_children_and_background_processes_stop_and_resume(start: Start) -> None:
     running = start([*TREE, "stops"], seed=5, longest=0.1, between=0.01)
     printed, _ = running.communicate(timeout=60)
     assert running.returncode == 7

@@ -53,7 +53,7 @@ async def commands(
 
 # Some sixty processes, one after the other.
 @pytest.mark.timeout(300)
-def test_the_documents_of_commands_have_the_fields_that_were_kept(commands: Commands) -> None:
+def test_documents_of_commands_keep_their_fields(commands: Commands) -> None:
     lines: list[str] = []
     for name, example in firsts(typer.main.get_command(app)):
         line = example if "--json" in example else f"{example} --json"

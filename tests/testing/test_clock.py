@@ -132,7 +132,7 @@ SELECT count(*) > 0 FROM pg_stat_activity
 """
 
 
-async def test_time_passes_although_partitions_cannot_be_made_just_then(
+async def test_advance_retries_while_partitions_cannot_be_made(
     app: Penstock, database: Database, connection: asyncpg.Connection
 ) -> None:
     @app.task(name="work")

@@ -130,7 +130,7 @@ async def test_a_sync_handler_sees_that_it_should_stop(app: Penstock) -> None:
     assert seen == [True]
 
 
-async def test_a_lost_worker_s_late_outcome_is_refused_and_the_job_runs_again(
+async def test_late_outcome_of_a_lost_worker_is_refused(
     app: Penstock, ledger: Ledger, charge: object
 ) -> None:
     job = await app.enqueue(charge, 1)
@@ -201,7 +201,7 @@ async def test_what_fails_at_its_second_delivery_is_raised(app: Penstock) -> Non
     assert "In attempt 2 of job" in raised.value.__notes__[0]
 
 
-async def test_what_is_completed_in_its_own_transaction_is_delivered_once(
+async def test_job_completed_in_its_transaction_is_delivered_once(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     await connection.execute("CREATE TABLE account (balance int); INSERT INTO account VALUES (0)")

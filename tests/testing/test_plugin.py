@@ -165,9 +165,7 @@ def test_tests_that_await_in_the_standard_library_s_way(project: pytest.Pytester
     run().assert_outcomes(passed=1)
 
 
-def test_tests_that_await_in_one_loop_and_tests_that_block_share_an_app(
-    project: pytest.Pytester, run: Run
-) -> None:
+def test_awaiting_and_blocking_tests_share_an_app(project: pytest.Pytester, run: Run) -> None:
     project.makepyfile(test_blocking=BLOCKING, test_awaiting=AWAITING.format(mark=""))
     options = ("--asyncio-mode=auto", "-oasyncio_default_test_loop_scope=session")
     run(*options, plugins=(ASYNCIO,)).assert_outcomes(passed=7)
@@ -300,7 +298,7 @@ def test_whoever_does_not_use_it_pays_nothing(project: pytest.Pytester, run: Run
     run("-pno:asyncio", "-pno:anyio", python=fresh).assert_outcomes(passed=1)
 
 
-def test_without_a_server_an_embedded_one_lives_as_long_as_the_tests(
+def test_embedded_server_lives_as_long_as_the_tests(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(pytest_penstock.RUNNING_SERVER, raising=False)

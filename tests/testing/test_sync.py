@@ -49,7 +49,7 @@ def test_a_blocking_test_drains_and_asserts(app: Penstock) -> None:
     assert_nothing_enqueued(app)
 
 
-def test_drain_and_advance_leave_the_app_open_or_closed_as_it_was(
+def test_drain_and_advance_leave_the_app_as_they_found_it(
     app: Penstock, database: Database
 ) -> None:
     with psycopg.connect(database.url) as connection:
