@@ -46,7 +46,7 @@ def test_the_answer_is_one_json_document_and_nothing_else(penstock: Commands) ->
     [*LOOKS[:5], ["migrate"], ["jobs", "retry", "1"], ["enqueue", "shop.greet"]],
     ids=" ".join,
 )
-def test_a_database_that_is_away_is_an_error_in_words_and_in_json(
+def test_unreachable_database_is_an_error_in_text_and_json(
     bare: Commands, command: list[str]
 ) -> None:
     away = ("--database-url", "postgresql://me:secret@127.0.0.1:1/none")
@@ -132,7 +132,7 @@ def test_a_traceback_is_shown_on_request_for_every_command(bare: Commands) -> No
 
 
 @pytest.mark.parametrize("name", ["within", ""], ids=["in a group", "at the top"])
-def test_an_error_that_nobody_expects_is_a_message_and_a_document_too(name: str) -> None:
+def test_unexpected_error_is_a_message_and_a_document(name: str) -> None:
     top, inner = group("top"), group("within")
 
     @top.command("stumble", cls=Command)

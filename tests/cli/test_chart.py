@@ -3,7 +3,7 @@
 from penstock.demo.summary import plot, sparkline
 
 
-def test_a_sparkline_shows_the_newest_values_by_their_share_of_the_highest() -> None:
+def test_sparkline_scales_the_newest_values_to_the_highest() -> None:
     assert sparkline([5, 0, 1, 4, 8], width=4) == " ▁▄█"
     assert sparkline([], width=4) == ""
 

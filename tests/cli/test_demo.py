@@ -11,7 +11,7 @@ from tests.cli.command import Commands
 
 # A Postgres is made and three workers are started: a slow machine has its time.
 @pytest.mark.timeout(300)
-def test_every_job_of_the_demo_ends_as_it_should_though_a_worker_is_killed(bare: Commands) -> None:
+def test_demo_ends_every_job_despite_a_killed_worker(bare: Commands) -> None:
     shown = bare.run("demo", "--jobs", "100", "--json")
     assert shown.returncode == 0, shown.stderr
     found = json.loads(shown.stdout)

@@ -50,7 +50,7 @@ async def test_it_says_what_was_enqueued(penstock: Commands, shop: Shop) -> None
     )
 
 
-async def test_an_app_gives_the_tasks_settings_and_checks_its_arguments(
+async def test_enqueue_with_an_app_uses_the_settings_of_its_task(
     penstock: Commands, shop: Shop
 ) -> None:
     right = '{"started": "here", "seconds": 1.5}'
@@ -138,7 +138,7 @@ async def test_a_line_may_say_everything(penstock: Commands, shop: Shop) -> None
     assert jobs["shop.fail"].queue == "mail"
 
 
-async def test_a_line_that_is_wrong_is_named_and_what_came_before_is_counted(
+async def test_wrong_line_is_named_with_the_count_of_those_before(
     penstock: Commands, shop: Shop
 ) -> None:
     lines = '{"name": "Ada"}\n' * 1500 + "{broken\n"
@@ -208,7 +208,7 @@ async def test_a_wait_outlasts_a_database_that_is_away_for_a_moment(
     assert json.loads(waiting.output)["state"] == "completed"
 
 
-async def test_a_wait_that_is_over_while_the_database_is_away_names_the_job(
+async def test_wait_that_loses_the_database_names_the_job(
     penstock: Commands, shop: Shop, proxy: Proxy
 ) -> None:
     here = ("--wait", "--wait-timeout", "1s", "--json", "--database-url", proxy.url)

@@ -8,9 +8,7 @@ from tests.cli.conftest import Shop
 from tests.fixtures.worker import worker_of
 
 
-async def test_a_job_shows_its_steps_and_goes_on_when_its_event_is_sent(
-    penstock: Commands, shop: Shop
-) -> None:
+async def test_show_lists_steps_and_send_resumes_the_job(penstock: Commands, shop: Shop) -> None:
     @shop.app.task
     async def order(ctx: Context) -> str:
         await ctx.step("reserve", abs, -3)

@@ -80,7 +80,7 @@ async def test_a_worker_has_children_and_says_how_many(
     assert "poison" in penstock.run("dead", "summary").stdout
 
 
-async def test_a_program_that_works_when_it_is_imported_is_told_how_not_to(
+async def test_program_that_works_on_import_says_how_to_guard_it(
     penstock: Commands, database: Database
 ) -> None:
     parse = parsing(penstock.folder, UNGUARDED)["parse"]

@@ -18,7 +18,7 @@ async def failed(shop: Shop, number: int) -> list[str]:
     return [job.id for job in jobs]
 
 
-async def test_named_jobs_are_changed_and_those_that_are_not_there_are_counted(
+async def test_named_jobs_change_and_missing_ones_are_counted(
     penstock: Commands, shop: Shop
 ) -> None:
     ids = await failed(shop, 2)

@@ -68,7 +68,7 @@ async def test_limits_are_listed_with_who_holds_them(
     assert found[1]["rule"] == "account:*"
 
 
-async def test_what_lets_nothing_run_is_listed_first_and_levels_are_what_may_begin(
+async def test_limits_list_shows_blocking_limits_first(
     penstock: Commands, connection: asyncpg.Connection
 ) -> None:
     await limit(connection, "hot", slots=0)

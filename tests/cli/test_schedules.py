@@ -94,7 +94,7 @@ def test_the_list_says_what_each_does_and_what_is_the_matter(run: Run, nightly: 
     assert [each["name"] for each in found["schedules"]] == ["hello", "nightly"]
 
 
-def test_one_is_shown_with_its_next_ticks_and_what_came_of_the_last(run: Run) -> None:
+def test_show_lists_the_next_ticks_and_the_last_fires(run: Run) -> None:
     run("set hello --task shop.greet --jitter 30s --cron", "0 3 * * *")
     run("run hello")
     page = said(run("show hello"))

@@ -216,9 +216,7 @@ async def test_a_second_signal_hurries(penstock: Commands, shop: Shop) -> None:
     assert (await shop.app.get(job)).state == "ready"
 
 
-async def test_up_starts_a_database_where_none_is_named_and_serves_the_applications_without_an_app(
-    bare: Commands,
-) -> None:
+async def test_up_without_a_database_or_app_starts_postgres_and_serves(bare: Commands) -> None:
     run, said = started(bare, "up")
     try:
         assert said["app"] == "knowledge"

@@ -162,7 +162,7 @@ def test_only_what_has_a_rate_can_be_closed(run: Run) -> None:
     assert [each["key"] for each in document(run("limits list --json"))["limits"]] == ["openai"]
 
 
-def test_a_limit_of_what_nobody_has_been_seen_to_have_is_remarked(run: Run) -> None:
+def test_limits_set_warns_of_an_unknown_queue_or_lane(run: Run) -> None:
     run("queues set imports --fair")
     assert run("limits set queue:imports --slots 5").stderr == ""
     assert run("limits set lane:imports:acme --slots 5").stderr == ""

@@ -46,7 +46,7 @@ async def migrated(servers: Replicated) -> None:
         await until(lambda: standby.fetchval(there, written), what="the standby to follow")
 
 
-async def test_a_worker_at_a_standby_stops_in_time_and_serves_after_the_promotion(
+async def test_worker_at_a_standby_serves_after_its_promotion(
     servers: Replicated, commands: Commands
 ) -> None:
     await migrated(servers)

@@ -129,7 +129,7 @@ async def given_back(app: Penstock, job: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["swallow", "to_thread"])
-async def test_a_handler_that_ignores_its_cancellation_does_not_keep_the_process(
+async def test_handler_that_ignores_cancellation_does_not_block_exit(
     penstock: Commands, stuck: Stuck, task: str
 ) -> None:
     worker = penstock.start("work", "stuck", "--stop-wait", "0")
@@ -161,7 +161,7 @@ async def test_a_third_signal_ends_the_process_at_once(
 
 @pytest.mark.parametrize("task", ["in_thread", "on_loop"])
 @pytest.mark.parametrize(("number", "end"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 2)])
-async def test_a_signal_to_a_process_that_a_job_forks_ends_that_and_not_the_worker(
+async def test_signal_to_a_forked_process_does_not_stop_the_worker(
     penstock: Commands, stuck: Stuck, task: str, number: signal.Signals, end: int
 ) -> None:
     @stuck.app.task(name=f"stuck.{task}")
@@ -194,7 +194,7 @@ async def test_a_stop_that_takes_longer_than_it_may_ends_the_process(
     await given_back(stuck.app, job)
 
 
-async def test_a_worker_without_a_lease_waits_for_a_database_that_takes_writes(
+async def test_worker_waits_for_a_database_that_takes_writes(
     penstock: Commands, stuck: Stuck, connection: asyncpg.Connection
 ) -> None:
     await set_read_only(connection, "on")

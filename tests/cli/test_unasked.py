@@ -46,7 +46,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
 
 
 @pytest.mark.parametrize("command", STARTING, ids=" ".join)
-def test_command_refuses_an_embedded_postgres_where_a_url_is_required(
+def test_command_refuses_embedded_postgres_if_a_url_is_required(
     bare: Commands, command: list[str]
 ) -> None:
     refused = bare.run(*command, **REQUIRED)
@@ -56,7 +56,7 @@ def test_command_refuses_an_embedded_postgres_where_a_url_is_required(
 
 
 @pytest.mark.parametrize("command", ATTACHING, ids=" ".join)
-def test_command_warns_once_of_an_embedded_postgres_that_nobody_asked_for(
+def test_command_warns_once_of_an_unrequested_embedded_postgres(
     place: Commands, command: list[str]
 ) -> None:
     warned = place.run(*command)
@@ -65,9 +65,7 @@ def test_command_warns_once_of_an_embedded_postgres_that_nobody_asked_for(
     assert "PENSTOCK_DATABASE_URL" in warned.stderr
 
 
-async def test_several_worker_processes_warn_once_of_an_embedded_postgres(
-    place: Commands,
-) -> None:
+async def test_worker_processes_warn_once_of_an_embedded_postgres(place: Commands) -> None:
     run = place.start("work", "shop", "--processes", "3")
     await until(lambda: run.log.count(" serves ") == 3, 60, what="three workers")
     run.send(signal.SIGTERM)
@@ -85,7 +83,7 @@ def test_command_with_a_folder_that_is_named_does_not_warn(
     assert "embedded" not in done.stderr
 
 
-def test_command_does_not_warn_of_a_server_that_was_started_on_purpose(place: Commands) -> None:
+def test_command_does_not_warn_of_a_requested_embedded_postgres(place: Commands) -> None:
     assert place.run("db", "start", **REQUIRED).returncode == 0
     folder = Folder(place.folder / ".penstock")
     try:
@@ -97,9 +95,7 @@ def test_command_does_not_warn_of_a_server_that_was_started_on_purpose(place: Co
 
 
 @pytest.mark.parametrize("url", ["", " ", "shop"])
-def test_command_refuses_a_database_url_that_is_empty_or_malformed(
-    bare: Commands, url: str
-) -> None:
+def test_command_refuses_an_empty_or_malformed_database_url(bare: Commands, url: str) -> None:
     for command in (["work", "shop"], ["jobs", "list"], ["migrate"], ["db", "start"]):
         refused = bare.run(*command, PENSTOCK_DATABASE_URL=url)
         assert refused.returncode != 0
@@ -110,7 +106,7 @@ def test_command_refuses_a_database_url_that_is_empty_or_malformed(
     assert not (bare.folder / ".penstock").exists()
 
 
-async def test_app_warns_once_of_an_embedded_postgres_that_nobody_asked_for(
+async def test_app_warns_once_of_an_unrequested_embedded_postgres(
     place: Commands, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(place.folder)
@@ -125,7 +121,7 @@ async def test_app_warns_once_of_an_embedded_postgres_that_nobody_asked_for(
     assert caplog.text.count(UNASKED) == 1
 
 
-async def test_app_refuses_an_embedded_postgres_where_a_url_is_required(
+async def test_app_refuses_embedded_postgres_if_a_url_is_required(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -67,7 +67,7 @@ async def test_log_lines_as_json_carry_the_job(penstock: Commands, shop: Shop) -
     assert (completed["level"], completed["job_id"]) == ("info", job.id)
 
 
-async def test_completed_jobs_need_not_be_logged_and_failures_may_have_their_traceback(
+async def test_log_can_leave_out_completed_jobs_and_show_tracebacks(
     penstock: Commands, shop: Shop
 ) -> None:
     await shop.app.enqueue(shop.greet, "Ada")
@@ -89,7 +89,7 @@ async def test_a_signal_lets_running_jobs_finish(penstock: Commands, shop: Shop)
 
 
 @pytest.mark.parametrize("has_room_again", [True, False])
-async def test_a_worker_waits_for_a_connection_until_there_is_room_or_it_is_stopped(
+async def test_worker_waits_for_a_free_connection_until_it_is_stopped(
     penstock: Commands, shop: Shop, database: Database, has_room_again: bool
 ) -> None:
     done = penstock.folder / "started"
@@ -193,7 +193,7 @@ async def test_processes_whose_parent_is_killed_stop_by_themselves(
     assert (await shop.app.get(job)).state == "completed"
 
 
-async def test_processes_stop_whose_parent_was_killed_before_it_heard_of_their_leases(
+async def test_processes_stop_when_their_parent_is_killed_early(
     penstock: Commands, shop: Shop
 ) -> None:
     fleet = penstock.start("work", "shop", "--processes", "2")
@@ -206,7 +206,7 @@ async def test_processes_stop_whose_parent_was_killed_before_it_heard_of_their_l
     await until(lambda: not any(map(_lives, pids)), what="the worker processes to end")
 
 
-async def test_handlers_that_end_their_processes_do_not_empty_the_fleet(
+async def test_processes_ended_by_handlers_are_started_again(
     penstock: Commands, shop: Shop
 ) -> None:
     fleet = penstock.start("work", "shop", "--processes", "2", "--queue", "mail:1")
@@ -220,7 +220,7 @@ async def test_handlers_that_end_their_processes_do_not_empty_the_fleet(
     assert fleet.end() == 0
 
 
-def test_systemd_hears_of_several_processes_from_their_parent_alone(penstock: Commands) -> None:
+def test_only_the_parent_process_notifies_systemd(penstock: Commands) -> None:
     place = penstock.folder / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
         channel.bind(str(place))

@@ -33,7 +33,7 @@ def test_two_names_for_one_app_are_one_app(penstock: Commands) -> None:
     assert penstock.run("work", "again", "--drain").returncode == 0
 
 
-def test_a_database_that_cannot_be_reached_is_named_without_its_password(bare: Commands) -> None:
+def test_error_names_an_unreachable_database_without_password(bare: Commands) -> None:
     url = "postgresql://me:secret@127.0.0.1:1/orders"
     failed = bare.run("work", "shop", "--database-url", url)
     assert failed.returncode == 1

@@ -116,7 +116,7 @@ async def test_a_terminal_sees_the_graph_until_the_end(penstock: Commands, shop:
         assert "✓ fetch  completed" in terminal.text
 
 
-async def test_a_wait_that_is_over_while_the_database_is_away_names_the_workflow(
+async def test_wait_that_loses_the_database_names_the_workflow(
     penstock: Commands, shop: Shop, proxy: Proxy
 ) -> None:
     started = await failed(shop, fan=1)
@@ -169,9 +169,7 @@ async def test_a_step_that_is_tried_again_says_when_and_why(penstock: Commands, 
     assert shown[-1].endswith(" UTC, last error ValueError")
 
 
-async def test_a_fan_has_the_name_of_its_steps_and_names_the_few_that_failed(
-    penstock: Commands, shop: Shop
-) -> None:
+async def test_show_groups_a_fan_and_names_its_failed_steps(penstock: Commands, shop: Shop) -> None:
     flow = Workflow()
     steps = [flow.add(shop.fail.prepare(), name=f"page {n}") for n in range(2)]
     started = await shop.app.start_workflow(flow)
