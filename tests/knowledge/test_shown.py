@@ -46,7 +46,7 @@ def test_no_name_leads_anywhere(raw: str) -> None:
     assert len(shown.encode()) <= 1024
 
 
-def test_a_long_name_keeps_its_ending_and_differs_from_its_neighbour() -> None:
+def test_shortened_names_keep_their_ending_and_differ() -> None:
     one, other = (shown_name(f"{'é' * 2000}/{number}.pdf") for number in (1, 2))
     assert one.endswith(".pdf")
     assert len(one.encode()) <= 1024

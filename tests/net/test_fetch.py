@@ -211,7 +211,7 @@ async def test_nobody_at_home_may_pass(get: Get, unused_tcp_port: int) -> None:
         await get(f"http://127.0.0.1:{unused_tcp_port}/", allow=allow)
 
 
-async def test_over_tls_the_name_is_checked_while_the_address_is_pinned(
+async def test_tls_checks_the_name_while_the_address_is_pinned(
     secure_site: Site, tmp_path: Path, trusted: None
 ) -> None:
     secure_site.pages["/"] = answer(HTML)

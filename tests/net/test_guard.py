@@ -70,7 +70,7 @@ async def test_this_machine_is_not_fetched_however_it_is_written(
         ("", "Only http and https"),
     ],
 )
-async def test_what_is_no_page_of_the_public_web_is_refused_with_a_reason(
+async def test_fetch_refuses_non_public_urls_with_a_reason(
     tmp_path: Path, url: str, said: str
 ) -> None:
     with pytest.raises(FetchRefused, match=said) as refused:
@@ -147,9 +147,7 @@ async def test_message_has_no_query_of_a_signed_link(site: Site, get: Get) -> No
     assert "abcdef" not in str(refused.value)
 
 
-async def test_a_name_is_asked_for_once_so_a_second_answer_helps_nobody(
-    tmp_path: Path, site: Site
-) -> None:
+async def test_name_is_resolved_once_against_dns_rebinding(tmp_path: Path, site: Site) -> None:
     """A name server that first gives a good address, then this machine's."""
     site.pages["/"] = SECRET
     answers = iter([["192.0.2.1"], ["127.0.0.1"]])
@@ -172,9 +170,7 @@ async def test_a_name_is_asked_for_once_so_a_second_answer_helps_nobody(
     assert site.requests == []
 
 
-async def test_a_page_that_moves_to_its_own_name_has_that_name_checked_again(
-    tmp_path: Path, site: Site
-) -> None:
+async def test_redirect_to_the_same_name_is_checked_again(tmp_path: Path, site: Site) -> None:
     site.pages["/"] = moved("/secret")
     site.pages["/secret"] = SECRET
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
@@ -210,7 +206,7 @@ async def test_a_host_that_is_allowed_by_name_is_fetched(tmp_path: Path, site: S
 @pytest.mark.parametrize(
     ("code", "error"), [(socket.EAI_NONAME, FetchRefused), (socket.EAI_AGAIN, FetchFailed)]
 )
-async def test_a_name_that_nobody_knows_differs_from_one_that_cannot_be_looked_up(
+async def test_unknown_name_differs_from_a_failed_lookup(
     tmp_path: Path, code: int, error: type[Exception]
 ) -> None:
     async def unknown(host: str, port: int) -> list[str]:

@@ -102,7 +102,7 @@ async def test_a_file_that_changed_while_it_was_read_is_not_stored(
     assert files_in(root) == []
 
 
-async def test_what_is_stored_does_not_change_with_the_file_it_came_from(
+async def test_stored_file_does_not_change_with_its_original(
     storage: Storage, tmp_path: Path
 ) -> None:
     path, digest = a_file(tmp_path, b"hello")
@@ -152,9 +152,7 @@ async def test_folders_that_have_become_empty_go(
     assert entries(root) == []
 
 
-async def test_a_walk_finds_what_is_old_and_never_what_may_be_under_way(
-    storage: Storage, root: Path, tmp_path: Path
-) -> None:
+async def test_walk_finds_old_files_only(storage: Storage, root: Path, tmp_path: Path) -> None:
     old = await storage.put("acme", *a_file(tmp_path, b"old"))
     other = await storage.put("other", *a_file(tmp_path, b"old"))
     await storage.put("acme", *a_file(tmp_path, b"young"))
@@ -216,7 +214,7 @@ async def test_many_files_are_stored_as_each_would_be(
     assert await storage.put_all("acme", []) == set()
 
 
-async def test_of_many_files_those_that_changed_or_are_gone_are_told_and_the_others_stored(
+async def test_put_all_returns_changed_and_missing_files(
     storage: Storage, root: Path, tmp_path: Path
 ) -> None:
     files = given(tmp_path, b"one", b"two", b"three")
@@ -226,7 +224,7 @@ async def test_of_many_files_those_that_changed_or_are_gone_are_told_and_the_oth
     assert [path.read_bytes() for path in files_in(root)] == [b"three"]
 
 
-async def test_a_folder_that_takes_none_of_many_files_is_a_storage_that_is_down(
+async def test_folder_that_takes_no_file_is_a_storage_that_is_down(
     storage: Storage, root: Path, tmp_path: Path
 ) -> None:
     files = given(tmp_path, *(f"file {number}".encode() for number in range(20)))

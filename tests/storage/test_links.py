@@ -61,7 +61,7 @@ def test_nonsense_is_refused_like_any_other_link(token: str) -> None:
         links.verify(token, "GET")
 
 
-def test_only_a_file_of_the_tenant_gets_a_link_and_none_lasts_longer_than_an_hour() -> None:
+def test_link_is_for_the_tenants_files_and_at_most_an_hour() -> None:
     with pytest.raises(ValueError, match="no stored file of tenant 'other'"):
         links.sign("other", "GET", NAME)
     with pytest.raises(ValueError, match="3600 seconds"):

@@ -27,9 +27,7 @@ def test_a_name_is_the_tenant_two_folders_and_the_content() -> None:
         ("é", "_c3_a9"),
     ],
 )
-def test_what_could_lead_astray_in_a_tenants_name_is_written_in_hex(
-    tenant: str, folder: str
-) -> None:
+def test_unsafe_characters_of_a_tenant_are_written_in_hex(tenant: str, folder: str) -> None:
     assert folder_of(tenant) == folder
 
 
@@ -69,7 +67,7 @@ def test_what_the_server_has_not_made_belongs_to_nobody(name: str) -> None:
     assert not belongs_to(name, "acme")
 
 
-def test_a_tenant_without_a_name_and_a_digest_that_is_none_are_refused() -> None:
+def test_empty_tenant_and_short_digest_are_refused() -> None:
     with pytest.raises(ValueError, match="not empty"):
         folder_of("")
     with pytest.raises(ValueError, match="32 bytes, not 16"):

@@ -33,7 +33,7 @@ def test_a_value_that_is_not_allowed_is_named(name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "s3://", "s3://k:s3cret@b/x", "s3://b/x?k=s3cret"])
-def test_a_storage_of_no_known_kind_is_refused_and_no_secret_is_shown(url: str) -> None:
+def test_unknown_kind_of_storage_is_refused_without_its_secret(url: str) -> None:
     with pytest.raises(ConfigError, match="s3://bucket/prefix") as refused:
         Storage.of(url)
     assert "s3cret" not in str(refused.value)

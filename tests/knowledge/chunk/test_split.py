@@ -33,13 +33,13 @@ def test_a_document_without_text_has_no_pieces() -> None:
     assert pieces() == pieces("") == pieces(" \n\n\t\n", "\n") == []
 
 
-def test_a_section_that_is_large_enough_begins_a_piece_under_its_heading() -> None:
+def test_large_section_begins_a_piece_under_its_heading() -> None:
     text = f"# Install\n\n{LONG}\n\n## Linux\n\n{LONG}\n\n# Use\n\n{LONG}"
     assert headings(text) == ["Install", "Install › Linux", "Use"]
     assert all("#" not in piece.text for piece in pieces(text))
 
 
-def test_small_sections_share_a_piece_and_keep_their_headings_in_its_text() -> None:
+def test_small_sections_share_a_piece_and_keep_their_headings() -> None:
     (piece,) = pieces("# Words\n\n## Penstock\n\nA pipe.\n\n## Weir\n\nA low dam.")
     assert piece.heading == "Words"
     assert piece.text == "## Penstock\n\nA pipe.\n\n## Weir\n\nA low dam."

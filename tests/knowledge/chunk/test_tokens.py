@@ -37,7 +37,7 @@ def test_the_tokens_of_a_page_are_those_of_its_words() -> None:
     assert tokens().ids(text) == WHOLE.encode(text, add_special_tokens=False).ids
 
 
-def test_no_token_mixes_letters_with_signs_or_holds_more_than_one_digit() -> None:
+def test_tokens_mix_no_letters_signs_and_digits() -> None:
     """A word may be asked for in parts: no merge of the model reaches from one into the next."""
     told = [each for each in WHOLE.get_vocab() if not re.fullmatch(r"<0x..>|<s>|</s>|<unk>", each)]
     pairs = {pair for each in told for pair in pairwise(each)}

@@ -72,7 +72,7 @@ async def test_what_fails_and_what_is_skipped_is_told(
     assert "style.css" in again
 
 
-def test_what_tools_make_for_themselves_is_left_out_unless_it_is_named(tmp_path: Path) -> None:
+def test_folders_of_tools_are_skipped_unless_named(tmp_path: Path) -> None:
     for name in ("src/__pycache__", "node_modules/left-pad", ".git"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "readme.md").write_text("# Nobody's\n")

@@ -93,9 +93,7 @@ async def test_what_failed_is_tried_again_and_nothing_else(
 
 
 @pytest.mark.usefixtures("shelved")
-async def test_what_is_deleted_is_gone_at_once_and_the_next_ingest_removes_it(
-    penstock: Commands, scene: Scene
-) -> None:
+async def test_deleted_documents_and_bases_vanish_at_once(penstock: Commands, scene: Scene) -> None:
     delete = ("knowledge", "delete")
     refused = penstock.run(*delete, "document", "plan.pdf", *ACME)
     assert refused.returncode == 1
@@ -131,9 +129,7 @@ async def test_a_base_without_editions_can_be_deleted(penstock: Commands, scene:
 
 
 @pytest.mark.usefixtures("shelved")
-async def test_a_name_that_means_nothing_or_too_much_is_told_with_what_there_is(
-    penstock: Commands,
-) -> None:
+async def test_unknown_or_ambiguous_name_lists_the_candidates(penstock: Commands) -> None:
     told = {
         ("sources", "--base", "reserch"): "'reserch'; there are: default, research.",
         ("documents", "--source", "99"): "no source '99'; there are: 2 (up), 1 (/",

@@ -77,7 +77,7 @@ async def test_what_is_deleted_meanwhile_is_not_said_to_come(
     assert (said["documents"]["failed"], said["documents"].get("pending")) == (2, None)
 
 
-async def test_ctrl_c_twice_and_a_lost_database_leave_one_sentence_and_the_rest_for_later(
+async def test_interrupted_ingest_says_how_to_go_on(
     penstock: Commands, handbook: Path, scene: Scene, knowledge_database: Database
 ) -> None:
     await scene.app.pause(SMALL)

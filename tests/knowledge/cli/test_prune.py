@@ -103,7 +103,7 @@ async def test_folder_that_is_there_as_well_is_no_renamed_one(
     assert "renamed" not in said(penstock, "ingest", str(copied), "--tenant", "acme", "--no-wait")
 
 
-async def test_nothing_is_pruned_of_a_folder_that_is_empty_or_not_read_as_a_whole(
+async def test_prune_spares_folders_that_are_empty_or_partly_read(
     penstock: Commands, shelved: Path, scene: Scene
 ) -> None:
     asked = ("ingest", "handbook", "--tenant", "acme", "--prune")

@@ -66,7 +66,7 @@ async def test_what_comes_in_meanwhile_is_in_both(scene: Scene, library: Library
     assert await scene.value("SELECT count(*) FROM k.chunk WHERE text LIKE '%And runs.%'") == 1
 
 
-async def test_what_is_rebuilt_does_not_take_the_place_of_what_comes_in(
+async def test_rebuild_does_not_replace_a_newer_version(
     scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A newer version has failed, and is tried again while the older one is rebuilt."""
@@ -109,7 +109,7 @@ async def test_a_document_whose_file_is_gone_is_embedded_from_its_text(
     assert await scene.rows("SELECT heading, text FROM k.chunk") == before
 
 
-async def test_an_edition_with_failures_is_not_switched_to_and_says_why(
+async def test_edition_with_failures_is_not_published(
     scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.bring(library, {"a.md": FOX, "b.md": HEN})

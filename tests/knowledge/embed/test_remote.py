@@ -255,7 +255,7 @@ async def test_neither_texts_nor_keys_are_told(
     assert "letter" not in told
 
 
-async def test_openai_itself_is_asked_for_fewer_dimensions_and_in_base64(models: Models) -> None:
+async def test_openai_is_asked_for_fewer_dimensions_in_base64(models: Models) -> None:
     settings = Embedding("openai", dimensions=256)
     embedder = OpenAI(settings, {"OPENAI_API_KEY": KEY}, PATIENCE, models.base_url)
     assert (await embedder.embed(TEXTS)).shape == (3, 256)
@@ -269,9 +269,7 @@ async def test_openai_itself_is_asked_for_fewer_dimensions_and_in_base64(models:
     await embedder.close()
 
 
-async def test_documents_and_queries_have_the_prefix_that_their_model_wants(
-    models: Models,
-) -> None:
+async def test_documents_and_queries_get_their_prefixes(models: Models) -> None:
     settings = Embedding(
         "openai",
         "words",

@@ -68,7 +68,7 @@ def test_undeclared_encoding_is_detected(read: Read, text: str, encoding: str) -
 
 
 @pytest.mark.parametrize(("text", "encoding"), NAMED)
-def test_encoding_is_detected_behind_much_markup_and_many_numbers(
+def test_encoding_is_detected_behind_much_markup_and_numbers(
     read: Read, text: str, encoding: str
 ) -> None:
     numbers = "".join(f"<i>{number}</i>\n" for number in range(5_000))
@@ -85,7 +85,7 @@ def test_utf_16_without_a_mark_is_read_in_any_script(read: Read, text: str, enco
 
 
 @pytest.mark.parametrize(("text", "encoding"), NAMED)
-def test_markdown_json_and_packed_text_are_read_in_their_encoding(
+def test_markdown_json_and_gzip_are_read_in_their_encoding(
     read: Read, text: str, encoding: str
 ) -> None:
     assert read("a.md", f"# {text}\n".encode(encoding)).title == text
@@ -134,7 +134,7 @@ def test_the_sender_is_asked_before_the_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "encoding"), [(RUSSIAN, "cp1251"), (JAPANESE, "shift_jis"), (CHINESE, "gbk")]
 )
-def test_a_declared_encoding_that_cannot_be_right_is_not_believed(
+def test_impossible_declared_encoding_is_ignored(
     read: Read, text: str, encoding: str, declared: str
 ) -> None:
     page = f'<meta charset="{declared}"><p>{text}</p>'.encode(encoding)
@@ -163,7 +163,7 @@ def test_a_damaged_byte_leaves_the_rest_of_a_legacy_text_whole(read: Read) -> No
     assert found.sections[0].text.endswith(JAPANESE)
 
 
-def test_a_chapter_of_a_book_is_read_in_the_encoding_that_it_declares(read: Read) -> None:
+def test_book_chapter_is_read_in_its_declared_encoding(read: Read) -> None:
     chapter = f'<?xml version="1.0" encoding="windows-1251"?><html><p>{SHORT}</p></html>'
     file = BytesIO()
     with ZipFile(file, "w") as book:
@@ -194,7 +194,7 @@ def test_the_headers_of_an_email_are_read_in_their_encoding(read: Read, encoding
     assert found.metadata["from"] == f"{SHORT} <a@example.org>"
 
 
-def test_a_header_that_is_declared_narrower_than_it_is_is_read_whole(read: Read) -> None:
+def test_mail_header_is_read_in_the_superset_of_its_encoding(read: Read) -> None:
     word = f"=?gb2312?B?{b64encode('镕基谈水泵'.encode('gbk')).decode()}?="
     assert read("a.eml", f"Subject: {word}\n\ntext").title == "镕基谈水泵"
 
@@ -233,7 +233,7 @@ def test_rich_text_is_read_in_the_encoding_of_its_font(
     assert found.sections[0].text.strip() == text
 
 
-def test_characters_of_rich_text_may_be_half_escaped_or_not_at_all(read: Read) -> None:
+def test_rtf_characters_may_be_partly_escaped(read: Read) -> None:
     assert "表".encode("cp932") == b"\x95\\"
     content = rb"{\rtf1\ansi\ansicpg932 \'83A\'83\'43 " + "水".encode("cp932") + rb"\par}"
     assert read("a.rtf", content).sections[0].text == "アイ 水"

@@ -383,7 +383,7 @@ def test_tables_nested_without_end_are_refused(read: Read) -> None:
     assert refused.value.reason == "broken"
 
 
-def test_names_that_fill_memory_are_refused_while_they_are_written(read: Read) -> None:
+def test_json_names_that_fill_memory_are_refused(read: Read) -> None:
     value = {"a" * 1000: [{"b": each} for each in range(1000)]}
     with pytest.raises(Unreadable) as refused:
         read("a.json", json.dumps(value), characters=100_000)
@@ -421,7 +421,7 @@ def test_what_is_nested_is_read_once(
     assert "".join(blocks).count("word") == 1
 
 
-def test_many_bookmarks_of_a_page_of_many_lines_are_found_in_one_go() -> None:
+def test_bookmarks_of_a_long_page_are_found_in_one_pass() -> None:
     class Line(str):
         compared = 0
         __hash__ = str.__hash__

@@ -80,7 +80,7 @@ def test_a_page_that_only_leads_around_is_read_whole(read: Read) -> None:
     assert text(read, "<nav><p>Chapter one</p></nav>") == "Chapter one"
 
 
-def test_a_box_beside_the_text_is_read_and_does_not_head_what_follows(read: Read) -> None:
+def test_sidebar_is_read_and_its_heading_ends_with_it(read: Read) -> None:
     page = '<h2>Pumps</h2><div class="sidebar"><h3>HISTORY</h3><p>Old.</p></div><p>More.</p>'
     assert text(read, page) == "## Pumps\n\n**HISTORY**\n\nOld.\n\nMore."
 
@@ -135,7 +135,7 @@ def test_a_page_nested_without_end_is_refused_at_once(read: Read) -> None:
     assert refused.value.reason == "broken"
 
 
-def test_lines_of_code_are_kept_whatever_comments_and_attributes_say(read: Read) -> None:
+def test_code_keeps_its_lines_beside_misleading_markup(read: Read) -> None:
     code = "<pre>a\n  b</pre>"
     page = f"<!-- <pre> --><p title='<!--'>one\ntwo</p>{code}<p title='<pre'>three\nfour</p>{code}"
     assert text(read, page).count("a\n  b") == 2
@@ -143,9 +143,7 @@ def test_lines_of_code_are_kept_whatever_comments_and_attributes_say(read: Read)
 
 
 @pytest.mark.parametrize("around", ["<ul><li>", "<ol><li>", "<blockquote>", "<ul><li><blockquote>"])
-def test_lists_and_quotes_within_each_other_are_indented_within_bounds(
-    read: Read, around: str
-) -> None:
+def test_nested_lists_and_quotes_have_bounded_indents(read: Read, around: str) -> None:
     page = f"<p>start</p>{around * 400}" + "<li>x" * 1_000
     text = read("a.html", page).sections[0].text
     assert text.count("x") == 1_000

@@ -35,7 +35,7 @@ def test_a_file_of_white_space_is_skipped_as_an_empty_one(
     assert refused.value.reason == "empty"
 
 
-def test_a_page_without_words_has_no_text_and_is_not_taken_for_a_scan(read: Read) -> None:
+def test_empty_page_has_no_text_and_is_not_called_a_scan(read: Read) -> None:
     with pytest.raises(Unreadable, match="If it should hold some, save it anew") as refused:
         read("a.html", "<p></p>")
     assert refused.value.reason == "no_text"

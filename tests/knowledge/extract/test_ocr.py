@@ -42,20 +42,20 @@ def test_a_broken_picture_says_so(read: Read) -> None:
 
 
 @pytest.mark.usefixtures("without_tesseract")
-def test_where_tesseract_is_not_installed_a_picture_is_skipped_with_the_remedy(read: Read) -> None:
+def test_picture_is_skipped_with_a_remedy_without_tesseract(read: Read) -> None:
     with pytest.raises(Skipped, match="apt-get install tesseract-ocr"):
         read("scan.png")
 
 
 @pytest.mark.usefixtures("without_tesseract")
-def test_where_tesseract_is_not_installed_a_scan_fails_with_the_remedy(read: Read) -> None:
+def test_scan_fails_with_a_remedy_without_tesseract(read: Read) -> None:
     with pytest.raises(Unreadable, match="apt-get install tesseract-ocr") as refused:
         read("scan.pdf")
     assert refused.value.reason == "no_text"
 
 
 @TESSERACT
-def test_where_tesseract_is_installed_nobody_is_told_to_install_it(read: Read) -> None:
+def test_blank_picture_does_not_blame_an_installed_tesseract(read: Read) -> None:
     with pytest.raises(Unreadable, match="send a sharper one") as refused:
         read("blank.png", blank())
     assert refused.value.reason == "no_text"

@@ -112,7 +112,7 @@ def test_titles_and_values_of_charts_are_read(read: Read) -> None:
     )
 
 
-def test_headers_footers_and_comments_of_a_document_are_read_once(read: Read) -> None:
+def test_docx_headers_footers_and_comments_are_read_once(read: Read) -> None:
     (text,) = read("headers.docx").sections
     assert text.text == "Body.\n\nPump works\n\nConfidential 7\n\nCheck this."
 

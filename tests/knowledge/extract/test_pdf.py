@@ -29,7 +29,7 @@ def test_a_word_cut_at_the_end_of_a_line_is_whole_again(read: Read) -> None:
     assert "completely filled" in read("manual.pdf").sections[0].text
 
 
-def test_what_only_looks_like_markdown_is_escaped_and_dots_and_page_numbers_go(read: Read) -> None:
+def test_pdf_text_escapes_markdown_and_drops_dot_leaders(read: Read) -> None:
     lines = read("manual.pdf").sections[0].text.split("\n")
     assert lines[-2:] == [r"\# is the sign of a number here", "Contents … 7"]
 

@@ -32,7 +32,7 @@ async def test_bases_come_page_by_page(http: httpx.AsyncClient) -> None:
     assert pages == [["art", "law"], ["wine"]]
 
 
-async def test_a_base_without_editions_breaks_no_other_and_can_be_deleted(
+async def test_broken_base_affects_no_other_and_can_be_deleted(
     http: httpx.AsyncClient, knowledge_database: Database
 ) -> None:
     for name in ("art", "law", "wine"):

@@ -22,7 +22,7 @@ def public(app: Penstock) -> str:
 
 
 @pytest.mark.parametrize("scopes", ["enqueue", ",".join(SCOPES)])
-async def test_tasks_of_knowledge_are_as_unknown_over_http_as_what_does_not_exist(
+async def test_tasks_of_knowledge_are_unknown_over_http(
     http: httpx.AsyncClient, app: Penstock, public: str, scopes: str
 ) -> None:
     http.headers["x-scopes"] = scopes
@@ -44,7 +44,7 @@ async def test_tasks_of_knowledge_are_as_unknown_over_http_as_what_does_not_exis
     assert list(await app.schedules()) == []
 
 
-async def test_a_schedule_of_knowledge_takes_other_times_but_no_other_arguments(
+async def test_schedule_of_knowledge_keeps_its_arguments(
     http: httpx.AsyncClient, app: Penstock
 ) -> None:
     await app.sync_schedules()

@@ -55,7 +55,7 @@ async def many(number: int, seed: int) -> AsyncIterator[bytes]:
 @pytest.mark.skipif(not os.environ.get("PENSTOCK_LONG"), reason="PENSTOCK_LONG: 80 MB are sent")
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("objects")
-async def test_four_thousand_files_take_no_more_memory_than_a_few_hundred(
+async def test_upload_of_thousands_of_files_needs_constant_memory(
     knowledge_database: Database,
 ) -> None:
     async with (

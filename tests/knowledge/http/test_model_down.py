@@ -12,7 +12,7 @@ from tests.knowledge.scene import Scene
 BUSY = Fault(503, {"Retry-After": "7"})
 
 
-async def test_a_model_that_is_down_is_told_to_who_needs_it_and_left_out_for_others(
+async def test_search_falls_back_to_words_while_a_model_is_down(
     scene: Scene, library: Library, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Models() as models:

@@ -42,7 +42,7 @@ parameters = {{ "path.id" = {{ dictionary = "documents", probability = 0.8 }} }}
 @pytest.mark.skipif(not IS_LONG, reason="PENSTOCK_LONG: it asks for minutes")
 @pytest.mark.usefixtures("quick")
 @pytest.mark.timeout(900)
-async def test_schemathesis_finds_no_answer_that_is_not_in_the_document(
+async def test_openapi_documents_every_answer_that_schemathesis_finds(
     scene: Scene, server: str, http: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     library = scene.knowledge.of(scene.runtime)

@@ -113,7 +113,7 @@ async def test_a_base_is_cut_anew_when_it_is_changed(scene: Scene, http: httpx.A
     assert wrong.status_code == 422
 
 
-async def test_what_is_in_documents_is_found_and_a_link_opens_its_file_without_a_key(
+async def test_search_finds_text_and_a_link_opens_its_file(
     scene: Scene, server: str, http: httpx.AsyncClient
 ) -> None:
     source = await brought(scene, http)

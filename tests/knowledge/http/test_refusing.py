@@ -51,7 +51,7 @@ def test_what_is_neither_stays_a_fault_of_ours() -> None:
     ("number", "word"),
     [(errno.ENOSPC, "full"), (errno.EROFS, "read-only"), (errno.EACCES, "read-")],
 )
-async def test_a_storage_that_takes_no_files_is_told_to_the_client_and_logged_with_its_place(
+async def test_full_storage_is_a_503_and_logged_with_its_path(
     http: httpx.AsyncClient,
     scene: Scene,
     runtime: KnowledgeRuntime,

@@ -36,7 +36,7 @@ def files(number: int, text: str = "A pump lifts water.") -> Files:
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_small_upload_is_answered_with_what_became_of_each_document(
+async def test_small_upload_returns_the_state_of_each_document(
     app: Penstock, http: httpx.AsyncClient
 ) -> None:
     program = ("files", ("program", b"\x7fELF\x02\x01\x01" + bytes(60)))
@@ -131,7 +131,7 @@ async def test_what_arrived_before_the_connection_broke_stays(
     assert await received() == 150
 
 
-async def test_fields_of_the_form_say_where_files_go_and_a_key_finds_them_again(
+async def test_form_fields_choose_the_base_and_a_key_finds_the_source(
     http: httpx.AsyncClient,
 ) -> None:
     given = {"base": "law", "tags": ["a", "b"], "metadata": '{"year": 2024}', "name": "codes"}
@@ -214,9 +214,7 @@ async def test_files_that_are_too_large_are_left_out_and_named(http: httpx.Async
 
 
 @pytest.mark.usefixtures("quick")
-async def test_of_two_files_with_one_name_the_second_is_refused_unless_it_is_the_same(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_second_file_of_one_name_is_refused_if_it_differs(http: httpx.AsyncClient) -> None:
     first, second = file("readme.md", b"A pump."), file("readme.md", b"A valve.")
     # With a group of others between them, which stores the first before the second comes.
     others = [file(f"{each}.txt", b"A pipe.") for each in range(120)]

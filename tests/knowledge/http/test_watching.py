@@ -27,7 +27,7 @@ async def heard(http: httpx.AsyncClient, verb: str, path: str, **given: Any) -> 
         ]
 
 
-async def test_a_source_is_told_until_its_end_by_events_and_over_a_socket(
+async def test_progress_of_a_source_streams_until_its_end(
     scene: Scene, server: str, http: httpx.AsyncClient
 ) -> None:
     [source] = (await http.post("/upload/documents", files=files(8))).json()["knowledgeSourceIds"]
@@ -97,7 +97,7 @@ async def test_an_address_that_can_be_seen_to_be_refused_is_so_at_once(
 
 
 @pytest.mark.usefixtures("quick")
-async def test_an_address_inside_the_network_that_is_allowed_is_taken_in(
+async def test_allowed_private_url_is_accepted(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PENSTOCK_KNOWLEDGE_FETCH_PRIVATE", "10.0.0.0/8")

@@ -52,9 +52,7 @@ UNFIT = [
 ]
 
 
-async def test_a_recipe_that_does_not_fit_says_where_and_what_is_allowed(
-    http: httpx.AsyncClient,
-) -> None:
+async def test_unfit_recipe_names_its_field_and_what_is_allowed(http: httpx.AsyncClient) -> None:
     for settings, field, words in UNFIT:
         answer = await http.post("/knowledge-bases", json={"name": "x", **settings})
         assert answer.status_code == 422, settings

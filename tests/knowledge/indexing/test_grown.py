@@ -113,7 +113,7 @@ async def test_an_edition_has_its_index_before_it_is_searched(
     assert await indexes(scene) == [(after, True)]
 
 
-async def test_an_index_that_does_not_come_keeps_no_edition_from_being_searched(
+async def test_edition_is_searched_without_its_index(
     scene: Scene, library: Library, knowledge_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(editions, "INDEX_PATIENCE", timedelta(0))

@@ -226,7 +226,7 @@ async def text_of(scene: Scene, document: Document) -> str:
     return text
 
 
-async def test_an_attachment_does_not_take_the_path_of_an_uploaded_file(
+async def test_attachment_does_not_take_the_path_of_an_uploaded_file(
     scene: Scene, library: Library
 ) -> None:
     receipt = await scene.bring(
@@ -254,7 +254,7 @@ async def test_an_attachment_does_not_take_the_path_of_an_uploaded_file(
     assert await text_of(scene, own) == OWN
 
 
-async def test_an_attachment_does_not_take_the_path_of_an_attachment_of_another_mail(
+async def test_attachment_does_not_take_the_path_of_another_mails(
     scene: Scene, library: Library
 ) -> None:
     inner = mail(THEIRS, "Inner")
@@ -276,7 +276,7 @@ async def test_an_attachment_does_not_take_the_path_of_an_attachment_of_another_
 
 
 @pytest.mark.parametrize("content", [OWN, THEIRS["plan.txt"]], ids=["other", "same"])
-async def test_an_upload_to_the_path_of_an_attachment_stays_when_the_mail_goes(
+async def test_upload_to_an_attachments_path_survives_its_mail(
     scene: Scene, library: Library, content: str | bytes
 ) -> None:
     receipt = await scene.bring(library, {"case.eml": mail(THEIRS).as_bytes()})

@@ -10,7 +10,7 @@ from tests.knowledge.pipeline.manual import edited, manual
 from tests.knowledge.scene import Scene
 
 
-async def test_a_newer_edit_supersedes_the_one_that_waits_for_its_vectors(
+async def test_newer_edit_supersedes_one_waiting_for_vectors(
     scene: Scene, library: Library, recipe: Recipe, models: Models
 ) -> None:
     base = await library.make_base("handbook", recipe)
@@ -43,7 +43,7 @@ async def test_no_call_asks_for_a_text_that_another_is_at(
     assert len(models.texts) == len(set(models.texts))
 
 
-async def test_what_was_in_a_document_that_was_emptied_is_found_no_more(
+async def test_search_does_not_find_the_text_of_an_emptied_document(
     scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     await scene.bring(library, {"a.txt": "A weir holds water back.", "b.txt": "A gate lets it go."})
@@ -62,7 +62,7 @@ async def test_what_was_in_a_document_that_was_emptied_is_found_no_more(
     assert (await library.about()).chunks == 2
 
 
-async def test_what_was_in_a_document_whose_new_version_fails_is_found_still(
+async def test_search_finds_the_old_text_when_the_new_version_fails(
     scene: Scene, library: Library
 ) -> None:
     await scene.bring(library, {"a.txt": "A weir holds water back."})

@@ -61,7 +61,7 @@ class Turns(asyncio.Event):
             self._turns.release()
 
 
-async def test_a_worker_that_is_killed_while_it_embeds_loses_the_calls_in_flight_alone(
+async def test_kill_while_embedding_repeats_only_calls_in_flight(
     scene: Scene, library: Library, recipe: Recipe, models: Models, start: Start
 ) -> None:
     gate = models.gate = Turns()
@@ -94,7 +94,7 @@ async def paid(scene: Scene, texts: int) -> bool:
     return int(await scene.value(count)) >= texts
 
 
-async def test_a_database_that_is_restarted_while_texts_are_embedded_loses_no_document(
+async def test_database_restart_while_embedding_loses_no_document(
     tmp_path: Path, objects: Path, recipe: Recipe, models: Models
 ) -> None:
     server = Server(tmp_path / "penstock")

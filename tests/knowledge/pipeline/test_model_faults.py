@@ -112,7 +112,7 @@ async def test_one_that_does_not_answer_is_asked_again(
     assert (document.state, len(models.calls)) == ("completed", in_vain + 1)
 
 
-async def test_one_with_other_dimensions_fails_the_document_with_a_reason(
+async def test_vectors_of_other_dimensions_fail_the_document(
     scene: Scene,
     library: Library,
     recipe: Recipe,
@@ -128,7 +128,7 @@ async def test_one_with_other_dimensions_fails_the_document_with_a_reason(
     assert len(models.calls) == 1
 
 
-async def test_a_job_that_fails_without_a_word_fails_the_document_that_waits_for_it(
+async def test_unexpected_failure_of_an_embed_job_fails_its_document(
     scene: Scene,
     library: Library,
     recipe: Recipe,

@@ -78,7 +78,7 @@ async def test_a_large_page_is_read_in_the_queue_of_large_files(
     assert (await library.source(document.source)).ended_at is not None
 
 
-async def test_a_page_that_has_not_changed_is_neither_read_nor_embedded_again(
+async def test_unchanged_page_is_neither_read_nor_embedded_again(
     scene: Scene, library: Library, recipe: Recipe, site: Site, models: Models
 ) -> None:
     site.pages["/weirs"] = page("A weir holds water back.")
@@ -131,7 +131,7 @@ async def test_a_page_is_read_in_the_encoding_that_its_server_declares(
     assert document.media_type == "text/html; charset=ibm866"
 
 
-async def test_a_page_is_read_again_when_its_server_declares_another_encoding(
+async def test_page_is_read_again_when_its_declared_encoding_changes(
     scene: Scene, library: Library, recipe: Recipe, site: Site
 ) -> None:
     content = "<p>Насос</p>".encode("cp866")
@@ -143,7 +143,7 @@ async def test_a_page_is_read_again_when_its_server_declares_another_encoding(
     assert await text_of(scene, document) == "Насос"
 
 
-async def test_a_page_in_an_encoding_that_nobody_knows_fails_with_a_remedy(
+async def test_page_in_an_unknown_encoding_fails_with_a_remedy(
     scene: Scene, library: Library, recipe: Recipe, site: Site
 ) -> None:
     chance = Random(3)

@@ -11,7 +11,7 @@ from tests.knowledge.pipeline.manual import edited, manual
 from tests.knowledge.scene import Scene
 
 
-async def test_one_call_carries_the_texts_of_many_documents_and_tenants(
+async def test_one_call_embeds_texts_of_many_documents_and_tenants(
     scene: Scene, knowledge: Knowledge, runtime: KnowledgeRuntime, models: Models, recipe: Recipe
 ) -> None:
     for tenant in ("acme", "globex"):
@@ -81,7 +81,7 @@ async def test_a_text_that_the_model_refuses_fails_its_document_alone(
     assert "refused a text with 400" in bad["error"]
 
 
-async def test_a_document_that_failed_for_a_text_goes_in_when_it_is_tried_again(
+async def test_retry_completes_a_document_whose_text_was_refused(
     scene: Scene, library: Library, models: Models, recipe: Recipe
 ) -> None:
     base = await library.make_base("handbook", recipe)

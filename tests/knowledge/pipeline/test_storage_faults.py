@@ -52,7 +52,7 @@ async def objects(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         yield "s3://bucket/files"
 
 
-async def test_what_cannot_be_stored_leaves_no_document_and_is_taken_in_later(
+async def test_failed_store_leaves_no_document_and_can_be_repeated(
     scene: Scene, library: Library, bucket: Bucket
 ) -> None:
     bucket.is_down = True
@@ -64,7 +64,7 @@ async def test_what_cannot_be_stored_leaves_no_document_and_is_taken_in_later(
     assert (await library.progress()).completed == 1
 
 
-async def test_what_cannot_be_fetched_from_the_storage_is_brought_in_later(
+async def test_document_completes_once_the_storage_is_back(
     scene: Scene, library: Library, bucket: Bucket
 ) -> None:
     await scene.add(library, TEXTS)

@@ -38,7 +38,7 @@ def endless_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("endless_reader")
-async def test_small_file_holds_its_slot_no_longer_than_its_size_allows(
+async def test_slow_small_file_fails_at_the_time_limit_of_its_size(
     scene: Scene, library: Library
 ) -> None:
     receipt = await scene.add(library, {"scan.png": SCAN.read_bytes()})

@@ -218,7 +218,7 @@ async def test_chunks_drafts_and_vectors_that_nobody_needs_go(
     assert not (await scene.left("acme")).keys() & {"chunk", "vector", "draft"}
 
 
-async def test_a_batch_that_was_left_open_is_closed_and_its_source_ends(
+async def test_sweep_closes_a_batch_that_was_left_open(
     scene: Scene, library: Library, runtime: KnowledgeRuntime
 ) -> None:
     base = await library.make_base("handbook")

@@ -30,7 +30,7 @@ async def test_nothing_is_taken_in_for_a_tenant_that_is_off(scene: Scene, librar
     assert (await library.progress(source=receipt.source)).completed == 1
 
 
-async def test_nothing_is_embedded_for_a_tenant_that_is_switched_off_meanwhile(
+async def test_nothing_is_embedded_for_a_deactivated_tenant(
     scene: Scene, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.add(library, {"a.txt": FOX})
@@ -95,7 +95,7 @@ async def test_a_document_that_has_too_many_chunks_fails_with_a_reason(
     assert (await library.about()).tokens == 0
 
 
-async def test_who_has_as_many_chunks_as_allowed_gets_no_more_documents(
+async def test_tenant_at_its_chunk_quota_cannot_add_documents(
     scene: Scene, library: Library
 ) -> None:
     await library.set_tenant(quotas={"chunks": 1})
