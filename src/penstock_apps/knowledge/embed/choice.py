@@ -1,4 +1,4 @@
-"""From settings to the model they name."""
+"""Make the embedder that settings name."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Final
 from penstock_apps.knowledge.embed.embedder import Embedder, Embedding
 from penstock_apps.knowledge.extras import NotInstalled
 
-TIMEOUT: Final = 60.0
+CALL_TIMEOUT_S: Final = 60.0
 
 
 def embedder_of(
-    settings: Embedding, environment: Mapping[str, str], *, timeout: float = TIMEOUT
+    settings: Embedding, environment: Mapping[str, str], *, timeout: float = CALL_TIMEOUT_S
 ) -> Embedder:
-    """The model that the settings name, with its key from the environment, ready to be asked.
+    """Return the embedder that the settings name, with its key from the environment.
 
-    What it needs is imported only now. `timeout` is for a call over HTTP, in seconds.
+    Its packages are imported only now; NotInstalled names one that is missing. `timeout` limits a
+    call over HTTP, in seconds.
     """
     try:
         match settings.provider:

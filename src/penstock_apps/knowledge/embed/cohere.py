@@ -1,4 +1,4 @@
-"""Cohere, which is told whether a text is a document or a question."""
+"""Embed with Cohere. Each call says whether its texts are documents or questions."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from penstock_apps.knowledge.embed.embedder import COHERE, Embedding, KeyMissing, dimensions_of
+from penstock_apps.knowledge.embed.embedder import (
+    COHERE_DIMENSIONS,
+    Embedding,
+    KeyMissing,
+    dimensions_of,
+)
 from penstock_apps.knowledge.embed.remote import Remote, vectors_of
 
 if TYPE_CHECKING:
     from penstock_apps.knowledge.embed.embedder import Vectors
 
 URL: Final = "https://api.cohere.com/v2/embed"
-KEY: Final = "COHERE_API_KEY"
-MODEL: Final = "embed-v4.0"
+KEY_VARIABLE: Final = "COHERE_API_KEY"
+DEFAULT_MODEL: Final = "embed-v4.0"
 
 
-class Kinds(Struct):
-    numbers: list[list[float]] = field(name="float")
+class VectorsByType(Struct):
+    floats: list[list[float]] = field(name="float")
 
 
 class Answer(Struct):
-    embeddings: Kinds
+    embeddings: VectorsByType
 
 
 class Cohere:
@@ -34,13 +39,15 @@ class Cohere:
     def __init__(
         self, settings: Embedding, environment: Mapping[str, str], timeout: float, url: str = URL
     ) -> None:
-        key = environment.get(KEY)
+        key = environment.get(KEY_VARIABLE)
         if not key:
-            raise KeyMissing("Cohere", KEY)
-        self._model = settings.model or MODEL
-        self.dimensions, self._asks = dimensions_of(settings, self._model, COHERE)
+            raise KeyMissing("Cohere", KEY_VARIABLE)
+        self._model = settings.model or DEFAULT_MODEL
+        self.dimensions, self._sends_dimensions = dimensions_of(
+            settings, self._model, COHERE_DIMENSIONS
+        )
         self.fingerprint = f"cohere {self._model} {self.dimensions}"
-        self._remote = Remote("Cohere", url, key, timeout, key_from=KEY)
+        self._remote = Remote("Cohere", url, key, timeout, key_from=KEY_VARIABLE)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         return await self._ask(texts, "search_document")
@@ -54,13 +61,13 @@ class Cohere:
         await self._remote.close()
 
     async def _ask(self, texts: Sequence[str], use: str) -> Vectors:
-        question: dict[str, Any] = {
+        body: dict[str, Any] = {
             "model": self._model,
             "texts": texts,
             "input_type": use,
             "embedding_types": ["float"],
         }
-        if self._asks:
-            question["output_dimension"] = self.dimensions
-        answer = await self._remote.ask(question, Answer, len(texts))
-        return vectors_of("Cohere", answer.embeddings.numbers, len(texts), self.dimensions)
+        if self._sends_dimensions:
+            body["output_dimension"] = self.dimensions
+        answer = await self._remote.ask(body, Answer, len(texts))
+        return vectors_of("Cohere", answer.embeddings.floats, len(texts), self.dimensions)

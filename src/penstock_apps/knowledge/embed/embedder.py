@@ -1,4 +1,4 @@
-"""What every model can be asked, the models known by name, and the one that settings choose."""
+"""The protocol of an embedder, its settings, its errors, and the dimensions of known models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class KeyMissing(KnowledgeError, NotRetryable):
-    """The key of a model API is not in the environment."""
+    """The environment has no key for a model API."""
 
     def __init__(self, provider: str, variable: str) -> None:
         self.variable = variable
@@ -28,64 +28,67 @@ class KeyMissing(KnowledgeError, NotRetryable):
 
 
 class Misfit(KnowledgeError, NotRetryable):
-    """A model API refuses the settings or the key, or answers something else than was asked."""
+    """A model API refused the settings or the key, or its answer does not fit the call."""
 
 
 class Refused(KnowledgeError, NotRetryable):
-    """A model API has refused texts: send the halves; of one text alone, it is that text."""
+    """A model API refused a call. Send its texts in halves; a single text is itself at fault."""
 
     def __init__(self, provider: str, status: int, texts: int) -> None:
         self.status = status
         self.texts = texts
-        told = "a text" if texts == 1 else f"a call with {texts:,} texts"
+        refused = "a text" if texts == 1 else f"a call with {texts:,} texts"
         remedy = (
             "It may be too long for the model, or hold what the model does not take."
             if texts == 1
             else "One of them may be at fault: send them in halves."
         )
-        super().__init__(f"{provider} has refused {told} with {status}. {remedy}")
+        super().__init__(f"{provider} has refused {refused} with {status}. {remedy}")
 
 
-# In quotes: numpy is imported by those who compute, see numeric.py.
+# In quotes, so that importing this module does not import numpy: see numeric.py.
 Vectors: TypeAlias = "NDArray[np.float32]"
 
 
 class Embedder(Protocol):
-    """Makes vectors of length 1 out of texts."""
+    """Turns texts into vectors of length 1."""
 
     @property
     def fingerprint(self) -> str:
-        """What the vectors of documents depend on: with another one they cannot be compared."""
+        """Names the model and all that its vectors depend on.
+
+        Vectors of embedders with different fingerprints cannot be compared.
+        """
 
     @property
     def dimensions(self) -> int: ...
 
     @property
     def shares_calls(self) -> bool:
-        """Whether calls are dear, so that one should carry the texts of many documents."""
+        """Whether calls are so slow or costly that one should carry texts of many documents."""
 
     @property
     def most_texts(self) -> int:
-        """How many texts a call may have."""
+        """The largest number of texts in a call."""
 
     @property
     def most_tokens(self) -> int:
-        """How many tokens the texts of a call may have together, as `Piece.tokens` counts them."""
+        """The largest number of tokens in a call, as `Piece.tokens` counts them."""
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """A row a text, in order."""
+        """Return one row for each text, in order."""
 
     async def embed_query(self, text: str) -> Vectors:
-        """One vector, to be compared with those of documents."""
+        """Return the vector of a question, to compare with those of documents."""
 
     async def close(self) -> None:
-        """Let go of connections; no call after it."""
+        """Close the connections. The embedder cannot be used afterwards."""
 
 
 Provider = Literal["wordllama", "minilm", "openai", "cohere", "voyage"]
 
-# What an index of half precision can hold.
-MOST_DIMENSIONS: Final = 4000
+# An index over vectors of half precision takes no more.
+MAX_DIMENSIONS: Final = 4000
 
 
 class Embedding(Struct, frozen=True):
@@ -99,19 +102,21 @@ class Embedding(Struct, frozen=True):
     provider: Provider = "wordllama"
     model: str | None = None
     dimensions: int | None = None
-    """Left out, those that the model is known to have."""
+    """Without it, the dimensions that the model is known to have."""
     shorten: bool = False
-    """Ask the model for so few dimensions; one that is not known here is taken to have them."""
+    """Ask the model for `dimensions`, though Penstock does not know it. Without it, an unknown
+    model is expected to have them by itself."""
     base_url: str | None = None
-    """Of a server that speaks OpenAI's protocol (Ollama, vLLM, …), as in http://localhost:11434/v1."""
+    """A server that speaks OpenAI's protocol (Ollama, vLLM, …), such as
+    http://localhost:11434/v1."""
     document_prefix: str = ""
     query_prefix: str = ""
-    """What some models want before a text, as nomic-embed-text does with "search_query: "."""
+    """Some models need a prefix before each text: nomic-embed-text needs "search_query: "."""
 
     def __post_init__(self) -> None:
-        if self.dimensions is not None and not 1 <= self.dimensions <= MOST_DIMENSIONS:
+        if self.dimensions is not None and not 1 <= self.dimensions <= MAX_DIMENSIONS:
             raise ConfigError(
-                "embedding.dimensions", self.dimensions, f"from 1 to {MOST_DIMENSIONS:,}"
+                "embedding.dimensions", self.dimensions, f"from 1 to {MAX_DIMENSIONS:,}"
             )
         if self.base_url is not None:
             _check_address(self.base_url)
@@ -130,13 +135,13 @@ def _check_address(url: str) -> None:
         raise ConfigError("embedding.base_url", url, "an http or https address")
 
 
-OPENAI: Final = {
+OPENAI_DIMENSIONS: Final = {
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
 }
-# Served by Ollama and its like.
-OPEN: Final = {
+# Open models, as Ollama and others serve them.
+OPEN_MODEL_DIMENSIONS: Final = {
     "all-minilm": 384,
     "bge-m3": 1024,
     "embeddinggemma": 768,
@@ -144,14 +149,14 @@ OPEN: Final = {
     "nomic-embed-text": 768,
     "snowflake-arctic-embed2": 1024,
 }
-COHERE: Final = {
+COHERE_DIMENSIONS: Final = {
     "embed-v4.0": 1536,
     "embed-english-v3.0": 1024,
     "embed-multilingual-v3.0": 1024,
     "embed-english-light-v3.0": 384,
     "embed-multilingual-light-v3.0": 384,
 }
-VOYAGE: Final = {
+VOYAGE_DIMENSIONS: Final = {
     "voyage-3-large": 1024,
     "voyage-3.5": 1024,
     "voyage-3.5-lite": 1024,
@@ -162,7 +167,7 @@ VOYAGE: Final = {
 
 
 def dimensions_of(settings: Embedding, model: str, known: Mapping[str, int]) -> tuple[int, bool]:
-    """How many dimensions the vectors have, and whether they must be asked for."""
+    """Return how many dimensions the vectors have, and whether calls must ask for that number."""
     own = known.get(model)
     if settings.dimensions is None:
         if own is None:

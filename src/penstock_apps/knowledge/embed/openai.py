@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks its protocol: Ollama, vLLM and others."""
+"""Embed with OpenAI, or with any server that speaks its protocol: Ollama, vLLM and others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from penstock_apps.knowledge.embed.embedder import (
-    OPEN,
-    OPENAI,
+    OPEN_MODEL_DIMENSIONS,
+    OPENAI_DIMENSIONS,
     Embedding,
     KeyMissing,
     dimensions_of,
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from penstock_apps.knowledge.embed.embedder import Vectors
 
 BASE_URL: Final = "https://api.openai.com/v1"
-KEY: Final = "OPENAI_API_KEY"
-KEY_OF: Final = "PENSTOCK_EMBEDDING_KEY_"
-MODEL: Final = "text-embedding-3-small"
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+KEY_VARIABLE_PREFIX: Final = "PENSTOCK_EMBEDDING_KEY_"
+DEFAULT_MODEL: Final = "text-embedding-3-small"
 
 
 class Item(Struct):
@@ -45,15 +45,17 @@ class OpenAI:
         timeout: float,
         base_url: str = BASE_URL,
     ) -> None:
-        self._is_own = settings.base_url is None
+        self._is_openai = settings.base_url is None
         self._base_url = (settings.base_url or base_url).rstrip("/")
-        self._name = "OpenAI" if self._is_own else f"The model API at {_host(self._base_url)}"
-        self._model = settings.model or MODEL
-        self.dimensions, self._asks = dimensions_of(settings, self._model, OPENAI | OPEN)
+        self._name = "OpenAI" if self._is_openai else f"The model API at {_host(self._base_url)}"
+        self._model = settings.model or DEFAULT_MODEL
+        self.dimensions, self._sends_dimensions = dimensions_of(
+            settings, self._model, OPENAI_DIMENSIONS | OPEN_MODEL_DIMENSIONS
+        )
         self._document_prefix = settings.document_prefix
         self._query_prefix = settings.query_prefix
-        # Of OpenAI's 300,000 some are left, since tokens are counted by another tokenizer here.
-        self.most_texts, self.most_tokens = (2048, 250_000) if self._is_own else (512, 64_000)
+        # OpenAI takes 300,000 tokens. Ours come from another tokenizer, so some room is left.
+        self.most_texts, self.most_tokens = (2048, 250_000) if self._is_openai else (512, 64_000)
         self._remote = Remote(
             self._name,
             f"{self._base_url}/embeddings",
@@ -64,10 +66,10 @@ class OpenAI:
 
     @property
     def fingerprint(self) -> str:
-        # Two servers may mean two models by one name.
-        where = "openai" if self._is_own else f"openai {self._base_url}"
+        # Two servers may have different models under one name.
+        server = "openai" if self._is_openai else f"openai {self._base_url}"
         prefix = f" {self._document_prefix!r}" if self._document_prefix else ""
-        return f"{where} {self._model} {self.dimensions}{prefix}"
+        return f"{server} {self._model} {self.dimensions}{prefix}"
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         return await self._ask([f"{self._document_prefix}{text}" for text in texts])
@@ -81,13 +83,13 @@ class OpenAI:
         await self._remote.close()
 
     async def _ask(self, texts: list[str]) -> Vectors:
-        question: dict[str, Any] = {"model": self._model, "input": texts}
-        if self._asks:
-            question["dimensions"] = self.dimensions
-        if self._is_own:
-            # A quarter of the bytes; others may not know it.
-            question["encoding_format"] = "base64"
-        answer = await self._remote.ask(question, Answer, len(texts))
+        body: dict[str, Any] = {"model": self._model, "input": texts}
+        if self._sends_dimensions:
+            body["dimensions"] = self.dimensions
+        if self._is_openai:
+            # Base64 takes a quarter of the bytes. Other servers may not know it.
+            body["encoding_format"] = "base64"
+        answer = await self._remote.ask(body, Answer, len(texts))
         items = sorted(answer.data, key=lambda item: item.index)
         return vectors_of(
             self._name, [item.embedding for item in items], len(texts), self.dimensions
@@ -95,20 +97,21 @@ class OpenAI:
 
     @property
     def _key_from(self) -> str:
-        return KEY if self._is_own else key_variable(self._base_url)
+        return KEY_VARIABLE if self._is_openai else key_variable(self._base_url)
 
     def _key(self, environment: Mapping[str, str]) -> str | None:
         key = environment.get(self._key_from)
-        if self._is_own and not key:
-            raise KeyMissing("OpenAI", KEY)
+        if self._is_openai and not key:
+            raise KeyMissing("OpenAI", KEY_VARIABLE)
         return key
 
 
 def key_variable(base_url: str) -> str:
-    """The variable that holds the key for a server: bound to its name, or a key would go astray."""
-    return KEY_OF + "".join(each if each.isalnum() else "_" for each in _host(base_url).upper())
+    """Name the variable with a server's key. It contains the host, so no other gets the key."""
+    host = _host(base_url).upper()
+    return KEY_VARIABLE_PREFIX + "".join(each if each.isalnum() else "_" for each in host)
 
 
 def _host(url: str) -> str:
-    """The host, and the port if it is said."""
+    """Return the host, with the port if the URL has one."""
     return urlsplit(url).netloc

@@ -1,4 +1,4 @@
-"""A model API that is asked over HTTP, from its answer to vectors, and what its refusals mean."""
+"""Call a model API over HTTP, read vectors from its answer, and turn refusals into errors."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def vectors_of(
-    provider: str, answered: Sequence[Sequence[float] | str], texts: int, dimensions: int
+    provider: str, answers: Sequence[Sequence[float] | str], texts: int, dimensions: int
 ) -> Vectors:
-    """A row a text; each vector is a list of numbers, or these in base64."""
-    if len(answered) != texts:
-        raise Misfit(f"{provider} has answered {len(answered):,} vectors for {texts:,} texts.")
+    """Return one row for each text; an answer is a list of numbers, or the same in base64."""
+    if len(answers) != texts:
+        raise Misfit(f"{provider} has answered {len(answers):,} vectors for {texts:,} texts.")
     vectors = np.empty((texts, dimensions), np.float32)
-    for row, vector in enumerate(answered):
+    for row, vector in enumerate(answers):
         numbers = np.frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
         if len(numbers) != dimensions:
             raise Misfit(
@@ -43,21 +43,23 @@ def vectors_of(
 
 Answer = TypeVar("Answer")
 
-CONNECT_TIMEOUT: Final = 10.0
-# An account without credit is not filled up in a minute.
-WITHOUT_CREDIT: Final = 600.0
-BAD_REQUEST: Final = (400, 413, 422)
-# A refusal that no other text would change.
-OF_SETTINGS: Final = re.compile(
+CONNECT_TIMEOUT_S: Final = 10.0
+# Nobody tops up an account within a minute.
+NO_CREDIT_RETRY_S: Final = 600.0
+BAD_REQUEST_STATUSES: Final = (400, 413, 422)
+# These refusals are about the settings: other texts would be refused as well.
+SETTINGS_REFUSED: Final = re.compile(
     r"dimension|encoding_format|input_type"
     r"|(invalid|unknown|unsupported|no such)\W+model|model\b.{0,80}\b(not|n't|unknown|invalid)\b",
     re.IGNORECASE | re.DOTALL,
 )
-OF_LENGTH: Final = re.compile(r"too (long|large|many)|maximum|context|exceed|length", re.IGNORECASE)
+LENGTH_REFUSED: Final = re.compile(
+    r"too (long|large|many)|maximum|context|exceed|length", re.IGNORECASE
+)
 
 
 class Remote:
-    """One address of a model API."""
+    """Calls one URL of a model API."""
 
     def __init__(
         self, provider: str, url: str, key: str | None, timeout: float, *, key_from: str
@@ -69,18 +71,23 @@ class Remote:
         self._timeout = timeout
         self._client: httpx.AsyncClient | None = None
 
-    async def ask(self, question: dict[str, Any], answer: type[Answer], texts: int) -> Answer:
-        """What the API answers to a call with so many texts."""
+    async def ask(self, body: dict[str, Any], answer: type[Answer], texts: int) -> Answer:
+        """Send a call with this many texts and return its answer.
+
+        Raises Retryable if the API does not answer or is busy, Refused if the texts may be at
+        fault, and Misfit if the settings or the key are.
+        """
         try:
-            # httpx counts anew with every byte; one that trickles would hold the call for ever.
+            # httpx restarts its timeout with every byte, so a server that trickles would never
+            # time out.
             async with asyncio.timeout(self._timeout):
-                response = await self._open().post(self._url, content=msgspec.json.encode(question))
+                response = await self._open().post(self._url, content=msgspec.json.encode(body))
         except TimeoutError:
             raise self._retryable(f"did not answer in {self._timeout:g} s") from None
         except httpx.InvalidURL:
             raise Misfit(f"The address of {self._provider} is no address.") from None
         except httpx.HTTPError as error:
-            # Not as its cause, for with it goes the request, and the key in it.
+            # Not chained: the error holds the request, and the request holds the key.
             raise self._retryable(f"could not be asked ({type(error).__name__})") from None
         if not response.is_success:
             raise self._refusal(response, texts)
@@ -105,7 +112,7 @@ class Remote:
             self._client = httpx.AsyncClient(
                 verify=_tls(),
                 headers=headers,
-                timeout=httpx.Timeout(self._timeout, connect=min(CONNECT_TIMEOUT, self._timeout)),
+                timeout=httpx.Timeout(self._timeout, connect=min(CONNECT_TIMEOUT_S, self._timeout)),
             )
         return self._client
 
@@ -122,10 +129,10 @@ class Remote:
                 "Check the settings model and base_url."
             )
         if status == 429 and b"insufficient_quota" in response.content:
-            return self._retryable("has no credit left for this key (429)", WITHOUT_CREDIT)
+            return self._retryable("has no credit left for this key (429)", NO_CREDIT_RETRY_S)
         if status in (408, 409, 425, 429) or status >= 500:
             return self._retryable(f"is busy or broken ({status})", asked_wait(response.headers))
-        if status in BAD_REQUEST and not _is_about_settings(response.text):
+        if status in BAD_REQUEST_STATUSES and not _is_about_settings(response.text):
             return Refused(self._provider, status, texts)
         return Misfit(
             f"{self._provider} has refused the settings with {status}. "
@@ -138,9 +145,9 @@ class Remote:
 
 @cache
 def _tls() -> SSLContext:
-    """Whom to believe: read once, since that takes as long as a call."""
+    """Load the trusted certificates, once: that takes as long as a call."""
     return httpx.create_ssl_context()
 
 
 def _is_about_settings(body: str) -> bool:
-    return bool(OF_SETTINGS.search(body)) and not OF_LENGTH.search(body)
+    return bool(SETTINGS_REFUSED.search(body)) and not LENGTH_REFUSED.search(body)

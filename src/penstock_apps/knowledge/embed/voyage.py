@@ -1,4 +1,4 @@
-"""Voyage, which is told whether a text is a document or a question."""
+"""Embed with Voyage. Each call says whether its texts are documents or questions."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from penstock_apps.knowledge.embed.embedder import VOYAGE, Embedding, KeyMissing, dimensions_of
+from penstock_apps.knowledge.embed.embedder import (
+    VOYAGE_DIMENSIONS,
+    Embedding,
+    KeyMissing,
+    dimensions_of,
+)
 from penstock_apps.knowledge.embed.remote import Remote, vectors_of
 
 if TYPE_CHECKING:
     from penstock_apps.knowledge.embed.embedder import Vectors
 
 URL: Final = "https://api.voyageai.com/v1/embeddings"
-KEY: Final = "VOYAGE_API_KEY"
-MODEL: Final = "voyage-3.5"
+KEY_VARIABLE: Final = "VOYAGE_API_KEY"
+DEFAULT_MODEL: Final = "voyage-3.5"
 
 
 class Item(Struct):
@@ -30,19 +35,21 @@ class Answer(Struct):
 class Voyage:
     shares_calls = True
     most_texts = 1000
-    # The least that any of its models takes is 120,000, as its own tokenizer counts.
+    # Its models take at least 120,000 tokens a call, as Voyage's own tokenizer counts them.
     most_tokens = 96_000
 
     def __init__(
         self, settings: Embedding, environment: Mapping[str, str], timeout: float, url: str = URL
     ) -> None:
-        key = environment.get(KEY)
+        key = environment.get(KEY_VARIABLE)
         if not key:
-            raise KeyMissing("Voyage", KEY)
-        self._model = settings.model or MODEL
-        self.dimensions, self._asks = dimensions_of(settings, self._model, VOYAGE)
+            raise KeyMissing("Voyage", KEY_VARIABLE)
+        self._model = settings.model or DEFAULT_MODEL
+        self.dimensions, self._sends_dimensions = dimensions_of(
+            settings, self._model, VOYAGE_DIMENSIONS
+        )
         self.fingerprint = f"voyage {self._model} {self.dimensions}"
-        self._remote = Remote("Voyage", url, key, timeout, key_from=KEY)
+        self._remote = Remote("Voyage", url, key, timeout, key_from=KEY_VARIABLE)
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         return await self._ask(texts, "document")
@@ -56,9 +63,9 @@ class Voyage:
         await self._remote.close()
 
     async def _ask(self, texts: Sequence[str], use: str) -> Vectors:
-        question: dict[str, Any] = {"model": self._model, "input": texts, "input_type": use}
-        if self._asks:
-            question["output_dimension"] = self.dimensions
-        answer = await self._remote.ask(question, Answer, len(texts))
+        body: dict[str, Any] = {"model": self._model, "input": texts, "input_type": use}
+        if self._sends_dimensions:
+            body["output_dimension"] = self.dimensions
+        answer = await self._remote.ask(body, Answer, len(texts))
         items = sorted(answer.data, key=lambda item: item.index)
         return vectors_of("Voyage", [item.embedding for item in items], len(texts), self.dimensions)

@@ -1,4 +1,4 @@
-"""The model that needs nothing: vectors of tokens in a wheel, of which a text's is the mean."""
+"""Embed with wordllama: its wheel has a vector for each token, and a text gets their mean."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 MODEL: Final = "l2_supercat"
 WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
-# It was trained so that its first dimensions are good by themselves.
+# The model was trained so that its first 64 or 128 dimensions work on their own.
 DIMENSIONS: Final = (256, 128, 64)
 
 
 class WordLlama:
-    """Thousands of texts a second, where they are: no call is worth sharing."""
+    """Embeds thousands of texts a second in this process, so calls need not be shared."""
 
     shares_calls = False
     most_texts = 4096
@@ -42,10 +42,10 @@ class WordLlama:
         self._ids = tokens().ids
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """As `embed`, for those who do not await."""
+        """The blocking form of `embed`."""
         sums = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in enumerate(texts):
-            # Of many texts at once the rows would not fit into the processor's cache.
+            # Text by text: the rows of many texts would not fit into the processor's cache.
             np.add.reduce(self._weights.take(self._ids(text), axis=0), axis=0, out=sums[row])
         return normalised(sums)
 
@@ -62,7 +62,7 @@ class WordLlama:
 
 @cache
 def weights() -> Vectors:
-    """A vector a token: read once a process, 32 MB."""
+    """Load the vectors of all tokens, once a process: 32 MB."""
     try:
         from safetensors.numpy import load_file
     except ImportError as error:
