@@ -33,8 +33,8 @@ class Answer(Struct):
 
 class Cohere:
     shares_calls = True
-    most_texts = 96
-    most_tokens = 64_000
+    max_texts = 96
+    max_tokens = 64_000
 
     def __init__(
         self, settings: Embedding, environment: Mapping[str, str], timeout: float, url: str = URL

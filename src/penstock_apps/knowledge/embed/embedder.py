@@ -68,11 +68,11 @@ class Embedder(Protocol):
         """Whether calls are so slow or costly that one should carry texts of many documents."""
 
     @property
-    def most_texts(self) -> int:
+    def max_texts(self) -> int:
         """The largest number of texts in a call."""
 
     @property
-    def most_tokens(self) -> int:
+    def max_tokens(self) -> int:
         """The largest number of tokens in a call, as `Piece.tokens` counts them."""
 
     async def embed(self, texts: Sequence[str]) -> Vectors:

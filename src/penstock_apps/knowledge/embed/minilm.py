@@ -36,8 +36,8 @@ class MiniLM:
     """Embeds some dozens of texts a second and core, in a thread of its own."""
 
     shares_calls = True
-    most_texts = 64
-    most_tokens = 64 * MAX_TEXT_TOKENS
+    max_texts = 64
+    max_tokens = 64 * MAX_TEXT_TOKENS
     dimensions = DIMENSIONS
 
     def __init__(self, settings: Embedding) -> None:

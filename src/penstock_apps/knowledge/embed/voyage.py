@@ -34,9 +34,9 @@ class Answer(Struct):
 
 class Voyage:
     shares_calls = True
-    most_texts = 1000
+    max_texts = 1000
     # Its models take at least 120,000 tokens a call, as Voyage's own tokenizer counts them.
-    most_tokens = 96_000
+    max_tokens = 96_000
 
     def __init__(
         self, settings: Embedding, environment: Mapping[str, str], timeout: float, url: str = URL

@@ -26,8 +26,8 @@ class WordLlama:
     """Embeds thousands of texts a second in this process, so calls need not be shared."""
 
     shares_calls = False
-    most_texts = 4096
-    most_tokens = 4096 * 256
+    max_texts = 4096
+    max_tokens = 4096 * 256
 
     def __init__(self, settings: Embedding) -> None:
         if settings.model not in (None, MODEL):

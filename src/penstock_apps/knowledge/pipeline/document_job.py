@@ -173,10 +173,10 @@ class DocumentJob:
             key: piece.embedded for key, piece in zip(hashes, pieces, strict=True) if key in missing
         }
         keys, fresh = list(texts), dict[bytes, Any]()
-        for start in range(0, len(keys), embedder.most_texts):
+        for start in range(0, len(keys), embedder.max_texts):
             if fresh:
                 await self._keep(edition, fresh)
-            some = keys[start : start + embedder.most_texts]
+            some = keys[start : start + embedder.max_texts]
             vectors = await embedder.embed([texts[key] for key in some])
             fresh = dict(zip(some, vectors, strict=True))
         return fresh

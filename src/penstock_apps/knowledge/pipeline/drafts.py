@@ -181,13 +181,13 @@ class DraftJob(DocumentJob):
         self, edition: Edition, draft: Draft, missing: Collection[bytes]
     ) -> Iterator[tuple[int, int]]:
         """From which position to which a job has to embed what is missing; each text once."""
-        most = self._runtime.embedder(edition.recipe.embedding).most_tokens
+        max_tokens = self._runtime.embedder(edition.recipe.embedding).max_tokens
         left, first, last, texts, tokens = set(missing), 0, 0, 0, 0
         for position, (piece, key) in enumerate(zip(draft.pieces, draft.hashes, strict=True), 1):
             if key not in left:
                 continue
             left.discard(key)
-            if texts == TEXTS_OF_A_JOB or (texts and tokens + piece.tokens > most):
+            if texts == TEXTS_OF_A_JOB or (texts and tokens + piece.tokens > max_tokens):
                 yield first, last
                 texts, tokens = 0, 0
             first = first if texts else position

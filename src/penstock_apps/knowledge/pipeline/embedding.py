@@ -241,7 +241,7 @@ def calls(texts: Iterable[Text], model: Embedder) -> Iterator[list[Text]]:
     """Texts in calls, each as large as the model takes it."""
     call, tokens = list[Text](), 0
     for text in texts:
-        if call and (len(call) == model.most_texts or tokens + text.tokens > model.most_tokens):
+        if call and (len(call) == model.max_texts or tokens + text.tokens > model.max_tokens):
             yield call
             call, tokens = [], 0
         call.append(text)
