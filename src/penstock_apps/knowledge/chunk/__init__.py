@@ -1,4 +1,4 @@
-"""A document's text, cut into pieces that stay the same when another part of it is edited."""
+"""Cut a document into pieces. An edit of one part leaves the pieces of the others as they are."""
 
 from penstock_apps.knowledge.chunk.chunker import Chunking, split
 

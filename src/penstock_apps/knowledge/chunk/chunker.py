@@ -1,4 +1,8 @@
-"""Cuts a document into pieces that stay the same when another part of it is edited."""
+"""Cut a document into pieces. An edit of one part leaves the pieces of the others as they are.
+
+A document is read as units: paragraphs, headings, lines of code, parts of long paragraphs. Cuts are
+made between units, at the strongest places, until no piece is larger than its size.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +18,21 @@ from msgspec import Struct
 
 from penstock import ConfigError
 from penstock_apps.knowledge.chunk.markdown import (
-    BETWEEN,
+    PATH_SEPARATOR,
     Block,
     Headings,
     Path,
     Shape,
     blocks,
-    common,
+    common_path,
 )
 from penstock_apps.knowledge.text import Extracted, Piece
 from penstock_apps.knowledge.tokens import Tokens, tokens
 
-# Of the rules by which is cut: other rules give other pieces, so they are another version.
+# The version of the rules below. Other rules cut other pieces, so they need another version.
 VERSION: Final = 1
-SMALLEST: Final = 32
-LARGEST: Final = 8192
+MIN_SIZE_TOKENS: Final = 32
+MAX_SIZE_TOKENS: Final = 8192
 
 
 class Chunking(Struct, frozen=True):
@@ -38,23 +42,28 @@ class Chunking(Struct, frozen=True):
     """
 
     size: int = 256
-    """The most tokens of a piece, those of its heading not counted; most have half as many."""
+    """The largest number of tokens in a piece, without its heading. Most pieces have half of it."""
     tokenizer: Literal["wordllama"] = "wordllama"
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        if not SMALLEST <= self.size <= LARGEST:
-            raise ConfigError("chunking.size", self.size, f"from {SMALLEST} to {LARGEST:,} tokens")
+        if not MIN_SIZE_TOKENS <= self.size <= MAX_SIZE_TOKENS:
+            raise ConfigError(
+                "chunking.size", self.size, f"from {MIN_SIZE_TOKENS} to {MAX_SIZE_TOKENS:,} tokens"
+            )
         if self.version != VERSION:
             raise ConfigError("chunking.version", self.version, f"{VERSION}")
 
     @property
-    def reach(self) -> int:
-        """How far from a cut there is no other, in tokens: few pieces are smaller."""
+    def min_distance(self) -> int:
+        """The smallest distance between two of the strongest cuts, in tokens.
+
+        Few pieces are smaller.
+        """
         return self.size // 3
 
 
-# How good a cut is; before a heading it is HEADING less the heading's level.
+# The rank of a cut: the higher, the better. A cut before a heading has HEADING less its level.
 HEADING: Final = 20
 PAGE: Final = 10
 PARAGRAPH: Final = 8
@@ -63,29 +72,31 @@ LINE: Final = 3
 PHRASE: Final = 2  # a sentence within a line that is too long by itself
 WORD: Final = 1
 
-# After the end of a sentence, and before an item of a list.
+# Matches after the end of a sentence, and before an item of a list.
 SENTENCE_END: Final = re.compile(
     r"(?<=[.!?…:])[\"'”’)\]]*\s+(?![a-z\s])|(?<=[。！？])|\n(?=[ \t]*(?:[-*+•]|\d+[.)])\s)"
 )
 LINE_END: Final = re.compile(r"\n")
 WORDS: Final = re.compile(r"\S+\s*|\s+")
-ENDS_SENTENCE: Final = ".!?…:。！？\"'”’)]|>`"
-# Where a block that is too long is cut: at the first of these, and at the next where that is not
-# enough.
-IN_PROSE: Final = ((SENTENCE_END, SENTENCE), (LINE_END, LINE))
-IN_LINES: Final = ((LINE_END, LINE), (SENTENCE_END, PHRASE))
-# A cut is known by the beginning of what follows, so that an edit further on does not move it.
-ANCHOR: Final = 48
-# Of so many words one, chosen by what it is, ends a unit where nothing else does; or else the last.
-WORDS_OF_UNIT: Final = 8
-MOST_WORDS: Final = 4 * WORDS_OF_UNIT
-# No token is longer on average, and a character has no more tokens than bytes.
-LONGEST_TOKEN: Final = 16
-MOST_BYTES: Final = 4
+SENTENCE_ENDINGS: Final = ".!?…:。！？\"'”’)]|>`"
+# A block that is too long is cut at the first of these. Parts that are still too long are cut at
+# the second.
+PROSE_CUTS: Final = ((SENTENCE_END, SENTENCE), (LINE_END, LINE))
+LINES_CUTS: Final = ((LINE_END, LINE), (SENTENCE_END, PHRASE))
+# A cut is identified by the characters that follow it, so an edit further on does not move it.
+ANCHOR_CHARACTERS: Final = 48
+# Where nothing else ends a unit of words, about one word in eight does. The word itself decides
+# that, by its hash. A unit ends at the latest after four times as many words.
+WORDS_PER_UNIT: Final = 8
+MAX_WORDS_PER_UNIT: Final = 4 * WORDS_PER_UNIT
+# No text has longer tokens on average.
+MAX_TOKEN_CHARACTERS: Final = 16
+# A character has at most as many tokens as bytes.
+MAX_CHARACTER_TOKENS: Final = 4
 
 
 class Head(NamedTuple):
-    """The line of a heading, and the path that it opens."""
+    """The line of a heading, and the path of headings that it opens."""
 
     line: str
     level: int
@@ -95,112 +106,119 @@ class Head(NamedTuple):
 class Unit(NamedTuple):
     text: str
     tokens: int
-    strength: tuple[int, int]  # of a cut before it: how good, and a number by which equals differ
+    # Of a cut before this unit: its rank, and a hash that decides between equal ranks.
+    strength: tuple[int, int]
     path: Path
     page: int | None
-    heads: tuple[Head, ...] = ()  # what it begins with
-    begins: bool = True  # a block; else it goes on where the last unit has ended
+    heads: tuple[Head, ...] = ()  # the headings that stand before its text
+    begins_block: bool = True  # False if it continues the block of the unit before
 
 
 class Units:
-    """Reads a document as units of at most so many tokens."""
+    """Reads a document as units of at most `size` tokens."""
 
     def __init__(self, tokens: Tokens, size: int) -> None:
         self._count = tokens.count
         self._size = size
         # A longer paragraph may be cut in two, where its neighbours are small.
-        self._whole = size // 2
-        # A text begins with a token of its own, and a unit may end within one.
-        self._hard = (size - 4) // MOST_BYTES
+        self._max_block_tokens = size // 2
+        # Four tokens are left: a text begins with a token of its own, and a unit may end within
+        # one.
+        self._max_characters = (size - 4) // MAX_CHARACTER_TOKENS
 
     def read(self, document: Extracted) -> Iterator[Unit]:
         headings = Headings()
         heads: list[Head] = []
         page: int | None = None
         rank = PARAGRAPH
-        ended = True  # a sentence
+        ends_sentence = True
         for number, section in enumerate(document.sections):
             page = section.page
             if number:
-                rank = _at_page(document.kind, ended)
+                rank = _rank_of_page(document.kind, ends_sentence)
             for block in blocks(section.text.replace("\r\n", "\n")):
                 if block.shape is Shape.HEADING:
-                    if heads and heads[-1].level >= block.level:  # nothing stands under the last
+                    # Nothing stands under the heading before: it becomes a unit of its own.
+                    if heads and heads[-1].level >= block.level:
                         yield self._first("", rank, headings.path, page, heads)
                         heads, rank = [], PARAGRAPH
                     headings.enter(block.text, block.level)
                     heads.append(Head(block.text, block.level, headings.path))
                     continue
                 yield from self._units(block, rank, headings.path, page, heads)
-                heads, rank, ended = [], PARAGRAPH, block.text[-1] in ENDS_SENTENCE
+                heads, rank = [], PARAGRAPH
+                ends_sentence = block.text[-1] in SENTENCE_ENDINGS
         if heads:
             yield self._first("", rank, headings.path, page, heads)
 
     def _units(
         self, block: Block, rank: int, path: Path, page: int | None, heads: list[Head]
     ) -> Iterator[Unit]:
-        for text, within in self._parts(block):
-            if within is None:
+        for text, part_rank in self._parts(block):
+            if part_rank is None:
                 yield self._first(text, rank, path, page, heads)
             else:
-                strength = (within, _mark(text))
-                yield Unit(text, self._count(text) + 1, strength, path, page, begins=False)
+                strength = (part_rank, _hash_of_beginning(text))
+                yield Unit(text, self._count(text) + 1, strength, path, page, begins_block=False)
 
     def _first(self, text: str, rank: int, path: Path, page: int | None, heads: list[Head]) -> Unit:
         if heads:
             rank = HEADING - min(head.level for head in heads)
         tokens = self._count(text) + 2 + sum(self._count(head.line) + 2 for head in heads)
-        mark = _mark("".join(head.line for head in heads) + text)
-        return Unit(text, tokens, (rank, mark), path, page, tuple(heads))
+        beginning = _hash_of_beginning("".join(head.line for head in heads) + text)
+        return Unit(text, tokens, (rank, beginning), path, page, tuple(heads))
 
     def _parts(self, block: Block) -> Iterator[tuple[str, int | None]]:
-        """The parts of a block, each with how good the cut before it is; before the first, None."""
+        """Yield the parts of a block, each with the rank of the cut before it (first: None)."""
         text = block.text
-        if len(text) <= self._whole * LONGEST_TOKEN and self._count(text) <= self._whole:
+        limit = self._max_block_tokens
+        if len(text) <= limit * MAX_TOKEN_CHARACTERS and self._count(text) <= limit:
             yield text, None
             return
-        prose = block.shape is Shape.PROSE
-        steps = IN_PROSE if prose else IN_LINES
-        first = True
+        steps = PROSE_CUTS if block.shape is Shape.PROSE else LINES_CUTS
+        is_first = True
         for part, rank in self._finer(text, steps, PARAGRAPH):
-            yield part, None if first else rank
-            first = False
+            yield part, None if is_first else rank
+            is_first = False
 
     def _finer(
         self, text: str, steps: tuple[tuple[re.Pattern[str], int], ...], rank: int
     ) -> Iterator[tuple[str, int]]:
-        """Cut by the first step, and what is too long still by the next ones."""
+        """Cut the text by the first step, and parts that are still too long by the next ones."""
         if not steps:
             yield from self._words(text, rank)
             return
-        (ends, within), *rest = steps
+        (ends, step_rank), *rest = steps
         for part in _cut_after(ends, text):
-            if len(part) > self._size * LONGEST_TOKEN or self._count(part) > self._size:
+            if len(part) > self._size * MAX_TOKEN_CHARACTERS or self._count(part) > self._size:
                 yield from self._finer(part, tuple(rest), rank)
             else:
                 yield part, rank
-            rank = within
+            rank = step_rank
 
     def _words(self, text: str, rank: int) -> Iterator[tuple[str, int]]:
-        """Runs of words that end at one chosen by what it is; longer words in parts."""
+        """Cut the text into runs of words. A word's hash decides whether a run ends with it.
+
+        A word that is too long by itself is cut into parts.
+        """
         run: list[str] = []
         for match in WORDS.finditer(text):
             word = match[0]
-            if len(word) > self._hard:
+            if len(word) > self._max_characters:
                 if run:
                     yield "".join(run), rank
                     run, rank = [], WORD
-                for start in range(0, len(word), self._hard):
-                    yield word[start : start + self._hard], rank
+                for start in range(0, len(word), self._max_characters):
+                    yield word[start : start + self._max_characters], rank
                     rank = WORD
                 continue
-            if run and sum(map(len, run)) + len(word) > self._hard:
+            if run and sum(map(len, run)) + len(word) > self._max_characters:
                 yield "".join(run), rank
                 run, rank = [], WORD
             run.append(word)
             if (
-                not crc32(word.encode("utf-8", "surrogatepass")) % WORDS_OF_UNIT
-                or len(run) >= MOST_WORDS
+                not crc32(word.encode("utf-8", "surrogatepass")) % WORDS_PER_UNIT
+                or len(run) >= MAX_WORDS_PER_UNIT
             ):
                 yield "".join(run), rank
                 run, rank = [], WORD
@@ -208,11 +226,11 @@ class Units:
             yield "".join(run), rank
 
 
-def _at_page(kind: str, ended: bool) -> int:
-    """How good a cut between two pages is: in a PDF the text flows on, and an edit moves them."""
+def _rank_of_page(kind: str, ends_sentence: bool) -> int:
+    """Rank a cut between two pages. In a PDF it is low: text flows on, and edits move pages."""
     if kind != "pdf":
         return PAGE
-    return SENTENCE if ended else WORD
+    return SENTENCE if ends_sentence else WORD
 
 
 def _cut_after(ends: re.Pattern[str], text: str) -> Iterator[str]:
@@ -225,105 +243,110 @@ def _cut_after(ends: re.Pattern[str], text: str) -> Iterator[str]:
         yield text[start:]
 
 
-def _mark(text: str) -> int:
-    return crc32(text[:ANCHOR].encode("utf-8", "surrogatepass"))
+def _hash_of_beginning(text: str) -> int:
+    return crc32(text[:ANCHOR_CHARACTERS].encode("utf-8", "surrogatepass"))
 
 
-# So many times the size of a piece is more than there is between cuts, in any usual text.
-LONG: Final = 8
+# Usual texts have no stretch without a best cut that is longer than eight pieces.
+LONG_STRETCH_PIECES: Final = 8
 
 
-def cuts(units: Sequence[Unit], size: int, reach: int) -> list[int]:
-    """Before which units to cut; each piece between has at most `size` tokens."""
-    places = [0, *accumulate(unit.tokens for unit in units)]
-    if places[-1] <= size:
+def cuts(units: Sequence[Unit], size: int, min_distance: int) -> list[int]:
+    """Return the indices of the units to cut before. No piece has more than `size` tokens.
+
+    First come the best cuts, each the strongest within `min_distance` tokens. Stretches between
+    them that are still too long are cut further.
+    """
+    starts = [0, *accumulate(unit.tokens for unit in units)]
+    if starts[-1] <= size:
         return []
-    best = [place for place in range(1, len(units)) if _is_best(place, units, places, reach)]
-    found: list[int] = []
-    for start, end in pairwise([0, *best, len(units)]):
-        found += _within(start, end, units, places, size, reach // 2)
+    best = [at for at in range(1, len(units)) if _is_best(at, units, starts, min_distance)]
+    indices: list[int] = []
+    for first, end in pairwise([0, *best, len(units)]):
+        indices += _cuts_within(first, end, units, starts, size, min_distance // 2)
         if end < len(units):
-            found.append(end)
-    return found
+            indices.append(end)
+    return indices
 
 
-def _is_best(at: int, units: Sequence[Unit], places: Sequence[int], reach: int) -> bool:
-    """Whether no cut within reach is stronger, or as strong and before it."""
-    here, strength = places[at], units[at].strength
-    if here < reach or places[-1] - here < reach:
+def _is_best(at: int, units: Sequence[Unit], starts: Sequence[int], min_distance: int) -> bool:
+    """Whether no cut within the distance is stronger, or as strong and earlier."""
+    here, strength = starts[at], units[at].strength
+    if here < min_distance or starts[-1] - here < min_distance:
         return False
     other = at - 1
-    while here - places[other] < reach:
+    while here - starts[other] < min_distance:
         if units[other].strength >= strength:
             return False
         other -= 1
     other = at + 1
-    while places[other] - here < reach:
+    while starts[other] - here < min_distance:
         if units[other].strength > strength:
             return False
         other += 1
     return True
 
 
-def _within(
-    start: int, end: int, units: Sequence[Unit], places: Sequence[int], size: int, margin: int
+def _cuts_within(
+    first: int, end: int, units: Sequence[Unit], starts: Sequence[int], size: int, margin: int
 ) -> list[int]:
-    """The cuts that a stretch still needs: the strongest first, then those of its two parts."""
-    found: list[int] = []
-    open_ = [(start, end)]
-    while open_:
-        start, end = open_.pop()
-        length = places[end] - places[start]
-        if length <= size or end - start < 2:
+    """Cut a stretch of units at its strongest place, then its two parts, until all are short."""
+    indices: list[int] = []
+    stretches = [(first, end)]
+    while stretches:
+        first, end = stretches.pop()
+        length = starts[end] - starts[first]
+        if length <= size or end - first < 2:
             continue
-        # Of a long stretch the middle, or nothing but weak cuts would be found one by one.
-        away = margin if length <= LONG * size else length // 4
-        low = bisect_left(places, places[start] + away, start + 1, end)
-        high = bisect_right(places, places[end] - away, start + 1, end)
-        middle = (start + end) // 2
+        # A long stretch is cut near its middle. It may have weak cuts only, and taking them one by
+        # one from its ends would take long.
+        distance = margin if length <= LONG_STRETCH_PIECES * size else length // 4
+        low = bisect_left(starts, starts[first] + distance, first + 1, end)
+        high = bisect_right(starts, starts[end] - distance, first + 1, end)
+        middle = (first + end) // 2
         at = max(
-            range(low, high) or range(start + 1, end),
-            key=lambda place: (units[place].strength, -abs(place - middle)),
+            range(low, high) or range(first + 1, end),
+            key=lambda index: (units[index].strength, -abs(index - middle)),
         )
-        found.append(at)
-        open_ += (start, at), (at, end)
-    return sorted(found)
+        indices.append(at)
+        stretches += (first, at), (at, end)
+    return sorted(indices)
 
 
 def split(extracted: Extracted, settings: Chunking) -> list[Piece]:
-    """The pieces of a document, in order.
+    """Cut a document into pieces, in order.
 
-    An edit changes the pieces that it is in, and now and then a neighbour; all others stay as they
-    are, whatever was inserted or removed before them.
+    An edit changes the pieces that it is in, and sometimes a neighbour. All others stay the same,
+    whatever was inserted or removed before them.
     """
     counter = tokens()
     units = list(Units(counter, settings.size).read(extracted))
     if not units:
         return []
-    bounds = [0, *cuts(units, settings.size, settings.reach), len(units)]
+    bounds = [0, *cuts(units, settings.size, settings.min_distance), len(units)]
     pieces = (_piece(units[start:end], counter) for start, end in pairwise(bounds))
     return [piece for piece in pieces if piece]
 
 
 def _piece(units: Sequence[Unit], counter: Tokens) -> Piece | None:
     first = units[0]
-    path = reduce(common, (unit.path for unit in units))
-    # What the path says need not be said again at the beginning of the text.
+    path = reduce(common_path, (unit.path for unit in units))
+    # A heading that is in the path is not repeated at the beginning of the text.
     heads = [head for head in first.heads if path[: len(head.path)] != head.path]
     text = _text(units, heads)
     if not text and path:
         text, path = path[-1], path[:-1]
     if not text:
         return None
-    piece = Piece(text, 0, BETWEEN.join(filter(None, path)), first.page)
+    piece = Piece(text, 0, PATH_SEPARATOR.join(filter(None, path)), first.page)
     return Piece(text, len(counter.ids(piece.embedded)), piece.heading, first.page)
 
 
 def _text(units: Sequence[Unit], heads: Sequence[Head]) -> str:
     parts: list[str] = []
     for unit in units:
-        own = heads if unit is units[0] else unit.heads
-        parts += (f"\n\n{head.line}" for head in own)
+        shown_heads = heads if unit is units[0] else unit.heads
+        parts += (f"\n\n{head.line}" for head in shown_heads)
         if unit.text:
-            parts.append(f"\n\n{unit.text}" if unit.begins else unit.text)
+            parts.append(f"\n\n{unit.text}" if unit.begins_block else unit.text)
     return "".join(parts).strip()

@@ -1,4 +1,4 @@
-"""Markdown and plain text as headings, paragraphs, tables and code, and where a text stands."""
+"""Read Markdown and plain text as blocks: headings, paragraphs, tables and code."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*)")
-# What a line is underlined with, in Markdown and in reStructuredText, the widest heading first.
+# Characters that underline a heading in Markdown and reStructuredText, the widest heading first.
 UNDERLINES: Final = "=-~^"
-SHORTEST_UNDERLINE: Final = 3
-# What is longer is a paragraph, whatever stands before it.
-LONGEST_HEADING: Final = 160
+MIN_UNDERLINE_CHARACTERS: Final = 3
+# A longer line is a paragraph, even after a `#`.
+MAX_HEADING_CHARACTERS: Final = 160
 FENCES: Final = ("```", "~~~")
 
 
@@ -29,38 +29,42 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks of a text, in order; only the empty lines between them are left out."""
-    gathered: list[str] = []
+    """Yield the blocks of a text, in order. Only the empty lines between them are left out."""
+    lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
         bare = line.strip()
         if fence:
-            gathered.append(line)
+            lines.append(line)
             if bare.startswith(fence) and not bare.strip(fence[0]):
-                yield Block("\n".join(gathered), Shape.LINES)
-                gathered, fence = [], ""
+                yield Block("\n".join(lines), Shape.LINES)
+                lines, fence = [], ""
         elif not bare:
-            yield from _gathered(gathered)
-            gathered = []
+            yield from _block_of(lines)
+            lines = []
         elif bare[:3] in FENCES and (bare[0] == "`" or bare.strip("~")):
-            yield from _gathered(gathered)
-            gathered, fence = [line], bare[:3]
-        elif bare[0] == "#" and len(bare) <= LONGEST_HEADING and (heading := HEADING.match(line)):
-            yield from _gathered(gathered)
-            gathered = []
+            yield from _block_of(lines)
+            lines, fence = [line], bare[:3]
+        elif (
+            bare[0] == "#"
+            and len(bare) <= MAX_HEADING_CHARACTERS
+            and (heading := HEADING.match(line))
+        ):
+            yield from _block_of(lines)
+            lines = []
             yield Block(bare, Shape.HEADING, len(heading[1]))
-        elif bare[0] in UNDERLINES and _is_underlined(gathered, bare):
-            yield Block(gathered[-1].strip(), Shape.HEADING, UNDERLINES.index(bare[0]) + 1)
-            gathered = []
+        elif bare[0] in UNDERLINES and _is_underlined(lines, bare):
+            yield Block(lines[-1].strip(), Shape.HEADING, UNDERLINES.index(bare[0]) + 1)
+            lines = []
         else:
-            gathered.append(line)
+            lines.append(line)
     if fence:
-        yield Block("\n".join(gathered), Shape.LINES)
+        yield Block("\n".join(lines), Shape.LINES)
     else:
-        yield from _gathered(gathered)
+        yield from _block_of(lines)
 
 
-def _gathered(lines: list[str]) -> Iterator[Block]:
+def _block_of(lines: list[str]) -> Iterator[Block]:
     if lines:
         is_code = lines[0].startswith(("    ", "\t"))
         shape = Shape.LINES if is_code or lines[0].lstrip()[0] == "|" else Shape.PROSE
@@ -68,8 +72,8 @@ def _gathered(lines: list[str]) -> Iterator[Block]:
 
 
 def _is_underlined(above: list[str], line: str) -> bool:
-    """Whether the one line above, or the one between two such lines, is a heading."""
-    if line.strip(line[0]) or len(line) < SHORTEST_UNDERLINE:
+    """Whether this line underlines a heading: a single line, which may have a line above it too."""
+    if line.strip(line[0]) or len(line) < MIN_UNDERLINE_CHARACTERS:
         return False
     if len(above) == 2:
         return not above[0].strip().strip(line[0]) and _is_title(above[1], line)
@@ -78,26 +82,28 @@ def _is_underlined(above: list[str], line: str) -> bool:
 
 def _is_title(above: str, line: str) -> bool:
     title = above.strip()
-    return title[0] not in "|#>-*+" and len(title) <= min(2 * max(len(line), 20), LONGEST_HEADING)
+    longest = min(2 * max(len(line), 20), MAX_HEADING_CHARACTERS)
+    return title[0] not in "|#>-*+" and len(title) <= longest
 
 
 LINK: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-MARKS: Final = re.compile(r"[*`¶]|\\(?=[\W_])")
-# "13.2.", "E.5.", "Chapter 7:": a new chapter shifts the numbers of all that follow, and would so
-# change each of their pieces. A number without a dot after it may be a version, which stays.
+MARKUP: Final = re.compile(r"[*`¶]|\\(?=[\W_])")
+# The number of a heading: "13.2.", "E.5.", "Chapter 7:". It is left out, since a new chapter shifts
+# the numbers of all that follow and would change each of their pieces. A number without a dot after
+# it may be a version, and stays.
 NUMBER: Final = re.compile(
     r"(?:(?:chapter|appendix|part|section)\s+(?:\d+|[A-Z]|[IVXL]+)"
     r"|(?:\d+|[A-Z])(?:\.\d+)+|\d+)[.:]\s+(?=\S)",
     re.IGNORECASE,
 )
-LONGEST: Final = 80
-BETWEEN: Final = " › "
+MAX_TITLE_CHARACTERS: Final = 80
+PATH_SEPARATOR: Final = " › "
 
 Path = tuple[str, ...]
 
 
 class Headings:
-    """The headings above the place where a reader is."""
+    """The headings that are open where a reader is."""
 
     def __init__(self) -> None:
         self._open: list[tuple[int, str]] = []
@@ -113,16 +119,17 @@ class Headings:
 
 
 def title(line: str) -> str:
-    """The words of a heading, without its marks, links and number."""
-    words = MARKS.sub("", LINK.sub(r"\1", line)).strip().strip("#").split()
-    told = " ".join(words)
-    if number := NUMBER.match(told):
-        told = told[number.end() :]
-    return told if len(told) <= LONGEST else told[: LONGEST - 1].rstrip() + "…"
+    """Return the words of a heading, without its markup, links and number."""
+    words = " ".join(MARKUP.sub("", LINK.sub(r"\1", line)).strip().strip("#").split())
+    if number := NUMBER.match(words):
+        words = words[number.end() :]
+    if len(words) <= MAX_TITLE_CHARACTERS:
+        return words
+    return words[: MAX_TITLE_CHARACTERS - 1].rstrip() + "…"
 
 
-def common(first: Path, second: Path) -> Path:
-    """The headings that both stand under."""
+def common_path(first: Path, second: Path) -> Path:
+    """Return the headings that both paths begin with."""
     if first == second:
         return first
     shared = 0
