@@ -83,7 +83,7 @@ class AsyncApi(ApiCalls):
     async def enqueue(
         self, task: str, args: Mapping[str, Any] | None = None, /, **options: Any
     ) -> Enqueued[Any]:
-        """Store one job durably. A call with an `idempotency_key` is repeated if its answer is lost.
+        """Store one job durably. A call with `idempotency_key` is repeated if its answer is lost.
 
         await api.enqueue("shop.send_mail", {"to": "ada@example.org"}, delay=60)
         """

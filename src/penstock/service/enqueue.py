@@ -97,8 +97,9 @@ def _misfit(wrong: dict[str, str], place: str) -> Problem:
 
 
 # The header `Idempotency-Key`: a request that is sent again is done once, and answered again. The
-# database keeps the key with the jobs of the request, in one transaction: see `claim_idempotency_keys`. A key
-# stands for the whole body, so the same key with another body is refused.
+# database keeps the key with the jobs of the request, in one transaction: see
+# `claim_idempotency_keys`. A key stands for the whole body, so the same key with another body is
+# refused.
 
 
 IDEMPOTENCY_HEADER: Final = "idempotency-key"
