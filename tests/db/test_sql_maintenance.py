@@ -39,7 +39,7 @@ async def test_jobs_are_promoted_when_their_time_has_come(engine: Engine) -> Non
     assert (promotion["promoted"], promotion["next_in"]) == (1, None)
 
 
-async def test_promotion_goes_on_where_it_stopped_without_leaving_one_out(engine: Engine) -> None:
+async def test_promotion_goes_on_where_it_stopped(engine: Engine) -> None:
     jobs = [(await engine.enqueue(delays=float(delay)))[0] for delay in (1, 2, 2, 2, 3)]
     upto, promoted = LONG_AGO, []
     for _ in range(3):

@@ -96,12 +96,12 @@ async def test_a_failure_is_logged_with_its_traceback_if_asked(
     assert "in send" in record.getMessage()
 
 
-class Waiting:
-    """A run as lines tell of it."""
+class Quick:
+    """An attempt as its line in the log shows it."""
 
     seconds = 0.25
 
-    class attempt:
+    class job:
         id = 1
         task = "send"
         queue = "default"
@@ -112,11 +112,11 @@ class Waiting:
 
 
 def settled(count: int, transition: Transition = DONE) -> list[Settlement]:
-    run: Any = Waiting()
-    return [Settlement(n, uuid4(), transition, None, run) for n in range(count)]
+    attempt: Any = Quick()
+    return [Settlement(n, uuid4(), transition, None, attempt) for n in range(count)]
 
 
-async def test_beyond_a_hundred_lines_a_second_only_the_number_is_told(
+async def test_beyond_a_hundred_lines_a_second_only_a_count_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, WORKER):
@@ -131,7 +131,7 @@ async def test_beyond_a_hundred_lines_a_second_only_the_number_is_told(
     assert summaries == [f"{1060 - each} more jobs completed within a second."]
 
 
-async def test_the_number_is_told_by_itself_when_the_second_is_over(
+async def test_the_count_is_logged_when_the_second_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, WORKER):

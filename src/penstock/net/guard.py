@@ -90,14 +90,15 @@ def where_else(address: Address) -> str | None:
 class Allowed:
     """`private`: hosts and networks that are no part of the public web and may be fetched from.
 
-    `variable` is what the environment variables begin with that allow more: errors name them.
+    `variable` is what the environment variables begin with that allow more. Errors name them, and
+    the fields of this class where there is none.
 
     Allowed(private=("wiki.corp", "10.1.0.0/16"), ports=frozenset({80, 443, 8080}))
     """
 
     private: tuple[str, ...] = ()
     ports: frozenset[int] = WEB
-    variable: str = "PENSTOCK_FETCH"
+    variable: str = ""
 
     def __post_init__(self) -> None:
         for port in self.ports:
@@ -120,12 +121,12 @@ class Allowed:
     @property
     def private_variable(self) -> str:
         """The variable that allows hosts and networks."""
-        return f"{self.variable}_PRIVATE"
+        return f"{self.variable}_PRIVATE" if self.variable else "Allowed(private=…)"
 
     @property
     def ports_variable(self) -> str:
         """The variable that allows ports."""
-        return f"{self.variable}_PORTS"
+        return f"{self.variable}_PORTS" if self.variable else "Allowed(ports=…)"
 
     def allows(self, host: str, address: Address) -> bool:
         """Whether this address, found under this name, was allowed in so many words."""

@@ -36,14 +36,15 @@ ALLOWED = "a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az:
 class Options:
     """`patience`: the seconds that one request may take, and one part of a large file.
 
-    `variable` is the environment variable that says where the storage is: errors name it.
+    `variable` is the environment variable that says where the storage is. Errors name it, and the
+    argument where there is none.
     """
 
     endpoint: str | None = None
     region: str | None = None
     allow_http: bool = False
     patience: float = 30.0
-    variable: str = "PENSTOCK_STORAGE"
+    variable: str = "url"
 
     def __post_init__(self) -> None:
         if not 0 < self.patience <= 3600:
