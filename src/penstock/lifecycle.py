@@ -15,8 +15,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.errors import LeaseLost
-from penstock.events import DatabaseBack, DatabaseGone, Events
 from penstock.store import Pool, errors
+from penstock.telemetry import DatabaseBack, DatabaseGone, Events
 
 logger = logging.getLogger("penstock")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock import Penstock
-from penstock.events import LeaseTaken
 from penstock.migrate import migrate
+from penstock.telemetry import LeaseTaken
 from tests.fixtures.address import with_hosts
 from tests.fixtures.database import connected
 from tests.fixtures.replicated import Replicated

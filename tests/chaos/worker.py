@@ -11,7 +11,7 @@ import msgspec
 import uvloop
 
 from penstock.config import Liveness, Pace, Stopping, Upkeep
-from penstock.events import (
+from penstock.telemetry import (
     DatabaseBack,
     DatabaseGone,
     JobsRescued,

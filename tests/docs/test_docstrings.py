@@ -18,13 +18,13 @@ import pytest
 import penstock
 from penstock import Context, Penstock, Retryable, testing
 from penstock.doctor import Limits, examine
-from penstock.events import JobFinished
 from penstock.insights import Thresholds
 from penstock.migrate import migrate
 from penstock.net.guard import Allowed
 from penstock.net.media_type import media_type
 from penstock.storage.sink import Sink
 from penstock.storage.storage import Storage
+from penstock.telemetry import JobFinished
 from penstock.testing import drain, faults, for_tests
 from tests.docs.docstrings import Example, compiled, examples
 from tests.fixtures.database import Database, connected

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Fixed, Job, Penstock
-from penstock.events import ChildDied
+from penstock.telemetry import ChildDied
 from tests.fixtures.until import until
 from tests.fixtures.worker import children_state, gathered
 from tests.isolation import jobs

@@ -226,7 +226,7 @@ async def test_caller_behind_a_local_proxy_is_not_localhost(app: Penstock) -> No
 async def test_a_service_that_has_ended_counts_no_more(app: Penstock) -> None:
     async with service_of(app):
         pass
-    from penstock.events import JobFinished, JobsEnqueued
+    from penstock.telemetry import JobFinished, JobsEnqueued
 
     assert not app.events.wanted(JobsEnqueued)
     assert not app.events.wanted(JobFinished)

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import assert_type
 
 from penstock import Context, Enqueued, Penstock, Process, Worker, task
-from penstock.events import ChildDied
+from penstock.telemetry import ChildDied
 
 app = Penstock("postgresql://host/db")
 

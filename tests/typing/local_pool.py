@@ -6,7 +6,7 @@ Checked by mypy and pyright, never run: an ignore that is not needed any more is
 from typing import assert_type
 
 from penstock import LocalPool, Penstock, PoolCounts
-from penstock.events import CallsDropped
+from penstock.telemetry import CallsDropped
 
 app = Penstock()
 

@@ -5,10 +5,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from penstock.events import DatabaseGone, Events
 from penstock.lifecycle import Health
 from penstock.store import errors
 from penstock.store.errors import database_lost
+from penstock.telemetry import DatabaseGone, Events
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.events import DatabaseGone, Event, Events
 from penstock.lifecycle import Health, Service
+from penstock.telemetry import DatabaseGone, Event, Events
 
 
 class Ticking(Service):

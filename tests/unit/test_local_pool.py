@@ -15,8 +15,8 @@ import pytest
 
 from penstock import LocalPool, PoolCounts, task
 from penstock.errors import ConfigError
-from penstock.events import CallsDropped
 from penstock.local_pool.runner import DROP_LOG_INTERVAL_S
+from penstock.telemetry import CallsDropped
 from tests.fixtures.until import until
 
 USER: ContextVar[str] = ContextVar("USER", default="nobody")

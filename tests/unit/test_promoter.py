@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.events import Events
 from penstock.lifecycle import Health
 from penstock.maintenance.promotion import Promoter
+from penstock.telemetry import Events
 
 NEWS = datetime(2020, 1, 1, tzinfo=UTC)
 

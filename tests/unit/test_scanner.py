@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.events import Events
 from penstock.lifecycle import Health
+from penstock.telemetry import Events
 from penstock.worker.claim.claimer import Scanner
 from penstock.worker.claim.queue import QueueState
 

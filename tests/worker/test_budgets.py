@@ -17,10 +17,10 @@ import pytest
 
 import penstock
 from penstock import Context, DatabaseError, Fixed, Penstock, Retryable
-from penstock.events import Events
 from penstock.job import Job
 from penstock.lifecycle import Health
 from penstock.store import open_pool
+from penstock.telemetry import Events
 from penstock.worker.run.budgets import AWAY, SPREAD, Budgets, Owed
 from tests.fixtures.database import Database
 from tests.fixtures.elapsed import Elapsed

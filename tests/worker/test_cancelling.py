@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock
-from penstock.events import SettleRefused
+from penstock.telemetry import SettleRefused
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import (

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
-from penstock.events import JobsClaimed
+from penstock.telemetry import JobsClaimed
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until

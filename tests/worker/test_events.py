@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from penstock import Fixed, Penstock
-from penstock.events import JobFinished, JobsClaimed, LeaseTaken
+from penstock.telemetry import JobFinished, JobsClaimed, LeaseTaken
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, worker_of
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
-from penstock.events import LeaseTaken
+from penstock.telemetry import LeaseTaken
 from tests.fixtures.address import with_hosts
 from tests.fixtures.database import Database
 from tests.fixtures.pgbouncer import is_between

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import Context, Fixed, Penstock
 from penstock.errors import StaleAttempt
-from penstock.events import JobFinished, SettleRefused
+from penstock.telemetry import JobFinished, SettleRefused
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, reaches, worker_of

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from penstock.events import Event
+from penstock.telemetry import Event
 from penstock.worker.processes import (
     NoneStarted,
     ProcessEnded,

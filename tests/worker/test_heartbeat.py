@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock, StartTimeout
-from penstock.events import LeaseLapsed, LeaseTaken, LoopStalled
+from penstock.telemetry import LeaseLapsed, LeaseTaken, LoopStalled
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import Penstock, PoolCounts
 from penstock.errors import ConfigError
-from penstock.events import CallsDropped, WorkerStopping
+from penstock.telemetry import CallsDropped, WorkerStopping
 from penstock.testing import drain, for_tests
 from tests.fixtures.app import let_pools_close
 from tests.fixtures.database import Database

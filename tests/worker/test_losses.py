@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from penstock import Batch, Context, Item, Penstock
-from penstock.events import JobsRescued
 from penstock.store import ClaimedJob
+from penstock.telemetry import JobsRescued
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until

@@ -9,9 +9,9 @@ import pytest
 
 from penstock import Context, Penstock
 from penstock.errors import EventTimeout
-from penstock.events import LeaderChanged
 from penstock.lifecycle import Health
 from penstock.maintenance.partitions import Partitions
+from penstock.telemetry import LeaderChanged
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
     counted,

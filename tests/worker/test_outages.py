@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock
-from penstock.events import DatabaseBack, DatabaseGone
 from penstock.store import hears
+from penstock.telemetry import DatabaseBack, DatabaseGone
 from penstock.worker.settle.settler import PASSING_TRIES
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock
-from penstock.events import LeaseLapsed, LeaseTaken
+from penstock.telemetry import LeaseLapsed, LeaseTaken
 from tests.fixtures.until import until
 from tests.fixtures.worker import (
     asked,

@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 
 from penstock import Penstock
-from penstock.events import LeaseLapsed
+from penstock.telemetry import LeaseLapsed
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, ghost, lease_held, queue_state, worker_of, worker_state
 

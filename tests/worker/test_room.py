@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock import DatabaseExhausted, Penstock
-from penstock.events import DatabaseBack, DatabaseGone
+from penstock.telemetry import DatabaseBack, DatabaseGone
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, worker_of, worker_state

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Fixed, Penstock
-from penstock.events import JobFinished, SettleRefused
+from penstock.telemetry import JobFinished, SettleRefused
 from penstock.worker.run import outcomes as run_outcomes
 from tests.fixtures.database import Database
 from tests.fixtures.proxy import Proxy

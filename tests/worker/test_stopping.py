@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock
-from penstock.events import WorkerStopping
+from penstock.telemetry import WorkerStopping
 from tests.fixtures.elapsed import Elapsed
 from tests.fixtures.proxy import Proxy
 from tests.fixtures.until import until

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from penstock import Batch, Context, Fixed, Item, Penstock
-from penstock.events import JobsRescued, SettleRefused
+from penstock.telemetry import JobsRescued, SettleRefused
 from tests.fixtures.until import until
 from tests.fixtures.worker import gathered, queue_state, reaches, worker_of, worker_state
 

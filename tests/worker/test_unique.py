@@ -7,7 +7,7 @@ import pytest
 
 from penstock import Context, Penstock, Suspended, Unique
 from penstock.errors import StaleAttempt
-from penstock.events import SettleRefused
+from penstock.telemetry import SettleRefused
 from tests.fixtures.database import Database
 from tests.fixtures.worker import gathered, worker_of
 

@@ -21,7 +21,7 @@ from penstock.cli.target import find_app
 from penstock.cli.where import Where
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.connect.connector import announced_elsewhere
-from penstock.events import DatabaseGone, Event, LeaseTaken
+from penstock.telemetry import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
 from penstock.worker.processes import STARTED, WAITING, ProcessGroup, ProcessReady, log_event
 

@@ -16,12 +16,12 @@ from penstock.config import DATA_DIR, DATABASE_URL, REQUIRE_URL, Database, requi
 from penstock.connect.tracing import Tracing
 from penstock.embedded import Hold, Server
 from penstock.errors import DatabaseLost, EmbeddedError, NotAllowed, PenstockError, SchemaMissing
-from penstock.events import Events
 from penstock.forks import begins_anew
 from penstock.store import Executor, Pool, Store, close_idle, open_pool, refusal
 from penstock.store import errors as store_errors
 from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT
 from penstock.store.errors import database_error, database_lost
+from penstock.telemetry import Events
 
 log = logging.getLogger("penstock")
 

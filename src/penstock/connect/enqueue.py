@@ -16,12 +16,12 @@ from penstock.connect.scope import Calls, TenantScope
 from penstock.connect.tracing import Requests
 from penstock.connect.wake import Wake
 from penstock.errors import TenantMissing
-from penstock.events import JobsEnqueued
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor
 from penstock.store.enqueue import ALONE, Links, Stored
 from penstock.tasks import Request, Task
 from penstock.tasks.registry import not_a_task
+from penstock.telemetry import JobsEnqueued
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -14,9 +14,9 @@ from penstock import migrate
 from penstock.app.app import Penstock
 from penstock.demo import tasks
 from penstock.embedded import Server
-from penstock.events import Event
 from penstock.job import State
 from penstock.tasks import Request
+from penstock.telemetry import Event
 from penstock.worker.processes import ProcessGroup
 
 JOBS = 4012

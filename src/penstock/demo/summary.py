@@ -10,8 +10,8 @@ from typing import Any
 
 from penstock.connect.enqueue import JobStatus
 from penstock.demo.stage import WORKERS, Folder
-from penstock.events import Event
 from penstock.job import FINAL, Job, State
+from penstock.telemetry import Event
 from penstock.worker.processes import ProcessEnded, ProcessStarted
 
 BLOCKS = " ▁▂▃▄▅▆▇█"

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from weakref import WeakSet
 
-from penstock.events import Events
 from penstock.forks import begins_anew
 from penstock.local_pool.call import PoolCounts, SubmittedCall
 from penstock.local_pool.loop import LoopSource, LoopThread
 from penstock.local_pool.queue import CallQueue, PendingCalls
 from penstock.local_pool.runner import DropLog, Runner
+from penstock.telemetry import Events
 
 # A close waits this long for calls to end, and then this long for those that it cancelled.
 CLOSE_TIMEOUT_S = 5.0

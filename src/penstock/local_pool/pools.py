@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.errors import ConfigError
-from penstock.events import Events
 from penstock.local_pool.call import SubmittedCall
 from penstock.local_pool.core import CLOSE_TIMEOUT_S, PoolCore, PoolHost
 from penstock.local_pool.loop import LoopSource
 from penstock.local_pool.pool import LocalPool
+from penstock.telemetry import Events
 
 
 class LocalPools:

@@ -12,10 +12,10 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 
-from penstock.events import CallsDropped, Events
 from penstock.local_pool.call import SubmittedCall, Unawaited
 from penstock.local_pool.loop import LoopSource, running_loop
 from penstock.local_pool.queue import CallQueue, Outcome
+from penstock.telemetry import CallsDropped, Events
 
 Work = Callable[[], None]
 

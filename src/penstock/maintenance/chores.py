@@ -7,12 +7,12 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.events import Events, JobsRescued
 from penstock.lifecycle import Budget, Health, Service
 from penstock.store import Pool, Store
 from penstock.store.schedules import Schedules
 from penstock.store.steps import Events as EventStatements
 from penstock.store.steps import Steps
+from penstock.telemetry import Events, JobsRescued
 from penstock.wording import counted, listed, span
 
 LIMIT = 1000

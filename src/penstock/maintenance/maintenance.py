@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from penstock.config import Upkeep
-from penstock.events import Events, LeaderChanged
 from penstock.lifecycle import Health, Service
 from penstock.maintenance.batches import Folder
 from penstock.maintenance.chores import (
@@ -28,6 +27,7 @@ from penstock.maintenance.promotion import Promoter
 from penstock.maintenance.schedules import Scheduler
 from penstock.store import Pool, Store
 from penstock.tasks import Timetable
+from penstock.telemetry import Events, LeaderChanged
 
 logger = logging.getLogger("penstock.leader")
 

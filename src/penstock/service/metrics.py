@@ -13,12 +13,12 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from penstock.app.app import Penstock
-from penstock.events import Events, JobFinished, JobsEnqueued
 from penstock.insights.counts import Depth
 from penstock.insights.insights import QUEUES
 from penstock.job import READY, State
 from penstock.labels import OTHER, QueueLabels, labelled
 from penstock.service.cache import CachedValue
+from penstock.telemetry import Events, JobFinished, JobsEnqueued
 
 logger = logging.getLogger("penstock.service")
 

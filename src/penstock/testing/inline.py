@@ -17,7 +17,6 @@ import msgspec
 from penstock.app.app import Penstock
 from penstock.config import Database
 from penstock.errors import BadArgument
-from penstock.events import Events
 from penstock.job import AttemptError, Job, State
 from penstock.lifecycle import Health
 from penstock.outcome import PARK_LIMIT, Done, Transition, outcome_of
@@ -26,6 +25,7 @@ from penstock.store.steps import Awaited, Saved
 from penstock.tasks import Options, Request, Task
 from penstock.tasks.registry import not_a_task
 from penstock.tasks.workflow import Parent
+from penstock.telemetry import Events
 from penstock.testing.errors import surprise
 from penstock.testing.watch import Watch
 from penstock.worker.attempt import Attempt

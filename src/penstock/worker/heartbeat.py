@@ -20,8 +20,8 @@ from typing import Any
 from uuid import UUID
 
 from penstock.config import Liveness
-from penstock.events import Events, LoopStalled
 from penstock.store import Connection, Store, connect, errors
+from penstock.telemetry import Events, LoopStalled
 from penstock.worker.whereabouts import attempt_in, dump_stacks
 
 logger = logging.getLogger("penstock.heartbeat")

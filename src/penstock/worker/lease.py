@@ -11,9 +11,9 @@ from typing import Any
 
 from penstock.config import Liveness
 from penstock.errors import StartTimeout
-from penstock.events import Events, LeaseTaken
 from penstock.lifecycle import Budget, Health, Service
 from penstock.store import Pool, Settlement, Store, close_idle, connect, errors
+from penstock.telemetry import Events, LeaseTaken
 from penstock.worker.heartbeat import Heartbeat, Signals
 from penstock.worker.room import is_full
 

@@ -17,12 +17,12 @@ from uuid import UUID
 from penstock.config import JobLog, Liveness, Pace, Upkeep
 from penstock.connect.connector import TRY_AGAIN, Connector
 from penstock.connect.tracing import Tracing
-from penstock.events import Events, JobFinished, LeaseLapsed, SettleRefused
 from penstock.lifecycle import Health, Service
 from penstock.maintenance import Maintenance
 from penstock.store import Answer, Pool, Settlement
 from penstock.store.rules import Rules
 from penstock.tasks import Registry, Timetable
+from penstock.telemetry import Events, JobFinished, LeaseLapsed, SettleRefused
 from penstock.worker.attempt import Attempt
 from penstock.worker.children.imports import Imports
 from penstock.worker.children.pool import ChildPool

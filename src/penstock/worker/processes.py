@@ -18,7 +18,7 @@ from typing import IO, Any, TypeVar
 from msgspec import Struct
 
 from penstock.config import Stopping
-from penstock.events import Event
+from penstock.telemetry import Event
 from penstock.worker.whereabouts import where
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from penstock.errors import DatabaseError
-from penstock.events import DatabaseBack, DatabaseGone, Events
 from penstock.store import errors
+from penstock.telemetry import DatabaseBack, DatabaseGone, Events
 from penstock.worker.timing import DEFAULT_TIMING
 
 T = TypeVar("T")

@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.config import Stopping
-from penstock.events import Events, WorkerStopping
 from penstock.lifecycle import CANCEL, Service, at_most, leave_behind
 from penstock.local_pool import LocalPools
 from penstock.store import Pool, errors
+from penstock.telemetry import Events, WorkerStopping
 from penstock.worker.parts import Parts
 from penstock.worker.whereabouts import dump_stacks, where
 

@@ -18,11 +18,11 @@ from typing import ClassVar, Self
 from penstock.config import JobLog, Liveness, Pace, Stopping, Upkeep
 from penstock.connect.connector import TRY_AGAIN, Connector
 from penstock.errors import PenstockError, StartTimeout
-from penstock.events import Events
 from penstock.local_pool import LocalPools
 from penstock.migrate.rights import check_worker
 from penstock.store import errors
 from penstock.tasks import Registry, Timetable
+from penstock.telemetry import Events
 from penstock.worker.children.pool import children_of
 from penstock.worker.claim.claimer import Quota
 from penstock.worker.claim.queue import QueueState

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from penstock import Database, Penstock, Task
-from penstock.events import JobFinished
+from penstock.telemetry import JobFinished
 from penstock_apps.knowledge import environment, schema
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline import tasks

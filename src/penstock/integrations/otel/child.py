@@ -8,12 +8,12 @@ from typing import Any
 from opentelemetry import context as current
 
 from penstock.connect.tracing import Requests
-from penstock.events import Events
 from penstock.integrations.otel import tracing
 from penstock.integrations.otel.metrics import Meters
 from penstock.integrations.otel.tracing import OtelTracing, Sent
 from penstock.outcome import Transition
 from penstock.store import ClaimedJob
+from penstock.telemetry import Events
 
 
 class Inside:

@@ -7,8 +7,8 @@ from typing import Final
 
 from opentelemetry import metrics
 
-from penstock.events import Events, JobFinished, JobsEnqueued
 from penstock.labels import QueueLabels
+from penstock.telemetry import Events, JobFinished, JobsEnqueued
 
 SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from penstock.errors import ConfigError, StaleAttempt
-from penstock.events import ChildDied, Events
 from penstock.isolation import child as preparation
 from penstock.isolation.client import SupervisorClient
 from penstock.isolation.death import Cause, Death, gone_with_its_supervisor
@@ -23,6 +22,7 @@ from penstock.outcome import Died, TimedOut
 from penstock.store import ClaimedJob
 from penstock.tasks import Task
 from penstock.tasks.settings import Process
+from penstock.telemetry import ChildDied, Events
 from penstock.worker.attempt import Attempt
 from penstock.worker.children import logs
 from penstock.worker.children.assignment import (

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 from penstock.errors import LeaseLost
-from penstock.events import Events, JobsClaimed
 from penstock.lifecycle import Budget, Health, Service
 from penstock.store import ClaimedJob, Pool, Store, errors
+from penstock.telemetry import Events, JobsClaimed
 from penstock.worker.claim import plan
 from penstock.worker.claim.cursors import Visit
 from penstock.worker.claim.queue import QueueState

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from penstock import Penstock
-from penstock.events import JobFinished
+from penstock.telemetry import JobFinished
 from penstock_apps.knowledge.pipeline.reasons import outcome_of
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.schema import schema_of
