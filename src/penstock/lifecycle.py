@@ -1,7 +1,7 @@
-"""One lifecycle for everything that runs beside the jobs.
+"""The lifecycle that all background services of a worker share.
 
-A service says what to do and when to do it next; starting, stopping, waking, errors and backing
-off are written here once.
+A service says what to do and when to do it next. Starting, stopping, waking, handling errors and
+backing off are written here once.
 """
 
 from __future__ import annotations
@@ -20,56 +20,56 @@ from penstock.telemetry import DatabaseBack, DatabaseGone, Events
 
 logger = logging.getLogger("penstock")
 
-BACKOFF_FIRST = 0.1
-BACKOFF_LAST = 5.0
-# What is under way when a service is stopped may take so long to finish, and then to be cancelled.
-FINISH = 1.0
-CANCEL = 0.5
+MIN_BACKOFF_S = 0.1
+MAX_BACKOFF_S = 5.0
+# A service that is stopped has FINISH_S to finish its tick, then CANCEL_S to end once cancelled.
+FINISH_S = 1.0
+CANCEL_S = 0.5
 
 
-async def at_most(
-    seconds: float, work: Coroutine[Any, Any, object], *, cancel: float = CANCEL
+async def wait_at_most(
+    seconds: float, work: Coroutine[Any, Any, object], *, cancel: float = CANCEL_S
 ) -> bool:
-    """Wait for work, at most these seconds; whether it has ended. Raises what the work raises.
+    """Wait up to `seconds` for work, and return whether it has ended. Raises what the work raises.
 
-    `asyncio.timeout` waits until what it cancels has ended, which takes asyncpg minutes while the
-    database is frozen. Work that takes too long is cancelled here, has the seconds of `cancel` to
-    end, and is left alone if it goes on.
+    `asyncio.timeout` waits until the work that it cancels has ended, which takes asyncpg minutes
+    while the database is frozen. This function cancels work that takes too long, waits `cancel`
+    seconds for it to end, and then abandons it.
     """
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait([task], timeout=max(seconds, 0.0))
     except BaseException:
-        task.add_done_callback(_look_at)
+        task.add_done_callback(_retrieve_exception)
         task.cancel()
         raise
     if task.done():
         task.result()
         return True
-    await leave_behind(task, seconds=cancel)
+    await cancel_and_leave(task, seconds=cancel)
     return False
 
 
-async def leave_behind(*tasks: asyncio.Future[Any], seconds: float = CANCEL) -> None:
-    """Cancel tasks, and wait a moment for them to end; those that do not are left alone."""
+async def cancel_and_leave(*tasks: asyncio.Future[Any], seconds: float = CANCEL_S) -> None:
+    """Cancel tasks and wait up to `seconds` for them to end. Abandon those that do not."""
     for task in tasks:
-        task.add_done_callback(_look_at)
+        task.add_done_callback(_retrieve_exception)
         task.cancel()
     await asyncio.wait(tasks, timeout=seconds)
 
 
-def _look_at(task: asyncio.Future[Any]) -> None:
-    """Nobody asks for its error any more, and asyncio would complain."""
+def _retrieve_exception(task: asyncio.Future[Any]) -> None:
+    """Retrieve the task's exception: asyncio logs one that nobody retrieves."""
     if not task.cancelled():
         task.exception()
 
 
 class Health:
-    """Whether the database serves us. Says so once when it stops, and once when it serves again.
+    """Knows whether the database serves this process. Logs once when an outage begins and ends.
 
-    An outage begins with the first service that cannot reach the database, or that it refuses every
-    write, and ends when all services that failed have succeeded again: one that had nothing to ask
-    has proved nothing. `pool` has the connections that are not to outlive a read-only server.
+    An outage begins when the first service cannot reach the database, or finds that it refuses all
+    writes. It ends when every service that failed has succeeded again: a service that had nothing
+    to ask has proved nothing. Connections of `pool` are dropped when the server is read-only.
     """
 
     def __init__(self, events: Events, pool: Pool | None = None) -> None:
@@ -78,20 +78,20 @@ class Health:
         self._failing: set[str] = set()
         self._gone_at = 0.0
         self._reached = asyncio.Event()
-        # Called when a statement lacks a partition of the history, which upkeep then makes.
+        # Called when a statement finds a partition of the history missing. Upkeep then makes it.
         self.on_partition_missing: Callable[[], None] = lambda: None
 
-    def gone(self, service: str, error: BaseException) -> None:
+    def report_outage(self, service: str, error: BaseException) -> None:
         if not self._failing:
             self._gone_at = time.monotonic()
-            what = "does not answer" if errors.is_lost(error) else "takes no writes"
+            problem = "does not answer" if errors.is_lost(error) else "takes no writes"
             cause = errors.cause(error)
             self._events.emit(DatabaseGone(service, cause))
-            logger.warning("The database %s (%s: %s); trying again.", what, service, cause)
+            logger.warning("The database %s (%s: %s); trying again.", problem, service, cause)
         self._failing.add(service)
         self._reached.clear()
 
-    def back(self, service: str) -> None:
+    def report_recovery(self, service: str) -> None:
         if service in self._failing:
             self._failing.remove(service)
             self._reached.set()
@@ -100,15 +100,16 @@ class Health:
                 logger.warning("The database answers again after %.1f s.", seconds)
                 self._events.emit(DatabaseBack(seconds))
 
-    def try_again(self) -> None:
-        """End the pauses of those that wait for the database: it may have just answered."""
+    def end_pauses(self) -> None:
+        """Let all services that wait for the database try again: it may have just answered."""
         self._reached.set()
         self._reached.clear()
 
-    async def heed(self, error: BaseException) -> None:
-        """Do what helps against an error, if anything does.
+    async def recover_from(self, error: BaseException) -> None:
+        """Remove the cause of an error, if that is possible.
 
-        Drop connections to a read-only server: they may stay with it after a failover.
+        Connections to a read-only server are dropped, since after a failover they would stay with
+        it. A missing partition of the history is made.
         """
         if self._pool is not None and errors.is_read_only(error):
             await self._pool.expire_connections()
@@ -116,7 +117,7 @@ class Health:
             self.on_partition_missing()
 
     async def pause(self, seconds: float) -> None:
-        """After `gone`: wait before trying again, or until another has reached the database."""
+        """Wait before another try. The wait ends early once a service reaches the database."""
         try:
             async with asyncio.timeout(seconds):
                 await self._reached.wait()
@@ -125,10 +126,13 @@ class Health:
 
 
 class Service(ABC):
-    """Something that ticks: each does a piece of work and says when the next is due."""
+    """Runs `tick` again and again: each tick does a piece of work and says when the next is due.
+
+    A tick that raises is repeated after a backoff of up to 5 seconds.
+    """
 
     name: str
-    finish_within: float = FINISH
+    finish_within: float = FINISH_S
 
     def __init__(self, health: Health) -> None:
         self.health = health
@@ -140,15 +144,15 @@ class Service(ABC):
 
     @abstractmethod
     async def tick(self) -> float:
-        """Do one piece of work; return how many seconds to wait before the next."""
+        """Do one piece of work, and return how many seconds to wait before the next tick."""
 
     def wake(self) -> None:
-        """Tick now instead of at the appointed time."""
+        """Tick now, without waiting for the time at which the next tick is due."""
         self._woken.set()
 
     @property
     def is_woken(self) -> bool:
-        """Whether a tick is due that has not begun."""
+        """Whether the service was woken and its next tick has not begun."""
         return self._woken.is_set()
 
     def start(self) -> None:
@@ -156,9 +160,9 @@ class Service(ABC):
             self._task = asyncio.create_task(self._run(), name=f"penstock {self.name}")
 
     async def stop(self) -> None:
-        """Stop after the tick under way; if that takes too long, in the middle of it.
+        """Let the present tick finish for up to `finish_within` seconds, then cancel it.
 
-        A statement that is broken off may or may not have happened.
+        A cancelled statement may or may not have been carried out.
         """
         task, self._task = self._task, None
         if task is None:
@@ -170,30 +174,30 @@ class Service(ABC):
             pass
         finally:
             task.cancel()
-        await leave_behind(task)
+        await cancel_and_leave(task)
 
     async def _run(self) -> None:
-        backoff = BACKOFF_FIRST
-        lost_one = False
+        backoff = MIN_BACKOFF_S
+        has_retried = False
         while not errors.cancels():
             self._woken.clear()
             try:
                 delay = await self._tick()
-                backoff = BACKOFF_FIRST
+                backoff = MIN_BACKOFF_S
                 self._reported = None
-                lost_one = False
-                self.health.back(self.name)
+                has_retried = False
+                self.health.report_recovery(self.name)
             except Exception as error:
                 errors.raise_if_cancelled(error)
-                await self.health.heed(error)
-                if _is_of_connection(error) and not lost_one:
-                    # One connection of several is of no use: another will do if the database lives.
-                    lost_one = True
+                await self.health.recover_from(error)
+                if _is_connection_error(error) and not has_retried:
+                    # One of several connections has failed. If the database is up, another works.
+                    has_retried = True
                     await asyncio.sleep(0)
                     continue
                 self._report(error)
                 await self._back_off(error, backoff * (0.5 + random.random() / 2))
-                backoff = min(backoff * 2, BACKOFF_LAST)
+                backoff = min(backoff * 2, MAX_BACKOFF_S)
                 continue
             await self._rest(delay)
 
@@ -222,47 +226,47 @@ class Service(ABC):
 
     def _report(self, error: Exception) -> None:
         if errors.is_unavailable(error):
-            self.health.gone(self.name, error)
+            self.health.report_outage(self.name, error)
         elif isinstance(error, LeaseLost):
             logger.info("%s waits for a new lease.", self.name.capitalize())
         elif repr(error) != self._reported:
-            # Once per error, not once per try.
+            # Each error is logged once, not at every try.
             self._reported = repr(error)
             logger.exception("%s failed and will be tried again.", self.name.capitalize())
 
 
-def _is_of_connection(error: Exception) -> bool:
+def _is_connection_error(error: Exception) -> bool:
     return errors.is_lost(error) or errors.is_read_only(error)
 
 
-class Budget:
-    """Keeps costly look-arounds to a twentieth of the time, however long they take.
+class ScanBudget:
+    """Limits costly scans to a twentieth of the time, however long each of them takes.
 
-    One that was long only because the database was out of reach must not keep the next away: of
-    the last two the shorter counts.
-    """
+    Run each scan in `with budget:`, then wait `budget.pause` seconds before the next. The shorter
+    of the last two scans counts: a scan that was slow only because the database could not be
+    reached must not delay the next one."""
 
-    SHARE = 20
+    PAUSE_FACTOR = 20
 
-    def __init__(self, shortest: float) -> None:
-        self._shortest = shortest
+    def __init__(self, min_pause: float) -> None:
+        self._min_pause = min_pause
         self._began = 0.0
-        self._took = 0.0
-        self._before = 0.0
+        self._last = 0.0
+        self._previous = 0.0
 
-    def __enter__(self) -> Budget:
+    def __enter__(self) -> ScanBudget:
         self._began = time.monotonic()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._before, self._took = self._took, time.monotonic() - self._began
+        self._previous, self._last = self._last, time.monotonic() - self._began
 
     @property
-    def rest(self) -> float:
-        """The seconds to leave it alone now."""
-        return max(self._shortest, self.SHARE * self.cost)
+    def pause(self) -> float:
+        """The seconds to wait before the next scan."""
+        return max(self._min_pause, self.PAUSE_FACTOR * self.cost)
 
     @property
     def cost(self) -> float:
-        """The seconds that a look takes."""
-        return min(self._took, self._before)
+        """The seconds that a scan takes."""
+        return min(self._last, self._previous)

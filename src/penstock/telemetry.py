@@ -1,10 +1,11 @@
-"""What happens in a process, as values to subscribe to.
+"""Notifications about what happens in this process, for your metrics and alerts.
 
     app.events.subscribe(JobFinished, lambda event: print(event.job_id, event.state))
 
-Subscribers are called at once, in the worker's loop: they must be quick. Only LoopStalled comes
-from the heartbeat's thread, since it is the loop that has stalled, and CallsDropped from whatever
-thread has noticed. One that raises is logged and hurts nobody.
+Subscribers are called at once in the worker's event loop, so they must be quick. Two events come
+from other threads: LoopStalled from the heartbeat's, because the loop itself has stalled, and
+CallsDropped from whichever thread dropped the call. An exception of a subscriber is logged and
+affects nothing else.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ logger = logging.getLogger("penstock.events")
 
 
 class Event(Struct, frozen=True):
-    """The root of all events."""
+    """The base class of all events."""
 
 
 class JobsEnqueued(Event, frozen=True):
-    """Jobs were stored by this process, those left out that were there before.
+    """This process enqueued jobs. Duplicates that were skipped are not counted.
 
-    In a transaction of the caller's own they are stored once that is committed.
+    If they were enqueued inside the caller's own transaction, its commit is still to come.
     """
 
     queue: str
@@ -34,15 +35,18 @@ class JobsEnqueued(Event, frozen=True):
 
 
 class JobsClaimed(Event, frozen=True):
+    """The worker claimed jobs of one queue."""
+
     queue: str
     count: int
 
 
 class JobFinished(Event, frozen=True):
-    """An attempt was settled: `state` is where its job is now.
+    """An attempt was settled. `state` is the job's new state.
 
-    `outcome` is what the attempt came to: completed, failed, cancelled, retried, snoozed, blocked,
-    parked or released. `waited` is from being ready to its beginning, by this machine's clock.
+    `outcome` is one of completed, failed, cancelled, retried, snoozed, blocked, parked and
+    released. `seconds` is how long the attempt ran. `waited` is how many seconds the job was ready
+    before the attempt began, by this machine's clock.
     """
 
     job_id: str
@@ -57,7 +61,7 @@ class JobFinished(Event, frozen=True):
 
 
 class ChildDied(Event, frozen=True):
-    """The child process of an isolated attempt died: `cause` is the error's type."""
+    """A child process died while it ran an isolated job. `cause` is the type of the error."""
 
     job_id: str
     task: str
@@ -66,7 +70,10 @@ class ChildDied(Event, frozen=True):
 
 
 class SettleRefused(Event, frozen=True):
-    """A late write of an attempt that no longer owns its job. `cancelled` is no fault."""
+    """The database refused an outcome, because the attempt no longer owns its job.
+
+    `answer` says why; "cancelled" is nothing to worry about.
+    """
 
     job_id: str
     task: str
@@ -75,12 +82,17 @@ class SettleRefused(Event, frozen=True):
 
 
 class JobsRescued(Event, frozen=True):
+    """Jobs of lost workers were put back in their queues, or failed after too many losses.
+
+    `failed` of the `count` jobs have failed.
+    """
+
     count: int
     failed: int
 
 
 class LoopStalled(Event, frozen=True):
-    """A handler has blocked the worker's event loop."""
+    """A handler blocks the worker's event loop. `task` and `job_id` are None if unknown."""
 
     seconds: float
     task: str | None
@@ -88,40 +100,51 @@ class LoopStalled(Event, frozen=True):
 
 
 class LeaseTaken(Event, frozen=True):
+    """The worker has a lease and may claim jobs."""
+
     lease: int
 
 
 class LeaseLapsed(Event, frozen=True):
-    """The lease is gone: everything that ran under it is stopped, a new one is taken."""
+    """The worker lost its lease. It stops the `running` jobs under it and takes a new lease."""
 
     lease: int
     running: int
 
 
 class DatabaseGone(Event, frozen=True):
+    """The database does not answer, or takes no writes. `service` is the first to notice."""
+
     service: str
     error: str
 
 
 class DatabaseBack(Event, frozen=True):
+    """The database serves again, after an outage of `seconds`."""
+
     seconds: float
 
 
 class LeaderChanged(Event, frozen=True):
+    """This worker became the leader of a role, or lost it."""
+
     lease: int
     leads: bool
     role: str
 
 
 class CallsDropped(Event, frozen=True):
-    """A local pool has dropped so many calls since it last said so, at most once a minute."""
+    """A local pool dropped `count` calls since its last such event. Sent at most once a minute."""
 
     pool: str
     count: int
 
 
 class WorkerStopping(Event, frozen=True):
-    """A phase of a stop begins: `running` jobs are waited for, in the phase "pool" calls."""
+    """A phase of the worker's stop begins.
+
+    The worker waits for `running` jobs, or in the phase "pool" for calls of local pools.
+    """
 
     phase: str
     running: int
@@ -131,19 +154,19 @@ E = TypeVar("E", bound=Event)
 
 
 class Events:
-    """Who wants to know what. Costs nothing where nobody listens."""
+    """Passes events to their subscribers. An event without subscribers costs nothing."""
 
     def __init__(self) -> None:
         self._subscribers: dict[type[Event], list[Callable[[Any], object]]] = {}
 
     def subscribe(self, kind: type[E], call: Callable[[E], object]) -> Callable[[], None]:
-        """Call on each event of a kind; returns what ends the subscription."""
+        """Call a function with each event of a class. Returns a function that unsubscribes it."""
         calls = self._subscribers.setdefault(kind, [])
         calls.append(call)
         return lambda: calls.remove(call)
 
-    def wanted(self, kind: type[Event]) -> bool:
-        """Whether anybody listens: lets hot paths skip making the event."""
+    def has_subscribers(self, kind: type[Event]) -> bool:
+        """Return whether anybody listens, so that hot paths need not make the event."""
         return bool(self._subscribers.get(kind))
 
     def emit(self, event: Event) -> None:

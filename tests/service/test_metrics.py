@@ -228,8 +228,8 @@ async def test_a_service_that_has_ended_counts_no_more(app: Penstock) -> None:
         pass
     from penstock.telemetry import JobFinished, JobsEnqueued
 
-    assert not app.events.wanted(JobsEnqueued)
-    assert not app.events.wanted(JobFinished)
+    assert not app.events.has_subscribers(JobsEnqueued)
+    assert not app.events.has_subscribers(JobFinished)
 
 
 def test_metrics_are_described() -> None:

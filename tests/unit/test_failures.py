@@ -28,7 +28,7 @@ def test_a_lost_database_is_never_told_without_a_reason(
     assert str(lost.__cause__)
     events, seen = Events(), []
     events.subscribe(DatabaseGone, seen.append)
-    Health(events).gone("lease", error)
+    Health(events).report_outage("lease", error)
     assert f"(lease: {told})" in caplog.text
     assert [event.error for event in seen] == [told]
 

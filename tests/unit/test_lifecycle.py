@@ -30,7 +30,7 @@ def test_outage_by_a_timeout_is_logged_with_a_cause(caplog: pytest.LogCaptureFix
     events, seen = Events(), list[Event]()
     events.subscribe(DatabaseGone, seen.append)
     with caplog.at_level(logging.WARNING, "penstock"):
-        Health(events).gone("settle", TimeoutError())
+        Health(events).report_outage("settle", TimeoutError())
     assert seen == [DatabaseGone("settle", "no answer in time")]
     assert "does not answer (settle: no answer in time)" in caplog.text
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from penstock.lifecycle import Budget
+from penstock.lifecycle import ScanBudget
 
 pytestmark = pytest.mark.any_pooler
 
@@ -15,26 +15,26 @@ def look(monkeypatch: pytest.MonkeyPatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
 
-    def look(budget: Budget, seconds: float) -> float:
+    def look(budget: ScanBudget, seconds: float) -> float:
         nonlocal now
         with budget:
             now += seconds
-        return budget.rest
+        return budget.pause
 
     return look
 
 
 def test_quick_looks_come_at_the_shortest_interval(look) -> None:
-    budget = Budget(2.0)
+    budget = ScanBudget(2.0)
     assert [look(budget, 0.01) for _ in range(3)] == [2.0, 2.0, 2.0]
 
 
 def test_slow_looks_rest_twenty_times_as_long_as_they_take(look) -> None:
-    budget = Budget(2.0)
+    budget = ScanBudget(2.0)
     look(budget, 3.0)
     assert look(budget, 3.0) == pytest.approx(60.0)
 
 
 def test_one_look_that_an_outage_made_long_changes_nothing(look) -> None:
-    budget = Budget(2.0)
+    budget = ScanBudget(2.0)
     assert [look(budget, seconds) for seconds in (0.01, 60.0, 0.01)] == [2.0, 2.0, 2.0]

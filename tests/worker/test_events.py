@@ -69,4 +69,4 @@ async def test_a_subscription_can_be_ended(app: Penstock) -> None:
         await app.wait(await app.enqueue(note), timeout=30)
         await until(lambda: worker.tally.completed == 2, what="the second")
     assert len(seen) == 1
-    assert not app.events.wanted(JobFinished)
+    assert not app.events.has_subscribers(JobFinished)

@@ -139,7 +139,7 @@ class EnqueueCalls(Calls):
             with tracing.sending(requests) as sending:
                 stored = await store(sending.requests)
                 sending.stored(stored.ids)
-        if self._connector.events.wanted(JobsEnqueued):
+        if self._connector.events.has_subscribers(JobsEnqueued):
             self._tell(requests, stored)
         return stored
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.lifecycle import Budget, Health, Service
+from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import Pool, Store
 from penstock.store.batches import Batches, Folded
 
@@ -31,7 +31,7 @@ class Folder(Service):
         self._pool = pool
         self._batches = Batches(store)
         self._leads = leads
-        self._budget = Budget(SHORTEST)
+        self._budget = ScanBudget(SHORTEST)
         self._is_wanted = False
         self._after = 0
         self._patience = SHORTEST
@@ -50,12 +50,12 @@ class Folder(Service):
         if found.moved or self._is_wanted:
             self._is_wanted = True
             self._patience = SHORTEST
-            return self._budget.rest
+            return self._budget.pause
         if found.passed:
             # Another has just folded it, and may not have seen what ended here; or its row is held.
             self._is_wanted = True
             self._patience = min(2 * self._patience, LOOK)
-            return max(self._patience, self._budget.rest)
+            return max(self._patience, self._budget.pause)
         self._patience = SHORTEST
         return IDLE if found.is_idle else LOOK
 

@@ -7,7 +7,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.lifecycle import Budget, Health, Service
+from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import Pool, Store
 from penstock.store.schedules import Schedules
 from penstock.store.steps import Events as EventStatements
@@ -29,7 +29,7 @@ class Chore(Service):
         self._store = store
         self._leads = leads
         self._every = every
-        self._budget = Budget(every)
+        self._budget = ScanBudget(every)
 
     @abstractmethod
     async def work(self) -> int:
@@ -40,7 +40,7 @@ class Chore(Service):
             return self._every
         with self._budget:
             done = await self.work()
-        return 0 if done >= LIMIT else self._budget.rest
+        return 0 if done >= LIMIT else self._budget.pause
 
 
 class Expirer(Chore):
@@ -94,7 +94,7 @@ class Rescuer(Service):
         self._pool = pool
         self._store = store
         self._events = events
-        self._budget = Budget(every)
+        self._budget = ScanBudget(every)
 
     async def tick(self) -> float:
         await self._before()
@@ -102,7 +102,7 @@ class Rescuer(Service):
             found = await self._store.rescue(self._pool, LIMIT)
         rescued = taken_back(found, self.health)
         tell(self._events, rescued, "of lost workers")
-        return 0 if len(rescued) == LIMIT else self._budget.rest
+        return 0 if len(rescued) == LIMIT else self._budget.pause
 
 
 class OvertimeRescuer(Chore):
@@ -192,7 +192,7 @@ class Walk(Chore):
     async def tick(self) -> float:
         rest = await super().tick()
         is_midway = self._after and self._leads()
-        return min(rest, self._budget.SHARE * self._budget.cost) if is_midway else rest
+        return min(rest, self._budget.PAUSE_FACTOR * self._budget.cost) if is_midway else rest
 
 
 class StepSweeper(Walk):

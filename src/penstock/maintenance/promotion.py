@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from time import monotonic
 
-from penstock.lifecycle import Budget, Health, Service
+from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import Pool, Store
 
 LIMIT = 2000
@@ -39,7 +39,7 @@ class Promoter(Service):
         self._mark: datetime | None = None
         # The earliest time told since the last look began.
         self._heard: datetime | None = None
-        self._budget = Budget(RESCAN)
+        self._budget = ScanBudget(RESCAN)
         self._rescan_at = 0.0
         self._next_in: float | None = None
 
@@ -72,5 +72,5 @@ class Promoter(Service):
             self._rescan_at = 0.0
             raise
         if mark is None:
-            self._rescan_at = monotonic() + self._budget.rest
+            self._rescan_at = monotonic() + self._budget.pause
         return promoted

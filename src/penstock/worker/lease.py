@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.config import Liveness
 from penstock.errors import StartTimeout
-from penstock.lifecycle import Budget, Health, Service
+from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import Pool, Settlement, Store, close_idle, connect, errors
 from penstock.telemetry import Events, LeaseTaken
 from penstock.worker.heartbeat import Heartbeat, Signals
@@ -271,7 +271,7 @@ class Reconciler(Service):
         self._store = store
         self._session = session
         self._known = known
-        self._budget = Budget(every)
+        self._budget = ScanBudget(every)
 
     async def tick(self) -> float:
         async with self._session.undisturbed() as lease:
@@ -282,4 +282,4 @@ class Reconciler(Service):
                     logger.warning(
                         "Jobs that were claimed without our knowing are given back: %d.", released
                     )
-        return self._budget.rest
+        return self._budget.pause

@@ -420,7 +420,7 @@ class Parts:
             self.maintenance.waker.waits()
         if self._tracing is not None:
             _follow(self._tracing, batch)
-        if self._events.wanted(JobFinished):
+        if self._events.has_subscribers(JobFinished):
             for settlement in batch:
                 self._emit_finished(settlement)
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from penstock.config import Stopping
-from penstock.lifecycle import CANCEL, Service, at_most, leave_behind
+from penstock.lifecycle import CANCEL_S, Service, cancel_and_leave, wait_at_most
 from penstock.local_pool import LocalPools
 from penstock.store import Pool, errors
 from penstock.telemetry import Events, WorkerStopping
@@ -162,7 +162,7 @@ class Shutdown:
         crew.begin_nothing()
         self._allow(stopping.limit(has_pools=self._pools.is_used))
         claims = (*crew.scanners.values(), *crew.claimers.values())
-        await at_most(max(CLAIMS_ENDED * stopping.leave, STATEMENTS_END_S), _stopped(claims))
+        await wait_at_most(max(CLAIMS_ENDED * stopping.leave, STATEMENTS_END_S), _stopped(claims))
         crew.dispatcher.give_back()
         await self._settle_pools()
         await self._finish_jobs("finish", stopping.finish)
@@ -195,7 +195,7 @@ class Shutdown:
         self._events.emit(WorkerStopping(name, running))
         waits = [asyncio.ensure_future(ended), asyncio.ensure_future(self._hurry.wait())]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        await leave_behind(*waits)
+        await cancel_and_leave(*waits)
         self._hurry.clear()
         self._due = min(time.monotonic(), self._due + seconds)
 
@@ -270,8 +270,8 @@ class Shutdown:
         """Whether work ends within a share of the time to leave, or the least that it needs. Its
         cancellation may take a moment more, but not longer than the whole time."""
         seconds = max(self._left(share), least)
-        cancel = max(0.0, min(CANCEL, self._left() - seconds))
-        return await at_most(seconds, work, cancel=cancel)
+        cancel = max(0.0, min(CANCEL_S, self._left() - seconds))
+        return await wait_at_most(seconds, work, cancel=cancel)
 
     async def _part(
         self, name: str, share: float, work: Coroutine[Any, Any, object], least: float = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
+from penstock.lifecycle import MAX_BACKOFF_S, MIN_BACKOFF_S
 from penstock.outcome import PARK_SHORTEST
 
 
@@ -53,8 +53,8 @@ class Timing:
     step_lock_wait: float = 10.0
 
     # Outcomes that could not be written are tried again after so long at first, and at most.
-    settle_retry: float = BACKOFF_FIRST
-    settle_retry_most: float = BACKOFF_LAST
+    settle_retry: float = MIN_BACKOFF_S
+    settle_retry_most: float = MAX_BACKOFF_S
 
     # A child that dies before its first job is tried again after these, one after the other; then
     # none is started for so long.

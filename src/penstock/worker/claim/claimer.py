@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from penstock.errors import LeaseLost
-from penstock.lifecycle import Budget, Health, Service
+from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import ClaimedJob, Pool, Store, errors
 from penstock.telemetry import Events, JobsClaimed
 from penstock.worker.claim import plan
@@ -178,7 +178,7 @@ class Scanner(Service):
         self._store = store
         self._shortest = shortest
         self._found = found
-        self._budget = Budget(0.0)
+        self._budget = ScanBudget(0.0)
         self._start = ""
         self._rested = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -186,7 +186,7 @@ class Scanner(Service):
     async def tick(self) -> float:
         with self._budget:
             await self.scan()
-        rest = Budget.SHARE * self._budget.cost
+        rest = ScanBudget.PAUSE_FACTOR * self._budget.cost
         self._rested = time.monotonic() + rest
         return max(self._shortest(), rest)
 

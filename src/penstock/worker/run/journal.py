@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TypeVar
 
 from penstock.errors import PenstockError, StaleAttempt
-from penstock.lifecycle import BACKOFF_FIRST, BACKOFF_LAST
+from penstock.lifecycle import MAX_BACKOFF_S, MIN_BACKOFF_S
 from penstock.outcome import DONE
 from penstock.store import Pool, Settlement, Store, errors
 from penstock.store.errors import refused
@@ -144,7 +144,7 @@ class Journal:
         return await self._ask(attempts[0], lambda: self._store.completed(self._pool, checks))
 
     async def _ask(self, attempt: Attempt, question: Callable[[], Awaitable[T]]) -> T:
-        backoff, began = BACKOFF_FIRST, monotonic()
+        backoff, began = MIN_BACKOFF_S, monotonic()
         cancels = errors.cancels()
         while True:
             try:
@@ -165,4 +165,4 @@ class Journal:
                 if not is_locked and not errors.is_unavailable(error):
                     logger.warning("A step of %r could not be kept yet: %r", attempt, error)
             await asyncio.sleep(backoff)
-            backoff = min(backoff * 2, BACKOFF_LAST)
+            backoff = min(backoff * 2, MAX_BACKOFF_S)

@@ -274,7 +274,7 @@ class Settler:
         self._retry_kept()
         end = time.monotonic() + seconds
         while self._is_trying(self._lapsed) and time.monotonic() < end:
-            self._health.try_again()
+            self._health.end_pauses()
             await asyncio.sleep(LAPSED_AGAIN)
 
     def _is_trying(self, outcomes: set[tuple[int, UUID]]) -> bool:
@@ -405,7 +405,7 @@ class Settler:
                 await (self._health.pause(backoff) if is_unavailable else asyncio.sleep(backoff))
                 backoff = min(backoff * 2, self._backoff_last)
                 continue
-            self._health.back("settle")
+            self._health.report_recovery("settle")
             self._is_outage_told = False
             self._trouble = None
             self._tell(batch, unsettled)
@@ -423,8 +423,8 @@ class Settler:
     async def _heeded(self, error: Exception) -> Exception:
         """Do what helps against an error; the error that is left to be reckoned with."""
         if store_errors.is_unavailable(error):
-            self._health.gone("settle", error)
-            await self._health.heed(error)
+            self._health.report_outage("settle", error)
+            await self._health.recover_from(error)
         elif store_errors.is_partition_missing(error):
             try:
                 await self._store.ensure_partitions(self._pool, self._partitions_ahead)
