@@ -1,68 +1,68 @@
-"""Everything Penstock raises.
+"""The exceptions that Penstock raises.
 
 PenstockError
 ├── ConfigError              a setting has a value that is not allowed
-│   ├── BadArgument          an argument of a call has
+│   ├── BadArgument          an argument of a call has a value that is not allowed
 │   └── Misuse               the code cannot work as it is written, such as a lambda without a name
 ├── EmbeddedError            the embedded Postgres could not be started or used
-├── SchemaError              the database's schema is not the one this version needs
-│   ├── SchemaMissing
-│   ├── SchemaRenamed
-│   ├── SchemaTooOld
-│   └── SchemaTooNew
-├── NotAllowed               the database's role has no right to what was asked
-├── RolesUnfit               row level security lacks its roles, or they may too much
-├── TenantUnguarded          a key for one tenant, where nothing keeps tenants apart
-├── NameTaken                a key or a person of this name is there already
-├── KeyNotFound
-├── PersonNotFound
-├── LastAdmin                without this key or person nobody could let others in
-├── DuplicateTask            two tasks want one name
+├── SchemaError              the database's schema is not the one that this version needs
+│   ├── SchemaMissing        the schema has no tables of Penstock
+│   ├── SchemaRenamed        the schema was renamed, and its functions use the old name
+│   ├── SchemaTooOld         the schema lacks migrations
+│   └── SchemaTooNew         a newer version of Penstock has migrated the schema
+├── NotAllowed               the database role lacks a right that the call needs
+├── RolesUnfit               the roles for row level security are missing, or have too many rights
+├── TenantUnguarded          a key for one tenant needs row level security, which is off
+├── NameTaken                a key or a person of this name exists already
+├── KeyNotFound              no API key in use has this id or name
+├── PersonNotFound           no person has this name
+├── LastAdmin                without this key or person, nobody could give others access
+├── DuplicateTask            two tasks have the same name
 ├── UnknownTask              no task is registered under this name
 ├── PayloadRefused           a value cannot be stored as JSON in Postgres
-│   └── PayloadTooLarge
-├── ArgumentsDoNotFit        stored arguments no longer fit the task's parameters
-├── IdempotencyMismatch      a key was used before, with other arguments
-├── UniqueConflict           another job holds the unique key, and the caller wants to hear of it
-├── BatchNotFound
-├── BatchClosed              no job can be added to it any more
-├── BatchTimeout             the batch was not finished in the time given to wait (a TimeoutError)
-├── WorkflowNotFound
+│   └── PayloadTooLarge      a value takes more bytes than the limit
+├── ArgumentsDoNotFit        a job's stored arguments no longer fit the task's parameters
+├── IdempotencyMismatch      an idempotency key was used before, with other arguments
+├── UniqueConflict           another job holds the unique key, and on_conflict="raise" was asked for
+├── BatchNotFound            no batch has this id
+├── BatchClosed              the batch is closed, so no job can be added to it
+├── BatchTimeout             a wait for a batch took too long (a TimeoutError)
+├── WorkflowNotFound         no workflow has this id
 ├── WorkflowRefused          jobs cannot wait for each other like this
-│   ├── WorkflowCycle        they would wait for each other in a circle
-│   ├── ParentNotFound       a job to wait for is not there
-│   ├── ChildStarted         a job that is to wait has started already
-│   └── StepUnclear          no step of a workflow has this name, or several have
-├── TenantMismatch           a job of one tenant, in a transaction of another
-├── TenantMissing            row level security is on, and the transaction has no tenant
-├── JobNotFound
-├── ScheduleNotFound
-├── JobConflict              the job's state does not allow this (retry of a running job)
-├── WaitTimeout              the job was not, either (a TimeoutError)
-├── WorkflowTimeout          the workflow was not, either (a TimeoutError)
-├── JobFailed                the job waited for has failed
-├── JobCancelled             the job waited for was cancelled
-├── StartTimeout             a worker got no lease in the time given to start (a TimeoutError)
-├── LeaseLost                the worker's lease expired or was taken away
-├── StaleAttempt             the fence refused: a newer attempt owns the job
+│   ├── WorkflowCycle        jobs would wait for each other in a circle
+│   ├── ParentNotFound       the workflow has no such job to wait for
+│   ├── ChildStarted         the job that should wait has started already
+│   └── StepUnclear          no step of the workflow has this name, or several have it
+├── TenantMismatch           a call for one tenant, made as another
+├── TenantMissing            row level security is on, and the call has no tenant
+├── JobNotFound              no job has this id
+├── ScheduleNotFound         no schedule has this name
+├── JobConflict              the job's state does not allow the call, such as retry of a running job
+├── WaitTimeout              a wait for a job took too long (a TimeoutError)
+├── WorkflowTimeout          a wait for a workflow took too long (a TimeoutError)
+├── JobFailed                the job that was waited for has failed
+├── JobCancelled             the job that was waited for was cancelled
+├── StartTimeout             a worker got no lease in time (a TimeoutError)
+├── LeaseLost                the worker's lease has expired or was taken away
+├── StaleAttempt             the attempt no longer owns its job, so its write was refused
 ├── ResourceMissing          a task needs a resource that this worker did not open
-├── DuplicateStep            two steps of one attempt want one name
-├── StepDoesNotFit           a step's result does not fit what its function says it returns
+├── DuplicateStep            two steps of one attempt have the same name
+├── StepDoesNotFit           a step's result does not fit the return type of its function
 ├── TooManySteps             a job keeps more steps, or longer results, than an attempt can read
 ├── EventTimeout             an event that a job waited for was not sent in time (a TimeoutError)
 ├── PollTimeout              an outside operation was not over after all polls (a TimeoutError)
 ├── BudgetTooSmall           a budget never holds as many units as were asked for
 ├── UnknownBudget            no limit with a rate is set for this key
-├── RequestRefused           a service has refused a request, and not in words of the engine
-├── ServiceUnreachable       a service did not answer
-├── DatabaseError            Postgres did not do what was asked; the message names it and says why
+├── RequestRefused           the HTTP API refused a request, and not with one of these errors
+├── ServiceUnreachable       the HTTP API did not answer
+├── DatabaseError            Postgres did not do what was asked; the message says what to do
 │   ├── DatabaseLost         it cannot be reached, the connection broke, or no answer came in time
 │   ├── DatabaseExhausted    it has run out of disk, memory, connections or locks
 │   ├── DatabaseReadOnly     it takes no writes: a standby, or a failover is under way
 │   ├── DatabaseBusy         a statement met a timeout, a lock or a deadlock: try again
 │   └── DatabaseDenied       it does not let the role in, or has no such database
 ├── Retryable                for handlers to raise: try again, perhaps after a while
-└── NotRetryable             for handlers to raise: trying again is pointless
+└── NotRetryable             for handlers to raise: another try would be pointless
 """
 
 import shlex
@@ -72,19 +72,19 @@ from difflib import get_close_matches
 from typing import Any
 
 SOME_DATABASE = "The database"
-VALUE_SHOWN = 80
-NAMES_SHOWN = 10
+MAX_VALUE_CHARS = 80
+MAX_NAMES_SHOWN = 10
 
 
 class PenstockError(Exception):
-    """The root: catch it to catch everything that Penstock raises."""
+    """The base class of all exceptions that Penstock raises."""
 
 
 # Settings and installation
 
 
 class ConfigError(PenstockError):
-    """A setting has a value that is not allowed."""
+    """A setting has a value that is not allowed. `allowed` describes the values that are."""
 
     def __init__(self, setting: str, value: object, allowed: str) -> None:
         self.setting = setting
@@ -102,7 +102,7 @@ class BadArgument(ConfigError):
 
 
 class Misuse(ConfigError):
-    """The code cannot work as it is written: the message says why, and what to write instead."""
+    """The code cannot work as it is written. The message says why, and what to write instead."""
 
     def __init__(self, message: str, setting: str = "task") -> None:
         super().__init__(setting, None, message)
@@ -110,11 +110,11 @@ class Misuse(ConfigError):
 
 
 class EmbeddedError(PenstockError):
-    """The embedded Postgres could not be started or used; the message says why."""
+    """The embedded Postgres could not be started or used. The message says why."""
 
 
 class SchemaError(PenstockError):
-    """The database's schema is not the one this version of Penstock needs."""
+    """The database's schema is not the one that this version of Penstock needs."""
 
     def __init__(self, schema: str, problem: str, place: str) -> None:
         self.schema = schema
@@ -123,17 +123,21 @@ class SchemaError(PenstockError):
 
     @property
     def anywhere(self) -> str:
-        """The message without the host and the name of the database."""
+        """The message without the host and the name of the database, for callers over HTTP."""
         return f"{SOME_DATABASE} {self._problem}"
 
 
 class SchemaMissing(SchemaError):
+    """The schema has no tables of Penstock: run `penstock migrate`."""
+
     def __init__(self, schema: str, *, place: str = SOME_DATABASE) -> None:
         problem = f"has no Penstock tables in the schema {schema!r}. Run {_migrate(schema)} first."
         super().__init__(schema, problem, place)
 
 
 class SchemaTooOld(SchemaError):
+    """The schema lacks migrations that this version needs: run `penstock migrate`."""
+
     def __init__(self, schema: str, found: int, needed: int, *, place: str = SOME_DATABASE) -> None:
         self.found = found
         self.needed = needed
@@ -145,6 +149,8 @@ class SchemaTooOld(SchemaError):
 
 
 class SchemaTooNew(SchemaError):
+    """A newer version of Penstock has migrated the schema: upgrade Penstock here."""
+
     def __init__(self, schema: str, found: int, newest: int, *, place: str = SOME_DATABASE) -> None:
         self.found = found
         self.newest = newest
@@ -156,6 +162,8 @@ class SchemaTooNew(SchemaError):
 
 
 class SchemaRenamed(SchemaError):
+    """The schema was renamed, and its functions use the old name: run `penstock migrate`."""
+
     def __init__(self, schema: str, former: str, *, place: str = SOME_DATABASE) -> None:
         self.former = former
         problem = (
@@ -166,9 +174,9 @@ class SchemaRenamed(SchemaError):
 
 
 class NotAllowed(PenstockError):
-    """The role that the database is asked as has no right to this; its cause is the driver's error.
+    """The database role lacks a right that the call needs. The cause is the driver's error.
 
-    `role` is None where it could not be asked any more, as in a transaction of your own.
+    `role` is None if it could not be looked up, such as inside a transaction of your own.
     """
 
     def __init__(
@@ -182,9 +190,9 @@ class NotAllowed(PenstockError):
 
 
 class RolesUnfit(PenstockError):
-    """The roles that row level security is made for do not exist, or see every tenant's rows.
+    """The roles that row level security needs do not exist, or can see the rows of all tenants.
 
-    `remedy` is the SQL for an administrator to run.
+    `remedy` is the SQL that an administrator should run.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -195,7 +203,7 @@ class RolesUnfit(PenstockError):
 
 
 class TenantUnguarded(PenstockError):
-    """A key was to be bound to a tenant, and row level security, which would hold it, is off."""
+    """A key for one tenant needs row level security, which would confine it, and that is off."""
 
     def __init__(self, tenant: str) -> None:
         self.tenant = tenant
@@ -209,12 +217,16 @@ class TenantUnguarded(PenstockError):
 
 
 class NameTaken(PenstockError):
+    """A key or a person of this name exists already."""
+
     def __init__(self, kind: str, name: str, remedy: str) -> None:
         self.name = name
         super().__init__(f"There is a {kind} {name!r} already: take another name, or {remedy}.")
 
 
 class KeyNotFound(PenstockError):
+    """No API key in use has this id or name."""
+
     def __init__(self, key: str) -> None:
         self.key = key
         super().__init__(
@@ -224,6 +236,8 @@ class KeyNotFound(PenstockError):
 
 
 class PersonNotFound(PenstockError):
+    """No person has this name."""
+
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
@@ -232,7 +246,7 @@ class PersonNotFound(PenstockError):
 
 
 class LastAdmin(PenstockError):
-    """Without this key or person nobody could make keys or let people in over HTTP."""
+    """Without this key or person, nobody could give others access over HTTP."""
 
     def __init__(self, who: str) -> None:
         self.who = who
@@ -247,7 +261,7 @@ class LastAdmin(PenstockError):
 
 
 class DuplicateTask(PenstockError):
-    """Two different tasks want one name."""
+    """Two different tasks have the same name."""
 
     def __init__(self, name: str, first: str, second: str) -> None:
         self.name = name
@@ -270,7 +284,10 @@ class UnknownTask(PenstockError):
 
 
 class PayloadRefused(PenstockError):
-    """A value cannot be stored; `field` is the path to it, such as `profile.name`."""
+    """A value cannot be stored as JSON in Postgres.
+
+    `field` is the path to it, such as `profile.name`.
+    """
 
     def __init__(self, field: str, problem: str, remedy: str) -> None:
         self.field = field
@@ -280,6 +297,8 @@ class PayloadRefused(PenstockError):
 
 
 class PayloadTooLarge(PayloadRefused):
+    """A value takes more bytes as JSON than the limit: store it elsewhere, and pass a reference."""
+
     def __init__(self, field: str, size: int, limit: int) -> None:
         self.size = size
         self.limit = limit
@@ -291,7 +310,10 @@ class PayloadTooLarge(PayloadRefused):
 
 
 class ArgumentsDoNotFit(PenstockError):
-    """Stored arguments no longer fit the task's parameters."""
+    """A job's stored arguments no longer fit the task's parameters.
+
+    Deploy the code that knows them, or raise `args_version` and add an upcaster.
+    """
 
     def __init__(self, task: str, field: str | None, problem: str) -> None:
         self.task = task
@@ -305,7 +327,7 @@ class ArgumentsDoNotFit(PenstockError):
 
 
 class IdempotencyMismatch(PenstockError):
-    """An idempotency key was used before, with other arguments."""
+    """An idempotency key was used before, with another task or other arguments."""
 
     def __init__(self, key: str, job_id: str) -> None:
         self.key = key
@@ -317,21 +339,26 @@ class IdempotencyMismatch(PenstockError):
 
 
 class UniqueConflict(PenstockError):
-    """A unique key is held by another job, or given to two jobs of one call."""
+    """Another job holds the unique key, or two jobs of one call have the same one.
+
+    Only raised for `Unique(on_conflict="raise")`. `job_id` is None for two jobs of one call.
+    """
 
     def __init__(self, key: str, job_id: str | None) -> None:
         self.key = key
         self.job_id = job_id
-        told, remedy = "is given to two jobs of one call", "Leave one of them out"
+        problem, remedy = "is given to two jobs of one call", "Leave one of them out"
         if job_id:
-            told, remedy = f"is held by job {job_id}", "Wait for that job"
+            problem, remedy = f"is held by job {job_id}", "Wait for that job"
         super().__init__(
-            f"The unique key {key!r} {told}. {remedy}, or choose another on_conflict: "
+            f"The unique key {key!r} {problem}. {remedy}, or choose another on_conflict: "
             "skip, replace or supersede."
         )
 
 
 class BatchNotFound(PenstockError):
+    """No batch has this id, or it was removed."""
+
     def __init__(self, batch_id: str) -> None:
         self.batch_id = batch_id
         super().__init__(
@@ -341,6 +368,8 @@ class BatchNotFound(PenstockError):
 
 
 class BatchClosed(PenstockError):
+    """The batch is closed, so no job can be added to it."""
+
     def __init__(self, batch_id: str) -> None:
         self.batch_id = batch_id
         super().__init__(
@@ -350,7 +379,10 @@ class BatchClosed(PenstockError):
 
 
 class BatchTimeout(PenstockError, TimeoutError):
-    """A batch was not finished in the time given to wait; `why` says what its jobs wait for."""
+    """A wait for a batch took too long. The batch goes on.
+
+    `why` says what its jobs wait for, if that is known.
+    """
 
     def __init__(
         self, batch_id: str, state: str, pending: int, seconds: float, why: str = ""
@@ -361,17 +393,19 @@ class BatchTimeout(PenstockError, TimeoutError):
         self.seconds = seconds
         self.why = why
         left = f"{pending:,} job{'' if pending == 1 else 's'} to go"
-        what = "still open" if state == "open" else f"still running, with {left},"
+        condition = "still open" if state == "open" else f"still running, with {left},"
         remedy = (
             "Close it, or nothing finishes it." if state == "open" else "It goes on regardless."
         )
-        told = f" {why}" if why else ""
+        reason = f" {why}" if why else ""
         super().__init__(
-            f"Batch {batch_id} is {what} after a wait of {seconds:g} s.{told} {remedy}"
+            f"Batch {batch_id} is {condition} after a wait of {seconds:g} s.{reason} {remedy}"
         )
 
 
 class WorkflowNotFound(PenstockError):
+    """No workflow has this id, or its history has expired."""
+
     def __init__(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id
         super().__init__(
@@ -385,6 +419,8 @@ class WorkflowRefused(PenstockError):
 
 
 class WorkflowCycle(WorkflowRefused):
+    """Jobs would wait for each other in a circle. `steps` names them in order."""
+
     def __init__(self, *steps: str) -> None:
         self.steps = steps
         super().__init__(
@@ -394,6 +430,8 @@ class WorkflowCycle(WorkflowRefused):
 
 
 class ParentNotFound(WorkflowRefused):
+    """The workflow has no such job to wait for."""
+
     def __init__(self, job_id: str, workflow_id: str) -> None:
         self.job_id = job_id
         self.workflow_id = workflow_id
@@ -404,6 +442,8 @@ class ParentNotFound(WorkflowRefused):
 
 
 class ChildStarted(WorkflowRefused):
+    """The job that should wait for another has started already."""
+
     def __init__(self, job_id: str, workflow_id: str) -> None:
         self.job_id = job_id
         self.workflow_id = workflow_id
@@ -414,7 +454,10 @@ class ChildStarted(WorkflowRefused):
 
 
 class StepUnclear(WorkflowRefused):
-    """A step is meant by its name, and the workflow has none of that name, or several."""
+    """No step of the workflow has this name, or several have it.
+
+    `number` is how many have it. Pass the job instead of its step's name.
+    """
 
     def __init__(self, name: str, workflow_id: str, number: int) -> None:
         self.name = name
@@ -428,7 +471,7 @@ class StepUnclear(WorkflowRefused):
 
 
 class TenantMismatch(PenstockError):
-    """A call names one tenant where the client or the transaction is set to another."""
+    """A call is for one tenant, but its client or its transaction is set to another."""
 
     def __init__(self, tenant: str, bound_to: str) -> None:
         self.tenant = tenant
@@ -440,30 +483,33 @@ class TenantMismatch(PenstockError):
 
 
 class TenantMissing(PenstockError):
-    """Row level security is on, and the transaction is set to no tenant.
+    """Row level security is on, and the call has no tenant.
 
-    `tenant` is the one that the job itself names, with `task.options(tenant=...)`.
+    Make the call with `app.for_tenant(…)`, or set `penstock.tenant` in your transaction. `tenant`
+    is the one that the job names with `task.options(tenant=…)`, which does not suffice.
     """
 
     def __init__(self, tenant: str | None = None) -> None:
         self.tenant = tenant
         if tenant:
-            told = (
+            problem = (
                 f"The job names the tenant {tenant!r}, but its transaction is set to none, and "
                 f"row level security goes by that. Use app.for_tenant({tenant!r})"
             )
         else:
-            told = (
+            problem = (
                 "No tenant is set, and row level security is on: a job must belong to one. Use "
                 "app.for_tenant(…)"
             )
-        super().__init__(f"{told}, or SET LOCAL penstock.tenant in your transaction.")
+        super().__init__(f"{problem}, or SET LOCAL penstock.tenant in your transaction.")
 
 
 # Jobs
 
 
 class JobNotFound(PenstockError):
+    """No job has this id, or its history has expired."""
+
     def __init__(self, job_id: str) -> None:
         self.job_id = job_id
         super().__init__(
@@ -473,6 +519,8 @@ class JobNotFound(PenstockError):
 
 
 class ScheduleNotFound(PenstockError):
+    """No schedule has this name. The message suggests similar ones."""
+
     def __init__(self, name: str, known: Iterable[str] = ()) -> None:
         self.name = name
         near = get_close_matches(name, known, n=3)
@@ -485,9 +533,9 @@ class ScheduleNotFound(PenstockError):
 
 
 class JobConflict(PenstockError):
-    """The job's state does not allow what was asked.
+    """The job's state does not allow the call, such as `retry` of a running job.
 
-    `remedy` is a whole sentence; without one the message says to look at the job again.
+    `remedy` is a whole sentence. Without one, the message says to look at the job again.
     """
 
     def __init__(self, job_id: str, state: str, action: str, remedy: str | None = None) -> None:
@@ -499,7 +547,7 @@ class JobConflict(PenstockError):
 
 
 class StartTimeout(PenstockError, TimeoutError):
-    """A worker could not take its lease in time."""
+    """A worker got no lease within `Liveness(start_wait=…)` seconds."""
 
     def __init__(
         self,
@@ -519,37 +567,46 @@ class StartTimeout(PenstockError, TimeoutError):
 
 
 class WaitTimeout(PenstockError, TimeoutError):
-    """A job was not done in the time given to wait; `why` says what it waits for, if known."""
+    """A wait for a job took too long. The job is kept, and goes on.
+
+    `why` says what it waits for, if that is known.
+    """
 
     def __init__(self, job_id: str, state: str, seconds: float, why: str = "") -> None:
         self.job_id = job_id
         self.state = state
         self.seconds = seconds
         self.why = why
-        told = f" {why}" if why else ""
+        reason = f" {why}" if why else ""
         super().__init__(
-            f"Job {job_id} is still {state} after a wait of {seconds:g} s.{told} "
+            f"Job {job_id} is still {state} after a wait of {seconds:g} s.{reason} "
             "The job is kept: wait again, or cancel it."
         )
 
 
 class WorkflowTimeout(PenstockError, TimeoutError):
-    """A workflow had not ended in the time given to wait; `why` says what its jobs wait for."""
+    """A wait for a workflow took too long. The workflow goes on.
+
+    `why` says what its jobs wait for, if that is known.
+    """
 
     def __init__(self, workflow_id: str, state: str, seconds: float, why: str = "") -> None:
         self.workflow_id = workflow_id
         self.state = state
         self.seconds = seconds
         self.why = why
-        told = f" {why}" if why else ""
+        reason = f" {why}" if why else ""
         super().__init__(
-            f"Workflow {workflow_id} is still {state} after a wait of {seconds:g} s.{told} "
+            f"Workflow {workflow_id} is still {state} after a wait of {seconds:g} s.{reason} "
             "It goes on regardless: wait again, or cancel it."
         )
 
 
 class JobFailed(PenstockError):
-    """The job waited for has failed; its last error is here as text, never rebuilt."""
+    """The job that was waited for has failed.
+
+    `error_type` and `error_message` are its last error as text: the exception is not rebuilt.
+    """
 
     def __init__(
         self,
@@ -563,8 +620,8 @@ class JobFailed(PenstockError):
         self.error_type = error_type
         self.error_message = error_message
         why = f" ({reason})" if reason else ""
-        said = f": {error_message}".rstrip(" :.") if error_message else ""
-        last = f" with {error_type}{said}" if error_type else ""
+        message = f": {error_message}".rstrip(" :.") if error_message else ""
+        last = f" with {error_type}{message}" if error_type else ""
         super().__init__(
             f"Job {job_id} failed{why}{last}. Its attempts are in job.errors; "
             "once the cause is gone it can be retried under the same id."
@@ -572,6 +629,8 @@ class JobFailed(PenstockError):
 
 
 class JobCancelled(PenstockError):
+    """The job that was waited for was cancelled, so it has no result."""
+
     def __init__(self, job_id: str, reason: str | None = None) -> None:
         self.job_id = job_id
         self.reason = reason
@@ -585,6 +644,8 @@ class JobCancelled(PenstockError):
 
 
 class LeaseLost(PenstockError):
+    """The worker's lease has expired or was taken away. The worker takes a new one by itself."""
+
     def __init__(self, lease: str) -> None:
         self.lease = lease
         super().__init__(
@@ -594,7 +655,10 @@ class LeaseLost(PenstockError):
 
 
 class StaleAttempt(PenstockError):
-    """The fence refused: this attempt no longer owns its job."""
+    """This attempt no longer owns its job, so its write was refused. Roll back, and return.
+
+    The job was cancelled, or its worker's lease ran out and another attempt has it.
+    """
 
     def __init__(self, job_id: str, attempt: int) -> None:
         self.job_id = job_id
@@ -606,6 +670,8 @@ class StaleAttempt(PenstockError):
 
 
 class ResourceMissing(PenstockError):
+    """A task needs a resource that this worker did not open."""
+
     def __init__(self, resource: str, task: str | None = None) -> None:
         self.resource = resource
         self.task = task
@@ -617,7 +683,7 @@ class ResourceMissing(PenstockError):
 
 
 class DuplicateStep(PenstockError):
-    """Two steps of one attempt want one name."""
+    """Two steps of one attempt have the same name: the second would get the first one's result."""
 
     def __init__(self, name: str, kind: str = "step") -> None:
         self.name = name
@@ -628,7 +694,7 @@ class DuplicateStep(PenstockError):
 
 
 class StepDoesNotFit(PenstockError):
-    """A step's result does not fit what its function says it returns."""
+    """A step's result does not fit the return annotation of its function."""
 
     def __init__(self, name: str, problem: str) -> None:
         self.name = name
@@ -641,7 +707,7 @@ class StepDoesNotFit(PenstockError):
 
 
 class TooManySteps(PenstockError):
-    """A job keeps more steps, or longer results, than an attempt can read at its beginning."""
+    """A job keeps more steps, or longer results, than an attempt can read when it begins."""
 
     def __init__(self, steps: int, size: int, most: int, limit: int) -> None:
         self.steps = steps
@@ -654,7 +720,10 @@ class TooManySteps(PenstockError):
 
 
 class EventTimeout(PenstockError, TimeoutError):
-    """An event that a job waited for was not sent in time."""
+    """An event that a job waited for was not sent in time.
+
+    Later attempts of the job get the same error, unless somebody retries the job by hand.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -666,7 +735,7 @@ class EventTimeout(PenstockError, TimeoutError):
 
 
 class PollTimeout(PenstockError, TimeoutError):
-    """An operation was polled for as often, or for as long, as allowed, and is not over."""
+    """An outside operation was not over after `most` polls, or after `within` seconds."""
 
     def __init__(self, name: str, polls: int) -> None:
         self.name = name
@@ -679,7 +748,7 @@ class PollTimeout(PenstockError, TimeoutError):
 
 
 class BudgetTooSmall(PenstockError):
-    """More units were asked for than the budget ever holds: no wait would help."""
+    """A handler asked for more units than the budget ever holds, so no wait would help."""
 
     def __init__(self, key: str, units: float, burst: float) -> None:
         self.key = key
@@ -704,7 +773,10 @@ class UnknownBudget(PenstockError):
 
 
 class RequestRefused(PenstockError):
-    """A service has refused a request; `fields` are those that do not fit, each with why."""
+    """The HTTP API refused a request, and not with one of the errors of this module.
+
+    `fields` says what is wrong with each field that does not fit.
+    """
 
     def __init__(
         self, status: int, kind: str, detail: str, fields: dict[str, str] | None = None
@@ -713,12 +785,12 @@ class RequestRefused(PenstockError):
         self.kind = kind
         self.detail = detail
         self.fields = fields or {}
-        told = f": {detail.rstrip('.')}" if detail else ""
-        super().__init__(f"The service has refused the request with {status}{told}.")
+        reason = f": {detail.rstrip('.')}" if detail else ""
+        super().__init__(f"The service has refused the request with {status}{reason}.")
 
 
 class ServiceUnreachable(PenstockError):
-    """A service did not answer; `is_sent` says that it may have done what was asked."""
+    """The HTTP API did not answer. If `is_sent`, it may have done what was asked."""
 
     def __init__(self, problem: str, *, is_sent: bool) -> None:
         self.problem = problem
@@ -736,9 +808,9 @@ class ServiceUnreachable(PenstockError):
 
 
 class DatabaseError(PenstockError):
-    """Postgres did not do what was asked. The message names host and database and says what to do.
+    """Postgres did not do what was asked. The message names the database and says what to do.
 
-    Its cause is the driver's error; `sqlstate` is Postgres's code for it, None where it sent none.
+    The cause is the driver's error. `sqlstate` is Postgres's code for it, None if it sent none.
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
@@ -749,7 +821,7 @@ class DatabaseError(PenstockError):
 class DatabaseLost(DatabaseError):
     """Postgres cannot be reached, the connection broke, or no answer came in time.
 
-    `is_sent` says that the statement may have been carried out all the same.
+    If `is_sent`, the statement may have been carried out all the same.
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None, is_sent: bool = True) -> None:
@@ -777,11 +849,11 @@ class DatabaseDenied(DatabaseError):
 
 
 class Retryable(PenstockError):
-    """This attempt failed and another may succeed.
+    """Raise it in a handler if this attempt failed, and another one may succeed.
 
         raise Retryable("the model API is busy", after=asked_wait(response.headers))
 
-    `after` is in seconds; without it the task's retry policy says how long to wait.
+    The job runs again `after` so many seconds. Without it, the task's retry policy says when.
     """
 
     def __init__(self, message: str, *, after: float | timedelta | None = None) -> None:
@@ -790,7 +862,7 @@ class Retryable(PenstockError):
 
 
 class NotRetryable(PenstockError):
-    """Trying again is pointless: the job fails now, whatever attempts it has left."""
+    """Raise it in a handler if another try would be pointless: the job fails now, for good."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -801,11 +873,11 @@ def _shown(value: Any) -> str:
         text = repr(value)
     except Exception:
         text = f"a {type(value).__name__}"
-    return text if len(text) <= VALUE_SHOWN else text[: VALUE_SHOWN - 1] + "…"
+    return text if len(text) <= MAX_VALUE_CHARS else text[: MAX_VALUE_CHARS - 1] + "…"
 
 
 def _migrate(schema: str) -> str:
-    """The command that makes the tables there; without the option it makes those of `penstock`."""
+    """Return the command that migrates a schema. Without its option, that is `penstock`."""
     where = "" if schema == "penstock" else f" --schema {shlex.quote(schema)}"
     return f"`penstock migrate{where}`"
 
@@ -815,5 +887,5 @@ def _nearest(name: str, known: list[str]) -> str:
         return f"Did you mean {' or '.join(map(repr, near))}?"
     if not known:
         return "This app has no tasks: register some with app.task or app.include."
-    more = ", …" if len(known) > NAMES_SHOWN else ""
-    return f"Registered are {', '.join(known[:NAMES_SHOWN])}{more}."
+    more = ", …" if len(known) > MAX_NAMES_SHOWN else ""
+    return f"Registered are {', '.join(known[:MAX_NAMES_SHOWN])}{more}."
