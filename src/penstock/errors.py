@@ -90,7 +90,7 @@ class ConfigError(PenstockError):
         self.setting = setting
         self.value = value
         self.allowed = allowed
-        super().__init__(f"The setting {setting} is {_shown(value)}; allowed is {allowed}.")
+        super().__init__(f"The setting {setting} is {_shown(value)}; it must be {allowed}.")
 
 
 class BadArgument(ConfigError):

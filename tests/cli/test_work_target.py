@@ -54,7 +54,7 @@ def test_a_database_without_the_tables_says_what_to_do(penstock: Commands) -> No
         (["--limit", "5"], "go with --drain"),
         (["--drain", "--processes", "2"], "--drain works in one process"),
         (["--lease", "soon"], "'soon' is no length of time"),
-        (["--queue", "mail:0"], "The setting slots of queue mail is 0; allowed is 1 to"),
+        (["--queue", "mail:0"], "The setting slots of queue mail is 0; it must be 1 to"),
         (["--queue", "mail:5", "--queue", "mail"], "the queue mail is given twice"),
         (
             ["--queue", "mail:-5"],

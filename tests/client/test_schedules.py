@@ -77,7 +77,7 @@ async def test_too_little_to_make_one_of_is_no_schedule(
         await app.set_schedule("nightly", report, cron="0 3 * * *", timezone="Mars/Olympus")
     with pytest.raises(ConfigError, match=r"timezone is 'UTC'.* for cron alone"):
         await app.set_schedule("nightly", report, every=60, timezone="UTC")
-    with pytest.raises(ConfigError, match="jitter is 61; allowed is 0 to 60 seconds"):
+    with pytest.raises(ConfigError, match="jitter is 61; it must be 0 to 60 seconds"):
         await app.set_schedule("nightly", report, every=60, jitter=61)
     with pytest.raises(ScheduleNotFound, match="no schedule 'nightly'"):
         await app.schedule_fires("nightly")

@@ -40,7 +40,7 @@ def test_queues_may_be_named_without_slots() -> None:
 @pytest.mark.parametrize(
     ("given", "setting", "told"),
     [
-        ("default", "PENSTOCK", "allowed is a dict"),
+        ("default", "PENSTOCK", "it must be a dict"),
         ({"QUEUE": []}, "PENSTOCK", "the keys DATABASE, SCHEMA, QUEUES, MODULES"),
         ({"DATABASE": "other"}, 'PENSTOCK["DATABASE"]', "one of DATABASES: 'default', 'lite'"),
         ({"SCHEMA": ""}, 'PENSTOCK["SCHEMA"]', "a name of 1 to 50 bytes"),
@@ -79,7 +79,7 @@ def test_a_backend_of_ones_own_may_be_a_kind_of_penstocks() -> None:
 
 def test_another_databases_address_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match=r'PENSTOCK\["DATABASE"\] is .lite.; allowed is the alias'
+        ConfigError, match=r'PENSTOCK\["DATABASE"\] is .lite.; it must be the alias'
     ):
         address_of(connections["lite"])
 

@@ -22,7 +22,7 @@ def test_what_the_environment_says_comes_before_the_defaults() -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_below_zero_is_refused_by_its_name(name: str) -> None:
     setting = PREFIX + name.upper()
-    with pytest.raises(ConfigError, match=rf"{setting} is '-1'; allowed is .* >= [01]") as refused:
+    with pytest.raises(ConfigError, match=rf"{setting} is '-1'; it must be .* >= [01]") as refused:
         Settings.of({setting: "-1"})
     assert (refused.value.setting, refused.value.value) == (setting, "-1")
 
@@ -63,12 +63,12 @@ def test_what_cannot_be_set_is_refused_at_the_start_in_words(
 ) -> None:
     with pytest.raises(ConfigError) as refused:
         check({PREFIX + name: value})
-    told = f"The setting {PREFIX}{name} is {value!r}; allowed is {allowed}."
+    told = f"The setting {PREFIX}{name} is {value!r}; it must be {allowed}."
     assert str(refused.value) == told
 
 
 def test_a_storage_of_no_known_kind_is_refused_by_its_name() -> None:
-    with pytest.raises(ConfigError, match=rf"{PREFIX}STORAGE is 'ftp://x'; allowed is a folder, "):
+    with pytest.raises(ConfigError, match=rf"{PREFIX}STORAGE is 'ftp://x'; it must be a folder, "):
         Storage.of("ftp://x", Options.of(STORAGE))
 
 

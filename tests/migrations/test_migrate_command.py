@@ -130,7 +130,7 @@ async def test_going_to_where_it_is_does_not_ask(database: Database) -> None:
     ("arguments", "code", "message"),
     [
         (["--database-url", "postgresql://127.0.0.1:1/none"], 1, "cannot be reached"),
-        (["--database-url", "mysql://localhost"], 2, "allowed is postgresql://"),
+        (["--database-url", "mysql://localhost"], 2, "it must be postgresql://"),
         (["--to", "9999", "--sql"], 2, "at most"),
         (["--schema", "x" * 60, "--sql"], 2, "1 to 50 bytes"),
     ],

@@ -168,7 +168,7 @@ def test_messages_about_a_job_name_its_id(error: PenstockError) -> None:
 def test_a_setting_is_shown_with_its_value_and_what_is_allowed() -> None:
     error = ConfigError("priority", 101, "a whole number from -100 to 100")
     assert str(error) == (
-        "The setting priority is 101; allowed is a whole number from -100 to 100."
+        "The setting priority is 101; it must be a whole number from -100 to 100."
     )
     assert (error.setting, error.value) == ("priority", 101)
 

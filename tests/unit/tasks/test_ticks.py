@@ -170,5 +170,5 @@ def test_a_mistake_is_not_taken_for_a_day_that_never_comes(given: str) -> None:
 
 @pytest.mark.parametrize("given", [0, -1, 0.01, "60", None, True])
 def test_what_is_no_interval_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigError, match=r"every is .*; allowed is 0\.1 to .* seconds"):
+    with pytest.raises(ConfigError, match=r"every is .*; it must be 0\.1 to .* seconds"):
         checked_every(given)
