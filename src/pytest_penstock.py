@@ -71,11 +71,11 @@ def penstock_app(pytestconfig: pytest.Config, penstock_url: str) -> Iterator[Pen
 
 
 def _server(folders: pytest.TempPathFactory) -> AbstractContextManager[PostgresServer]:
-    from penstock.config import expect_address
+    from penstock.config import check_database_url
     from penstock.testing import databases
 
     if (url := os.environ.get(RUNNING_SERVER)) is not None:
-        expect_address(RUNNING_SERVER, url)
+        check_database_url(RUNNING_SERVER, url)
         return databases.running(url)
     return databases.embedded(_session_folder(folders))
 

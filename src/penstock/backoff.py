@@ -1,7 +1,7 @@
-"""How long to wait before the next attempt.
+"""Retry policies: how long a failed job waits before its next attempt.
 
-A policy answers `delay(failures, rng)`: the seconds to wait after that many failures. Jitter only
-shortens a delay, so that a cap is a cap.
+`policy.delay(failures, rng)` returns the seconds to wait after that many failures. Jitter only
+shortens a delay, so `cap` is never exceeded.
 
     Exponential()                             30, 60, 120, 240, 480, 600, 600 … seconds
     Exponential(base=60, cap=86_400)          1, 2, 4, 8 … minutes, at most a day
@@ -21,16 +21,16 @@ from msgspec.structs import force_setattr
 
 from penstock.errors import ConfigError
 
-LONGEST = 366 * 86_400.0
-SECONDS = f"a number of seconds from 0 to {LONGEST:.0f}"
-STORABLE = "Exponential, Fixed or Listed; a function can only be given to the task itself"
+MAX_DELAY_S = 366 * 86_400.0
+SECONDS_FORM = f"a number of seconds from 0 to {MAX_DELAY_S:.0f}"
+STORABLE_FORM = "Exponential, Fixed or Listed; a function can only be given to the task itself"
 
 logger = logging.getLogger(__name__)
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """What decides how long a failed job waits."""
+    """Anything with a method `delay`, which says how long a failed job waits."""
 
     def delay(self, failures: int, rng: Random) -> float:
         """Return the seconds to wait after `failures` failed attempts."""
@@ -38,7 +38,11 @@ class Policy(Protocol):
 
 
 class Exponential(Struct, frozen=True, kw_only=True, tag="exponential", tag_field="kind"):
-    """Wait `base` seconds, then `factor` times as long after each further failure, up to `cap`."""
+    """Wait `base` seconds, and `factor` times as long after each further failure, up to `cap`.
+
+    Each delay is shortened at random by up to the share `jitter`, so that jobs which failed
+    together do not all come back together.
+    """
 
     base: float = 30.0
     factor: float = 2.0
@@ -60,7 +64,7 @@ class Exponential(Struct, frozen=True, kw_only=True, tag="exponential", tag_fiel
 
 
 class Fixed(Struct, frozen=True, tag="fixed", tag_field="kind"):
-    """Always wait the same number of seconds."""
+    """Wait the same number of seconds after each failure."""
 
     seconds: float
     jitter: float = 0.0
@@ -74,7 +78,7 @@ class Fixed(Struct, frozen=True, tag="fixed", tag_field="kind"):
 
 
 class Listed(Struct, frozen=True, tag="listed", tag_field="kind"):
-    """Wait as listed, one entry per failure; the last one repeats."""
+    """Wait the listed seconds, one entry for each failure. The last entry repeats."""
 
     seconds: Sequence[float]
     jitter: float = 0.0
@@ -90,15 +94,15 @@ class Listed(Struct, frozen=True, tag="listed", tag_field="kind"):
         force_setattr(self, "seconds", tuple(self.seconds))
 
     def delay(self, failures: int, rng: Random) -> float:
-        which = min(max(failures - 1, 0), len(self.seconds) - 1)
-        return _jittered(self.seconds[which], self.jitter, rng)
+        index = min(max(failures - 1, 0), len(self.seconds) - 1)
+        return _jittered(self.seconds[index], self.jitter, rng)
 
 
 class Function(Struct, frozen=True):
-    """Ask a function of yours: it gets the number of failures and returns seconds.
+    """Call your function with the number of failures. It returns the seconds to wait.
 
-    It lives in the code, so it belongs to a task and cannot be stored with a job. When it fails or
-    answers nonsense the default policy steps in: an attempt is settled in any case.
+    A function cannot be stored with a job, so pass this policy to the task. If the function raises
+    or returns no valid delay, the default policy is used: the attempt is settled in any case.
     """
 
     fn: Callable[[int], float]
@@ -121,9 +125,9 @@ Storable = Exponential | Fixed | Listed
 
 
 def dump_policy(policy: Policy) -> dict[str, Any]:
-    """Return the policy as it is stored with a job, a JSON object with its `kind`."""
+    """Return the policy as the JSON object that is stored with a job."""
     if not isinstance(policy, Storable):
-        raise ConfigError("retry", policy, STORABLE)
+        raise ConfigError("retry", policy, STORABLE_FORM)
     stored: dict[str, Any] = msgspec.to_builtins(policy)
     return stored
 
@@ -142,7 +146,7 @@ def _jittered(seconds: float, jitter: float, rng: Random) -> float:
 
 
 def _check_seconds(setting: str, value: object) -> None:
-    _check_number(setting, value, 0, LONGEST, SECONDS)
+    _check_number(setting, value, 0, MAX_DELAY_S, SECONDS_FORM)
 
 
 def _check_jitter(value: object) -> None:
@@ -150,6 +154,6 @@ def _check_jitter(value: object) -> None:
 
 
 def _check_number(setting: str, value: object, low: float, high: float, allowed: str) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not low <= value <= high:  # type: ignore[operator]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:  # type: ignore[operator]
         raise ConfigError(setting, value, allowed)

@@ -1,6 +1,7 @@
-"""Settings in small groups, each validated once with an error that names the setting.
+"""The settings of an app and of its workers, in small groups.
 
-Sources, later ones win: defaults, environment (`PENSTOCK_…`), arguments.
+Arguments win over the environment (`PENSTOCK_…`), and that wins over the defaults. Each value is
+checked once: ConfigError names the setting and what it must be.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ LISTEN_URL = "PENSTOCK_LISTEN_URL"
 CALL_TIMEOUT = "PENSTOCK_CALL_TIMEOUT"
 REQUIRE_URL = "PENSTOCK_REQUIRE_DATABASE_URL"
 
-CALL_SECONDS = 30.0
+DEFAULT_CALL_TIMEOUT_S = 30.0
 EMBEDDED = "The embedded Postgres"
-ADDRESS = "postgresql://user@host/database"
-READABLE_ADDRESS = (
+URL_FORM = "postgresql://user@host/database"
+FULL_URL_FORM = (
     "postgresql://user:password@host:port/database, with a port from 1 to 65535, and with "
     "percent signs for what is special in a password (%2F for a slash)"
 )
@@ -35,11 +36,18 @@ PASSWORD = re.compile(r"(pass\w*\s*[=:]).*", re.IGNORECASE | re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where the queue lives. Without a URL an embedded Postgres is started in `data_dir`.
+    """The database of an app, and how the app connects to it.
 
-    Where the URL leads to a pooler that delivers no notifications, `listen_url` may lead past it.
-    `prepared_statements` is for a pooler that can bear them; None has them where none is found.
-    `call_timeout` is how many seconds a call may wait for the database, all its tries together.
+    - `url`: the address of your Postgres. Without it, an embedded Postgres is started.
+    - `data_dir`: the folder of the embedded Postgres.
+    - `schema`: the schema that holds the tables.
+    - `pool_size`: the most connections of the app itself. A worker has a pool of its own.
+    - `listen_url`: another address of the same Postgres, for notifications alone. Set it if `url`
+      leads to a pooler that delivers none, such as PgBouncer in transaction mode.
+    - `prepared_statements`: whether statements are prepared once and used again. None means that
+      they are, unless a pooler is found. Set True for a pooler that supports them.
+    - `call_timeout`: how many seconds a call waits for the database, all its tries together. Then
+      it raises DatabaseLost.
     """
 
     url: str | None = None
@@ -48,23 +56,23 @@ class Database:
     pool_size: int = 8
     listen_url: str | None = None
     prepared_statements: bool | None = None
-    call_timeout: float = CALL_SECONDS
+    call_timeout: float = DEFAULT_CALL_TIMEOUT_S
 
     def __post_init__(self) -> None:
-        expect_address("database_url", self.url)
-        expect_address("listen_url", self.listen_url)
+        check_database_url("database_url", self.url)
+        check_database_url("listen_url", self.listen_url)
         if self.data_dir is not None and not self.data_dir:
             raise ConfigError("data_dir", self.data_dir, "the path of a folder")
         if not self.schema or len(self.schema.encode()) > 50:
             raise ConfigError("schema", self.schema, "a name of 1 to 50 bytes")
-        between("pool_size", self.pool_size, 1, 1000)
+        check_range("pool_size", self.pool_size, 1, 1000)
         if self.prepared_statements not in (True, False, None):
             raise ConfigError("prepared_statements", self.prepared_statements, "True, False, None")
-        _up_to_an_hour("call_timeout", self.call_timeout)
+        _check_up_to_an_hour("call_timeout", self.call_timeout)
 
     @property
     def place(self) -> str:
-        """The database as errors name it: where it is, without who logs in and how."""
+        """The name of the database and its hosts, for error messages: without user and password."""
         if self.url is not None:
             return f"The database {place(self.url)}"
         return f"The embedded Postgres in {self.data_dir}" if self.data_dir else EMBEDDED
@@ -82,12 +90,15 @@ class Database:
         call_timeout: float | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> Database:
-        """Arguments over the environment over the defaults; a folder given beats a URL there."""
+        """Return the settings from arguments, else from the environment, else the defaults.
+
+        If `data_dir` is passed, a URL in the environment is ignored.
+        """
         if url is None and data_dir is None:
-            # Set and empty is a mistake, such as a secret that is not there.
-            expect_address(DATABASE_URL, url := environment.get(DATABASE_URL))
+            # A variable that is set but empty is a mistake, such as a secret that is missing.
+            check_database_url(DATABASE_URL, url := environment.get(DATABASE_URL))
             if listen_url is None:
-                expect_address(LISTEN_URL, listen_url := environment.get(LISTEN_URL))
+                check_database_url(LISTEN_URL, listen_url := environment.get(LISTEN_URL))
         return cls(
             url=url,
             data_dir=data_dir if data_dir is not None else environment.get(DATA_DIR) or None,
@@ -95,12 +106,12 @@ class Database:
             pool_size=pool_size,
             listen_url=listen_url,
             prepared_statements=prepared_statements,
-            call_timeout=_given_seconds(CALL_TIMEOUT, call_timeout, environment),
+            call_timeout=_call_timeout(call_timeout, environment),
         )
 
 
 def requires_url(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether an embedded Postgres may not stand in for a database that nobody names."""
+    """Return whether Penstock must refuse to start without a URL, not use the embedded Postgres."""
     text = environment.get(REQUIRE_URL, "")
     if text not in ("", "0", "1"):
         raise ConfigError(REQUIRE_URL, text, "1 or 0")
@@ -109,7 +120,17 @@ def requires_url(environment: Mapping[str, str] = os.environ) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """How a worker shows that it is alive, and when it is taken for dead. Seconds."""
+    """How a worker shows that it is alive, and when it counts as lost. All times are seconds.
+
+    - `heartbeat`: how often the worker renews its lease; at most half the lease.
+    - `lease`: how long after its last heartbeat a worker counts as lost, and others get its jobs.
+    - `stall_limit`: how long a handler may block the event loop. Then the worker no longer renews
+      its lease.
+    - `stall_warning`: how long a handler may block the event loop before that is logged.
+    - `exit_on_stall`: at the stall limit, print all stacks and end the process with 70.
+    - `start_wait`: how long `async with app.worker()` waits for a lease before it raises
+      StartTimeout.
+    """
 
     heartbeat: float = 10.0
     lease: float = 60.0
@@ -119,14 +140,25 @@ class Liveness:
     start_wait: float = 60.0
 
     def __post_init__(self) -> None:
-        _positive(self, "heartbeat", "lease", "stall_limit", "stall_warning", "start_wait")
+        _check_positive(self, "heartbeat", "lease", "stall_limit", "stall_warning", "start_wait")
         if self.heartbeat * 2 > self.lease:
             raise ConfigError("heartbeat", self.heartbeat, "at most half the lease")
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a worker claims, and how often it looks unasked. Seconds, and numbers of jobs."""
+    """How many jobs a worker claims at a time, and how often it looks for jobs.
+
+    - `poll`: how many seconds until it looks again, while it cannot hear notifications.
+    - `rescan`: how many seconds until it looks again, while it hears them. This finds jobs that
+      were enqueued without a notification.
+    - `claim_most`: the most jobs in one claim.
+    - `unsettled_most`: how many outcomes may wait to be written before it claims no more jobs.
+    - `reconcile`: how many seconds until it compares the jobs under its lease with those that it
+      knows. It gives back the others.
+    - `unwritten_retry`: the longest pause, in seconds, before it tries again to write an outcome
+      that the database refuses.
+    """
 
     poll: float = 1.0
     rescan: float = 2.0
@@ -136,14 +168,21 @@ class Pace:
     unwritten_retry: float = 30.0
 
     def __post_init__(self) -> None:
-        _positive(self, "poll", "rescan", "reconcile", "unwritten_retry")
-        between("claim_most", self.claim_most, 1, 10_000)
-        between("unsettled_most", self.unsettled_most, 1, 100_000)
+        _check_positive(self, "poll", "rescan", "reconcile", "unwritten_retry")
+        check_range("claim_most", self.claim_most, 1, 10_000)
+        check_range("unsettled_most", self.unsettled_most, 1, 100_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """How long parts of a stop may take: jobs, cancelled jobs, local pools, leaving. Seconds."""
+    """How many seconds each phase of a worker's stop may take.
+
+    - `finish`: how long running jobs may go on before they are cancelled.
+    - `cancel`: how long cancelled handlers may clean up.
+    - `pool`: how long local pools may finish their calls, before running jobs and again after.
+    - `leave`: how long the worker may take to write outcomes, end its lease, and close resources
+      and connections.
+    """
 
     finish: float = 20.0
     cancel: float = 10.0
@@ -151,17 +190,41 @@ class Stopping:
     leave: float = 10.0
 
     def __post_init__(self) -> None:
-        _up_to_a_day(self, "finish", "cancel", "pool", "leave")
+        _check_up_to_a_day(self, "finish", "cancel", "pool", "leave")
 
     def limit(self, *, signals: int = 1, has_pools: bool = False) -> float:
-        """How long a stop may take after so many signals; local pools are waited for twice."""
+        """Return how many seconds a stop may take in all.
+
+        A second signal skips the phase `finish`. Local pools have their time twice.
+        """
         pools = 2 * self.pool if has_pools else 0.0
         return pools + (self.finish if signals < 2 else 0.0) + self.cancel + self.leave
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """How often the maintenance runs, and its limits. Seconds, days and bytes."""
+    """How often maintenance runs, and its limits. Times are seconds, unless a line says otherwise.
+
+    Rescue runs in every worker, the rest in the leader.
+
+    - `election`: how often a worker tries to become the leader; at most half the term.
+    - `term`: how long a leader that no longer answers stays the leader.
+    - `rescue`: how often jobs of lost workers are looked for.
+    - `overtime`: how often jobs are looked for that run past their timeout in a live worker.
+    - `overtime_grace`: how long past its timeout, counted from its claim, a job is left alone
+      before it is taken from such a worker.
+    - `expire`: how often jobs past their deadline are ended, and expired waits for events too.
+    - `sweep`: how often old leases, keys, progress, steps and events are removed.
+    - `unserved`: how long jobs may be ready in a queue without a worker before the leader warns.
+    - `partitions`: how often partitions of the history are made and dropped.
+    - `partitions_ahead`: for how many days ahead partitions are made.
+    - `promote_most`: the longest pause between two looks for scheduled jobs that are due.
+    - `park_limit`: how long a job may wait for a worker that knows its task before it fails.
+    - `isolation_wait`: how long in a row jobs that lost their worker run apart from others, and
+      how long such a job waits for the others to end.
+    - `schedule_grace`: how late a schedule's tick may fire before it counts as missed.
+    - `step_cache_bytes`: how many bytes the results that steps share may take, for all tenants.
+    """
 
     election: float = 2.0
     term: float = 6.0
@@ -180,11 +243,11 @@ class Upkeep:
     step_cache_bytes: int = 2**30
 
     def __post_init__(self) -> None:
-        _up_to_a_day(self, "overtime_grace", "isolation_wait", "schedule_grace")
-        # At least so large that one result, of up to 1 MiB, is a small part of it.
-        between("step_cache_bytes", self.step_cache_bytes, 2**24, 2**50)
-        between("partitions_ahead", self.partitions_ahead, 2, 400)
-        _positive(
+        _check_up_to_a_day(self, "overtime_grace", "isolation_wait", "schedule_grace")
+        # The minimum is large enough that one result, of up to 1 MiB, is a small part of it.
+        check_range("step_cache_bytes", self.step_cache_bytes, 2**24, 2**50)
+        check_range("partitions_ahead", self.partitions_ahead, 2, 400)
+        _check_positive(
             self, "election", "term", "rescue", "overtime", "expire", "sweep", "unserved",
             "partitions", "promote_most", "park_limit",
         )  # fmt: skip
@@ -194,86 +257,90 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class JobLog:
-    """What a worker logs about its jobs: each that completed, and tracebacks of failures."""
+    """What a worker logs about its jobs.
+
+    - `completed`: log each job that completes, with its duration; at most 100 a second.
+    - `tracebacks`: log the traceback of each failed attempt.
+    """
 
     completed: bool = True
     tracebacks: bool = False
 
 
-def _positive(group: object, *names: str) -> None:
+def _check_positive(group: object, *names: str) -> None:
     for name in names:
         value = getattr(group, name)
         if not isinstance(value, int | float) or not 0 < value <= 31_536_000:
             raise ConfigError(name, value, "a number of seconds above 0")
 
 
-def _up_to_a_day(group: object, *names: str) -> None:
+def _check_up_to_a_day(group: object, *names: str) -> None:
     for name in names:
         value = getattr(group, name)
         if not isinstance(value, int | float) or not 0 <= value <= 86_400:
             raise ConfigError(name, value, "0 to 86400 seconds")
 
 
-def _up_to_an_hour(name: str, value: object) -> None:
+def _check_up_to_an_hour(name: str, value: object) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 3600:
         raise ConfigError(name, value, "a number of seconds above 0, up to 3600")
 
 
-def _given_seconds(name: str, value: float | None, environment: Mapping[str, str]) -> float:
-    """The seconds that an argument or the environment gives, else the default."""
+def _call_timeout(value: float | None, environment: Mapping[str, str]) -> float:
+    """Return the seconds of the argument, else of the environment, else the default."""
     if value is not None:
         return value
-    if not (text := environment.get(name)):
-        return CALL_SECONDS
+    if not (text := environment.get(CALL_TIMEOUT)):
+        return DEFAULT_CALL_TIMEOUT_S
     try:
         seconds = float(text)
     except ValueError:
         seconds = nan
-    _up_to_an_hour(name, seconds)
+    _check_up_to_an_hour(CALL_TIMEOUT, seconds)
     return seconds
 
 
-def between(name: str, value: object, low: int, high: int) -> None:
-    """Refuse what is not a whole number in a range."""
+def check_range(name: str, value: object, low: int, high: int) -> None:
+    """Raise ConfigError unless the value is a whole number from `low` to `high`."""
     if not isinstance(value, int) or not low <= value <= high:
         raise ConfigError(name, value, f"a whole number from {low} to {high}")
 
 
-def expect_address(name: str, url: object) -> None:
-    """Refuse what is no address of a Postgres; None is none."""
+def check_database_url(name: str, url: object) -> None:
+    """Raise ConfigError unless this is the URL of a Postgres, or None."""
     if url is None:
         return
     if not isinstance(url, str):
-        raise ConfigError(name, type(url), f"text: {ADDRESS}")
+        raise ConfigError(name, type(url), f"text: {URL_FORM}")
     if not url.startswith(("postgresql://", "postgres://")):
-        raise ConfigError(name, _hidden(url), ADDRESS)
+        raise ConfigError(name, _without_password(url), URL_FORM)
     try:
-        _expect_readable(url)
+        _check_parts(url)
     except ValueError:
-        # Without its cause, which quotes the address as it is.
-        raise ConfigError(name, _hidden(url), READABLE_ADDRESS) from None
+        # The cause is left out, because it quotes the URL with its password.
+        raise ConfigError(name, _without_password(url), FULL_URL_FORM) from None
 
 
-def _expect_readable(url: str) -> None:
-    """Raise ValueError if the driver could not read the address."""
-    url.encode()  # No lone surrogates.
+def _check_parts(url: str) -> None:
+    """Raise ValueError if the driver could not read the URL."""
+    url.encode()  # Refuses lone surrogates.
     parts = urlsplit(url)
     query = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
     hosts = unquote(parts.netloc.rpartition("@")[2])
     ports = [port for last in query.get("port", [])[-1:] for port in last.split(",")]
     for host in hosts.split(",") if hosts else ():
-        found = HOST_AND_PORT.fullmatch(host)
-        if not host or not found:
+        match = HOST_AND_PORT.fullmatch(host)
+        if not host or not match:
             raise ValueError(host)
-        ports.append(found[1] or "5432")
+        ports.append(match[1] or "5432")
     if not all(1 <= int(port) <= 65_535 for port in ports):
         raise ValueError("port")
-    hosts_of(url)  # As many ports as hosts.
+    hosts_of(url)  # Refuses another number of ports than of hosts.
 
 
-def _hidden(url: str) -> str:
-    """The address without what may be a password: as a URL, without a scheme, as key=value."""
-    scheme, mark, rest = url.partition("://")
-    if not mark:
+def _without_password(url: str) -> str:
+    """Return the URL without user and password, even if it has no scheme or is key=value text."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
         scheme, rest = "", url
-    return PASSWORD.sub(r"\1…", f"{scheme}{mark}{rest.rpartition('@')[2]}")
+    return PASSWORD.sub(r"\1…", f"{scheme}{separator}{rest.rpartition('@')[2]}")

@@ -1,4 +1,4 @@
-"""A job as a user sees it: one frozen value, built from a row by name."""
+"""A job as users see it: a frozen value, built from a row of the database."""
 
 import re
 from datetime import datetime
@@ -28,7 +28,7 @@ STATES: Final[tuple[State, ...]] = (
     CANCELLED,
 )
 
-# "rerun" is in rows alone: Job has those apart, as they are no errors.
+# "rerun" occurs in rows alone. It is no error, so Job has such entries in `earlier_ends`.
 ErrorKind = Literal["failure", "timeout", "lost", "parked", "death", "unwritten", "rerun"]
 
 MESSAGE_LIMIT: Final = 4 * 1024
@@ -36,7 +36,7 @@ TRACEBACK_LIMIT: Final = 16 * 1024
 ELLIPSIS: Final = "…"
 # Postgres stores neither NUL nor half of a surrogate pair.
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
-# Between the parts of a lane as a row has it; no part may hold it.
+# Separates the lane's name and the limit keys in a row's lane column. None of them may contain it.
 UNIT_SEPARATOR: Final = "\x1f"
 
 
@@ -49,7 +49,7 @@ class Progress(Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float | None:
-        """From 0 to 1, if the handler said how much there is."""
+        """The part that is done, from 0 to 1. None if the handler reported no total."""
         return min(max(self.done / self.total, 0.0), 1.0) if self.total else None
 
 
@@ -79,7 +79,7 @@ class EarlierEnd(Struct, frozen=True, kw_only=True):
     at: datetime | None = None
 
 
-# gc=False: one is built for each claimed job, and nothing in it can refer back to it.
+# gc=False saves work: a Job is built for each claimed job, and nothing in it can refer back to it.
 class Job(Struct, frozen=True, kw_only=True, gc=False):
     """One request to run a task with arguments, in its present state."""
 
@@ -103,7 +103,7 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     max_attempts: int = 5
     timeout: float | None = None
     retry: dict[str, Any] | None = None
-    worker: str | None = None  # while it runs: who runs it
+    worker: str | None = None  # the worker that runs it, while it runs
 
     args: dict[str, Any]
     args_version: int = 1
@@ -119,18 +119,18 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
 
     batch: str | None = None
     workflow: str | None = None
-    step: str | None = None  # its name in its workflow
-    pending: int = 0  # how many jobs it waits for
+    step: str | None = None  # the name of its step in the workflow
+    pending: int = 0  # how many jobs it still waits for
     unique_key: str | None = None
 
     errors: tuple[AttemptError, ...] = ()
-    earlier_ends: tuple[EarlierEnd, ...] = ()  # of a job that somebody ran again
+    earlier_ends: tuple[EarlierEnd, ...] = ()  # if somebody ran the job again after its end
     result: Any = None
-    progress: Progress | None = None  # what its handler reported last
+    progress: Progress | None = None  # the last report of its handler
 
     @property
     def is_final(self) -> bool:
-        """Whether the job has come to its end: completed, failed or cancelled."""
+        """Whether the job has ended: it is completed, failed or cancelled."""
         return self.state in FINAL
 
     @property
@@ -142,7 +142,7 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
 def split_errors(
     entries: tuple[AttemptError, ...],
 ) -> tuple[tuple[AttemptError, ...], tuple[EarlierEnd, ...]]:
-    """Return the errors, and the earlier ends, from a job's errors as a row has them."""
+    """Split the errors of a row into the job's errors and its earlier ends."""
     if all(entry.kind != "rerun" for entry in entries):
         return entries, ()
     ends = (
@@ -154,20 +154,20 @@ def split_errors(
 
 
 def split_lane(lane: str) -> tuple[str, tuple[str, ...]]:
-    """Return who takes the turn, and the limit keys that hold, from a lane as a row has it."""
-    turn, *limits = lane.split(UNIT_SEPARATOR)
-    return turn, tuple(limits)
+    """Split the lane column of a row into the lane's name and the job's limit keys."""
+    name, *limits = lane.split(UNIT_SEPARATOR)
+    return name, tuple(limits)
 
 
 def storable(text: str, limit: int, *, keep_end: bool = False) -> str:
-    """Return the text as Postgres can store it, in at most `limit` bytes.
+    """Return the text in a form that Postgres can store, in at most `limit` bytes.
 
-    NUL and lone surrogates become U+FFFD. What is too long loses its end, or its beginning with
-    `keep_end`.
+    NUL and lone surrogates become U+FFFD. A text that is too long loses its end, or with
+    `keep_end` its beginning.
     """
-    near = text[-limit:] if keep_end else text[:limit]
-    raw = UNSTORABLE.sub("\ufffd", near).encode()
-    if len(near) == len(text) and len(raw) <= limit:
+    part = text[-limit:] if keep_end else text[:limit]
+    raw = UNSTORABLE.sub("\ufffd", part).encode()
+    if len(part) == len(text) and len(raw) <= limit:
         return raw.decode()
     room = limit - len(ELLIPSIS.encode())
     if keep_end:

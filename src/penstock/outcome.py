@@ -1,8 +1,8 @@
-"""What an attempt came to, and what becomes of its job: the whole state machine.
+"""The outcome of an attempt, and what becomes of its job: the whole state machine.
 
-A handler returns a value or one of Done, Retry, Snooze, Cancel, Discard; the executor makes the
-others. `decide` turns any of them into a Transition, which carries delays and never times: the
-database owns time.
+A handler returns a value, or one of Done, Retry, Snooze, Cancel and Discard. The executor makes
+the other outcomes. `decide` turns any of them into a Transition. It has delays and no times,
+because the database owns time.
 """
 
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, assert_never
 import msgspec
 from msgspec import Struct
 
-from penstock.backoff import LONGEST, Policy
+from penstock.backoff import MAX_DELAY_S, Policy
 from penstock.errors import BadArgument
 from penstock.job import (
     BLOCKED,
@@ -31,8 +31,8 @@ from penstock.job import (
 ParkedReason = Literal[
     "unknown_task", "bad_arguments", "missing_resource", "no_process", "unmarked"
 ]
-# Not the job's fault: it waits for as long as it takes.
-OUTSIDE = ("missing_resource", "no_process", "unmarked")
+# These reasons are not the job's fault, so it waits for as long as it takes.
+UNLIMITED_PARKING = ("missing_resource", "no_process", "unmarked")
 
 EXHAUSTED = "exhausted"
 POISON = "poison"
@@ -40,25 +40,28 @@ DISCARDED = "discarded"
 HANDLER = "handler"
 REASON_LIMIT = 200
 
-PARK_LIMIT = 86_400.0
-PARK_SHORTEST = 10.0
-PARK_LONGEST = 600.0
+PARK_LIMIT_S = 86_400.0
+MIN_PARK_DELAY_S = 10.0
+MAX_PARK_DELAY_S = 600.0
 PARK_JITTER = 0.1
 
-_ALWAYS = frozenset({"kind", "type", "message", "traceback"})
+_REQUIRED_FIELDS = frozenset({"kind", "type", "message", "traceback"})
 
 
-# What a handler may return
+# Outcomes that a handler may return
 
 
 class Done(Struct, frozen=True):
-    """The work is done."""
+    """Return it from a handler to complete the job. A plain return value means the same."""
 
     result: Any = None
 
 
 class Retry(Struct, frozen=True, kw_only=True):
-    """This attempt failed; try again after `after` seconds, or when the task's policy says."""
+    """Return it from a handler if the attempt failed and the job should run again.
+
+    It runs again `after` so many seconds. Without it, the task's retry policy says when.
+    """
 
     after: float | timedelta | None = None
     error: str | None = None
@@ -69,7 +72,10 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 
 class Snooze(Struct, frozen=True, repr_omit_defaults=True):
-    """Nothing failed, it is only too early: run again in `delay` seconds. Counts as nothing."""
+    """Return it from a handler if it is too early: the job runs again in `delay` seconds.
+
+    This is no failure, and does not count against `max_attempts`.
+    """
 
     delay: float | timedelta
     reason: str | None = None
@@ -79,22 +85,22 @@ class Snooze(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Cancel(Struct, frozen=True):
-    """The work is no longer wanted."""
+    """Return it from a handler if the work is no longer wanted: the job is cancelled."""
 
     reason: str | None = None
 
 
 class Discard(Struct, frozen=True):
-    """The work can never succeed: fail now, whatever attempts are left."""
+    """Return it from a handler if the work can never succeed: the job fails now, for good."""
 
     reason: str | None = None
 
 
-# What the executor makes
+# Outcomes that the executor makes
 
 
 class Failed(Struct, frozen=True):
-    """The handler raised."""
+    """The handler raised an exception."""
 
     error: AttemptError
     retryable: bool = True
@@ -108,25 +114,28 @@ class TimedOut(Struct, frozen=True):
 
 
 class Died(Struct, frozen=True):
-    """The child process died in which the job ran; the job may do so `most` times."""
+    """The child process in which the job ran died. After `max_deaths` deaths the job fails."""
 
     error: AttemptError
-    most: int
+    max_deaths: int
 
 
 class Released(Struct, frozen=True):
-    """A shutdown or deploy gives the job back unfinished. Counts as nothing."""
+    """A worker that stops gives the job back unfinished. This is no failure."""
 
 
 class Parked(Struct, frozen=True):
-    """This worker cannot run the job: put back until a worker can, visibly. Counts as nothing."""
+    """This worker cannot run the job. It waits, with its reason, until a worker can.
+
+    This is no failure.
+    """
 
     reason: ParkedReason
     error: AttemptError | None = None
 
 
 class Waiting(Struct, frozen=True):
-    """The job waits for an event; `reason` says for which. Counts as nothing."""
+    """The job waits for an event, which `reason` names. This is no failure."""
 
     reason: str
 
@@ -141,7 +150,7 @@ def outcome_of(value: object) -> Returned:
 
 
 class Transition(Struct, frozen=True):
-    """Where a job goes from here. A `delay` of 0 means ready at once."""
+    """A job's next state. A `delay` of 0 means that it is ready at once."""
 
     state: State
     reason: str | None = None
@@ -153,7 +162,7 @@ class Transition(Struct, frozen=True):
 
 
 class Attempted(Protocol):
-    """What `decide` needs to know of a job."""
+    """The fields of a job that `decide` reads."""
 
     @property
     def failures(self) -> int: ...
@@ -176,19 +185,19 @@ def decide(
     policy: Policy,
     now: datetime,
     rng: Random,
-    park_limit: float = PARK_LIMIT,
-    park_shortest: float = PARK_SHORTEST,
+    park_limit: float = PARK_LIMIT_S,
+    park_shortest: float = MIN_PARK_DELAY_S,
 ) -> Transition:
-    """Return what becomes of `job` after `outcome`.
+    """Return the transition of `job` after `outcome`.
 
-    `now` is only compared with `job.stuck_since`, so a worker's clock is good enough.
+    `now` is only compared with `job.stuck_since`, so the worker's clock is good enough.
     """
     match outcome:
         case Done(result):
             return DONE if result is None else Transition(COMPLETED, result=result)
         case Snooze(delay, reason):
-            said = None if reason is None else storable(str(reason), REASON_LIMIT)
-            return _later(_seconds("Snooze.delay", delay), reason=said)
+            text = None if reason is None else storable(str(reason), REASON_LIMIT)
+            return _later(_seconds("Snooze.delay", delay), reason=text)
         case Released():
             return RELEASED
         case Waiting(reason):
@@ -197,19 +206,19 @@ def decide(
             return _failed(job, outcome, policy, rng)
         case TimedOut(error):
             return _failed(job, Failed(error), policy, rng)
-        case Died(error, most):
-            if job.deaths + 1 >= most:
+        case Died(error, max_deaths):
+            if job.deaths + 1 >= max_deaths:
                 return Transition(FAILED, POISON, counts_failure=True, error=_stored(error))
             return _failed(job, Failed(error), policy, rng)
         case Retry():
-            return _failed(job, _asked(outcome), policy, rng)
+            return _failed(job, _failure_of_retry(outcome), policy, rng)
         case Discard(reason):
-            error = _said("Discard", reason or "The handler discarded the job.")
+            error = _handler_error("Discard", reason or "The handler discarded the job.")
             return _failed(job, Failed(error, retryable=False), policy, rng)
         case Cancel(reason):
             return Transition(CANCELLED, storable(str(reason or HANDLER), REASON_LIMIT))
-        case Parked(why, cause):
-            return _parked(job, why, cause, now, rng, park_limit, park_shortest)
+        case Parked(reason, cause):
+            return _parked(job, reason, cause, now, rng, park_limit, park_shortest)
         case _:
             assert_never(outcome)
 
@@ -238,11 +247,11 @@ def _parked(
     shortest: float,
 ) -> Transition:
     stuck_for = (now - job.stuck_since).total_seconds() if job.stuck_since else 0.0
-    if stuck_for >= limit and reason not in OUTSIDE:
+    if stuck_for >= limit and reason not in UNLIMITED_PARKING:
         return Transition(FAILED, reason, error=_stored(error))
-    delay = min(max(stuck_for, shortest), PARK_LONGEST)
+    delay = min(max(stuck_for, shortest), MAX_PARK_DELAY_S)
     delay *= 1.0 - PARK_JITTER * rng.random()
-    # The first time says why; to repeat it every ten minutes would only fill the row.
+    # The error is stored the first time alone. Repeating it every ten minutes would fill the row.
     first = _stored(error) if job.stuck_since is None else None
     return _later(delay, reason=reason, error=first, stuck=True)
 
@@ -259,14 +268,14 @@ def _later(
     return Transition(state, reason, delay, counts_failure, error, None, stuck)
 
 
-def _asked(retry: Retry) -> Failed:
-    error = _said("Retry", retry.error or "The handler asked to be run again.")
+def _failure_of_retry(retry: Retry) -> Failed:
+    error = _handler_error("Retry", retry.error or "The handler asked to be run again.")
     after = None if retry.after is None else _seconds("Retry.after", retry.after)
     return Failed(error, after=after)
 
 
 def _seconds(setting: str, value: float | timedelta) -> float:
-    """Return seconds as a handler gave them: too many are cut, what is no number is refused."""
+    """Return a handler's delay in seconds, at most MAX_DELAY_S. Raise BadArgument for no number."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if type(seconds) not in (int, float) or isnan(seconds):
         raise BadArgument(setting, value, "a number of seconds or a timedelta")
@@ -274,17 +283,17 @@ def _seconds(setting: str, value: float | timedelta) -> float:
 
 
 def _bounded(seconds: float) -> float:
-    return min(max(seconds, 0.0), LONGEST)
+    return min(max(seconds, 0.0), MAX_DELAY_S)
 
 
-def _said(kind: str, message: str) -> AttemptError:
-    # A handler may well give the exception itself.
+def _handler_error(kind: str, message: str) -> AttemptError:
+    # A handler may pass an exception as the message.
     return AttemptError(type=kind, message=storable(str(message), MESSAGE_LIMIT))
 
 
 def _stored(error: AttemptError | None) -> dict[str, Any] | None:
-    """Return the error as the settle stores it, which adds the attempt, the worker and the time."""
+    """Return the error as JSON. The database adds the attempt, the worker and the times."""
     if error is None:
         return None
     stored: dict[str, Any] = msgspec.to_builtins(error)
-    return {name: value for name, value in stored.items() if value or name in _ALWAYS}
+    return {name: value for name, value in stored.items() if value or name in _REQUIRED_FIELDS}

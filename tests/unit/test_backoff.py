@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.backoff import (
-    LONGEST,
+    MAX_DELAY_S,
     Exponential,
     Fixed,
     Function,
@@ -96,7 +96,7 @@ def test_a_function_cannot_be_stored_with_a_job() -> None:
     [
         (lambda: Exponential(base=-1), "retry.base"),
         (lambda: Exponential(base=True), "retry.base"),
-        (lambda: Exponential(cap=LONGEST + 1), "retry.cap"),
+        (lambda: Exponential(cap=MAX_DELAY_S + 1), "retry.cap"),
         (lambda: Exponential(factor=0.5), "retry.factor"),
         (lambda: Exponential(jitter=1.5), "retry.jitter"),
         (lambda: Fixed(float("nan")), "retry.seconds"),

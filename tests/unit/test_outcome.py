@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from penstock.backoff import LONGEST, Exponential, Fixed, Policy
+from penstock.backoff import MAX_DELAY_S, Exponential, Fixed, Policy
 from penstock.errors import ConfigError
 from penstock.job import FINAL, MESSAGE_LIMIT, AttemptError
 from penstock.outcome import (
@@ -98,7 +98,7 @@ TABLE: list[tuple[str, Outcome, dict[str, Any], Transition]] = [
     ("Retry-After shorter", Failed(ERROR, after=1), {}, again(1)),
     ("Retry-After at once", Failed(ERROR, after=0), {}, again(0)),
     ("Retry-After in the past", Failed(ERROR, after=-5), {}, again(0)),
-    ("Retry-After absurd", Failed(ERROR, after=float("inf")), {}, again(LONGEST)),
+    ("Retry-After absurd", Failed(ERROR, after=float("inf")), {}, again(MAX_DELAY_S)),
     ("Retry-After no number", Failed(ERROR, after=float("nan")), {}, again(30)),
     ("Retry-After but exhausted", Failed(ERROR, after=1), {"failures": 4}, ended("exhausted")),
     ("not retryable", Failed(ERROR, retryable=False), {}, ended("discarded")),
@@ -256,6 +256,6 @@ def test_every_transition_is_one_that_the_tables_accept(
     transition = decided(outcome, failures=failures, max_attempts=max_attempts, stuck_since=since)
     assert transition.state in FINAL | {"ready", "scheduled", "blocked"}
     assert (transition.state == "scheduled") == (transition.delay > 0)
-    assert 0 <= transition.delay <= LONGEST
+    assert 0 <= transition.delay <= MAX_DELAY_S
     if transition.state in {"failed", "cancelled"}:
         assert transition.reason

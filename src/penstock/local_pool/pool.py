@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, Self
 
-from penstock.config import between
+from penstock.config import check_range
 from penstock.local_pool.call import PoolCounts, SubmittedCall
 from penstock.local_pool.core import CLOSE_TIMEOUT_S, PoolCore, PoolHost
 from penstock.local_pool.loop import running_loop
@@ -68,8 +68,8 @@ class LocalPool:
         slots: int = DEFAULT_POOL_SLOTS,
         _host: PoolHost | None = None,
     ) -> None:
-        between("workers", workers, 1, 1000)
-        between("slots", slots, 0, 1_000_000)
+        check_range("workers", workers, 1, 1000)
+        check_range("slots", slots, 0, 1_000_000)
         self.name = name
         self.workers = workers
         self.slots = slots

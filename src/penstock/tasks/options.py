@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.backoff import LONGEST, Policy, dump_policy
+from penstock.backoff import MAX_DELAY_S, Policy, dump_policy
 from penstock.errors import ConfigError, Misuse
 from penstock.job import UNIT_SEPARATOR, UNSTORABLE
 from penstock.tasks.payload import encode_object
@@ -91,8 +91,8 @@ def limit_key(setting: str, value: Any) -> str:
 def seconds(setting: str, value: Any) -> float:
     """Return a duration in seconds."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if type(number) not in (int, float) or not 0 <= number <= LONGEST:
-        raise ConfigError(setting, value, f"seconds from 0 to {LONGEST:.0f}, or a timedelta")
+    if type(number) not in (int, float) or not 0 <= number <= MAX_DELAY_S:
+        raise ConfigError(setting, value, f"seconds from 0 to {MAX_DELAY_S:.0f}, or a timedelta")
     return float(number)
 
 

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from msgspec import Struct
 
-from penstock.backoff import LONGEST
+from penstock.backoff import MAX_DELAY_S
 from penstock.errors import ConfigError, Misuse
 from penstock.tasks.options import matching, seconds
 from penstock.tasks.registry import not_a_task
@@ -116,8 +116,8 @@ def _is_never(cron: Any) -> bool:
 def checked_every(value: Any) -> float:
     """An interval in seconds."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if type(number) not in (int, float) or not SHORTEST <= number <= LONGEST:
-        raise ConfigError("every", value, f"{SHORTEST:g} to {LONGEST:.0f} seconds")
+    if type(number) not in (int, float) or not SHORTEST <= number <= MAX_DELAY_S:
+        raise ConfigError("every", value, f"{SHORTEST:g} to {MAX_DELAY_S:.0f} seconds")
     return float(number)
 
 

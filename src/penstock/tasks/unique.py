@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from penstock.backoff import LONGEST
+from penstock.backoff import MAX_DELAY_S
 from penstock.errors import ConfigError
 from penstock.job import UNSTORABLE
 
@@ -83,8 +83,8 @@ def _names(value: Any) -> tuple[str, ...]:
 
 def _seconds(setting: str, value: Any) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if type(number) not in (int, float) or not 0 < number <= LONGEST:
-        raise ConfigError(setting, value, f"more than 0 and up to {LONGEST:.0f} seconds")
+    if type(number) not in (int, float) or not 0 < number <= MAX_DELAY_S:
+        raise ConfigError(setting, value, f"more than 0 and up to {MAX_DELAY_S:.0f} seconds")
     return float(number)
 
 

@@ -19,7 +19,7 @@ from penstock.config import Database
 from penstock.errors import BadArgument
 from penstock.job import AttemptError, Job, State
 from penstock.lifecycle import Health
-from penstock.outcome import PARK_LIMIT, Done, Transition, outcome_of
+from penstock.outcome import PARK_LIMIT_S, Done, Transition, outcome_of
 from penstock.store import ClaimedJob, Settlement, Store
 from penstock.store.steps import Awaited, Saved
 from penstock.tasks import Options, Request, Task
@@ -194,7 +194,7 @@ class Inline:
             settled.append,
             worker="test",
             threads=1,
-            park_limit=PARK_LIMIT,
+            park_limit=PARK_LIMIT_S,
         )
         try:
             await opened.tick()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.lifecycle import MAX_BACKOFF_S, MIN_BACKOFF_S
-from penstock.outcome import PARK_SHORTEST
+from penstock.outcome import MIN_PARK_DELAY_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Timing:
     resources_retry: float = 10.0
 
     # Jobs that nobody here can run come back after so long at first.
-    parked: float = PARK_SHORTEST
+    parked: float = MIN_PARK_DELAY_S
 
     # With many keys more groups of items are due than there are slots. One that has found none for
     # so long goes back: sooner, and they would come and go; later, and a worker that is idle could
