@@ -1,4 +1,4 @@
-"""Connections that close in time, even if the server is frozen."""
+"""Connections that close within a second, even if the server is frozen."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ import asyncpg
 logger = logging.getLogger("penstock")
 
 # A healthy server confirms within milliseconds that it has cancelled a statement.
-CANCEL_TIMEOUT = 0.4
-CLOSE_TIMEOUT = 0.5
+CANCEL_TIMEOUT_S = 0.4
+CLOSE_TIMEOUT_S = 0.5
 
 
 class BoundedConnection(asyncpg.Connection):
-    """Cancelling a statement, and closing, take half a second at most.
+    """A connection that cancels a statement, and closes, within half a second.
 
-    To cancel a statement asyncpg opens another connection, asks there for the cancellation, and
-    waits for the server to confirm it; whoever releases, rolls back or closes waits as well. It
-    waits for a minute, and nobody's timeout holds meanwhile.
+    To cancel a statement, asyncpg opens another connection, sends the request there, and waits for
+    the server to confirm it. A release, a rollback or a close waits for that as well. asyncpg waits
+    for a minute, and no timeout of the caller ends this wait.
     """
 
-    # The host and port that it leads to, where the address names several.
+    # The host and port of the server, if the URL names several.
     served_by: tuple[str, int] | None = None
 
     async def _cancel(self, *waiters: Any) -> None:
-        async with asyncio.timeout(CANCEL_TIMEOUT) as limit:
+        async with asyncio.timeout(CANCEL_TIMEOUT_S) as limit:
             await super()._cancel(*waiters)  # type: ignore[misc]
-        # It takes the end of its time for the end of the connection, and raises nothing.
+        # asyncpg takes this timeout for the end of the connection, and raises nothing.
         if limit.expired():
             self.terminate()
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """Close the connection, by force if the server does not confirm it in time, or is gone."""
+        """Close the connection, by force if the server does not confirm that in time."""
         with suppress(OSError):
-            await super().close(timeout=CLOSE_TIMEOUT if timeout is None else timeout)
+            await super().close(timeout=CLOSE_TIMEOUT_S if timeout is None else timeout)
 
 
 async def close_pool(pool: asyncpg.Pool[asyncpg.Record], seconds: float) -> None:
-    """Close a pool once its connections are returned; cut off those that are not in time."""
+    """Close a pool once its connections are returned, and after `seconds` by force."""
     try:
         async with asyncio.timeout(seconds):
             await pool.close()

@@ -1,11 +1,11 @@
-"""Objects that begin anew in a forked child, where threads, loops and connections are the parent's.
+"""Resets objects in a forked child, where threads, loops and connections belong to the parent.
 
 class Portal:
     def __init__(self) -> None:
-        self.begin_anew()
-        begins_anew(self)
+        self.reset_after_fork()
+        reset_in_forks(self)
 
-So are the handlers of signals: `keep_signals` keeps those of a process from what it forks.
+Signal handlers belong to the parent, too: `reset_signals_in_forks` resets them.
 """
 
 from __future__ import annotations
@@ -17,71 +17,72 @@ from typing import Protocol
 from weakref import WeakSet
 
 
-class BeginsAnew(Protocol):
-    def begin_anew(self) -> None:
-        """Be as if nothing had been opened or started yet."""
+class Resettable(Protocol):
+    def reset_after_fork(self) -> None:
+        """Return to the state in which nothing has been opened or started."""
 
 
-_objects: WeakSet[BeginsAnew] = WeakSet()
-# What the objects held in the parent. A child must not collect it: a connection or a loop that is
-# collected here would unregister files with the kernel that the parent still uses.
-_of_parent: list[object] = []
+_objects: WeakSet[Resettable] = WeakSet()
+# What the objects held in the parent. The child must not collect it as garbage: a connection or a
+# loop that is collected there would unregister files with the kernel that the parent still uses.
+_kept_from_parent: list[object] = []
 
 
-def begins_anew(each: BeginsAnew) -> None:
-    """Call its `begin_anew` in each child that this process forks, before anything else there."""
-    _objects.add(each)
+def reset_in_forks(resettable: Resettable) -> None:
+    """Call `reset_after_fork` in each child that this process forks, before anything else there."""
+    _objects.add(resettable)
 
 
-def _begin_all() -> None:
-    for each in tuple(_objects):
-        _of_parent.append(vars(each).copy())
-        each.begin_anew()
+def _reset_all() -> None:
+    for resettable in tuple(_objects):
+        _kept_from_parent.append(vars(resettable).copy())
+        resettable.reset_after_fork()
 
 
-os.register_at_fork(after_in_child=_begin_all)
+os.register_at_fork(after_in_child=_reset_all)
 
-# What ends a process that does not handle it.
-ENDING = (signal.SIGTERM, signal.SIGINT)
+# They end a process that does not handle them.
+TERMINATING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class _Held(threading.local):
-    """Which signals a thread let through before it held these back for a fork."""
+class _Blocked(threading.local):
+    """The signal mask of a thread before it blocked these signals for a fork."""
 
     mask: set[signal.Signals] | None = None
 
 
-_held = _Held()
-_keeper: int | None = None
+_blocked = _Blocked()
+_resetting_pid: int | None = None
 
 
-def keep_signals() -> None:
-    """From now on SIGTERM and SIGINT end each child that this process forks, as they end any other.
+def reset_signals_in_forks() -> None:
+    """From now on, let SIGTERM and SIGINT end each child that this process forks.
 
-    A fork copies the handlers of its parent, and the pipe through which Python tells an event loop
-    of signals: without this, a signal to the child does not end it, but stops its parent.
+    A fork copies the signal handlers of its parent, and the pipe through which Python passes
+    signals to an event loop. Without this, a signal to the child stops its parent instead.
     """
-    global _keeper
-    if _keeper is None:
-        os.register_at_fork(before=_hold, after_in_parent=_let_through, after_in_child=_heed)
-    _keeper = os.getpid()
+    global _resetting_pid
+    if _resetting_pid is None:
+        os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_reset)
+    _resetting_pid = os.getpid()
 
 
-def _hold() -> None:
-    """Hold them back until the child has handlers of its own."""
-    if os.getpid() == _keeper:
-        _held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # type: ignore[assignment]
+def _block() -> None:
+    """Block the signals until the child has its own handlers."""
+    if os.getpid() == _resetting_pid:
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINATING_SIGNALS)
+        _blocked.mask = mask  # type: ignore[assignment]
 
 
-def _let_through() -> None:
-    mask, _held.mask = _held.mask, None
+def _unblock() -> None:
+    mask, _blocked.mask = _blocked.mask, None
     if mask is not None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _heed() -> None:
-    if _held.mask is not None:
+def _reset() -> None:
+    if _blocked.mask is not None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _let_through()
+        _unblock()

@@ -1,8 +1,8 @@
-"""The hosts that a database URL names, and a connection to the one that serves.
+"""Connects to the right one of the hosts that a database URL names.
 
-With one host this is what asyncpg does. With several, asyncpg gives all of them one time limit
-together: a host that swallows packets, such as a machine that has just died, uses it up, and the
-next one is never tried. Here each host has its share of the time.
+For one host, this is what asyncpg does. For several, asyncpg has a single time limit: a host that
+swallows packets, such as a machine that has just died, uses it up, and the next host is never
+tried. This module gives each host its share of the time.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from penstock.bounded_connection import BoundedConnection
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-LOCAL = "postgresql://"
+LOCAL_URL = "postgresql://"
 DEFAULT_PORT = 5432
 CONNECT_TIMEOUT_S = 60.0
 ANY, PREFER_STANDBY = "any", "prefer-standby"
 
-# They say nothing about the other hosts. A wrong password, say, is the same everywhere.
+# After these errors the next host is tried. Others, such as a wrong password, hold for all hosts.
 _TRY_NEXT = (
     OSError,
     asyncpg.PostgresConnectionError,
@@ -36,7 +36,7 @@ _last_served: dict[str, Host] = {}
 
 
 class Host(NamedTuple):
-    """One server of a URL; the folder of a Unix socket if the name begins with a slash."""
+    """One server of a URL. A name that begins with a slash is the folder of a Unix socket."""
 
     name: str
     port: int
@@ -49,26 +49,26 @@ class Host(NamedTuple):
 
 
 class NoHostServes(ConnectionRefusedError):
-    """None of the hosts takes a connection of the kind that the URL asks for."""
+    """No host of the URL accepts a connection, or none is what `target_session_attrs` demands."""
 
 
 def hosts_of(url: str) -> tuple[Host, ...]:
-    """The hosts in the order of the URL, as libpq reads it; none for the local default."""
+    """Return the hosts in the order of the URL, as libpq reads it; () for the local default."""
     parts = urlsplit(url)
     query = _query(url)
-    if named := parts.netloc.rpartition("@")[2]:
-        return tuple(_host(unquote(each), _default_port()) for each in named.split(","))
-    named = query.get("host") or os.environ.get("PGHOST", "")
-    if not named:
+    if hosts := parts.netloc.rpartition("@")[2]:
+        return tuple(_host(unquote(host), _default_port()) for host in hosts.split(","))
+    hosts = query.get("host") or os.environ.get("PGHOST", "")
+    if not hosts:
         return ()
-    names, ports = named.split(","), (query.get("port") or str(_default_port())).split(",")
+    names, ports = hosts.split(","), (query.get("port") or str(_default_port())).split(",")
     if len(ports) == 1:
         ports *= len(names)
     return tuple(_host(*pair) for pair in zip(names, map(int, ports), strict=True))
 
 
 def place(url: str) -> str:
-    """The database and its hosts, without what may be a password: `shop on db1:5432, db2:5432`."""
+    """Return the database and its hosts without user and password: `shop on db1:5432, db2:5432`."""
     hosts = ", ".join(map(str, hosts_of(url))) or "the local socket"
     return f"{urlsplit(url).path.lstrip('/')} on {hosts}"
 
@@ -76,23 +76,26 @@ def place(url: str) -> str:
 async def connect(
     dsn: str | None = None, *, timeout: float = CONNECT_TIMEOUT_S, **settings: Any
 ) -> Connection:
-    """A connection to the first host that fits the URL's `target_session_attrs`."""
+    """Connect to the first host that fits the URL's `target_session_attrs`.
+
+    Raises NoHostServes if there is none.
+    """
     if settings.get("connection_class", asyncpg.Connection) is asyncpg.Connection:
         settings["connection_class"] = BoundedConnection
-    url = dsn or LOCAL
-    wanted = _query(url).get("target_session_attrs") or os.environ.get("PGTARGETSESSIONATTRS", ANY)
+    url = dsn or LOCAL_URL
+    target = _query(url).get("target_session_attrs") or os.environ.get("PGTARGETSESSIONATTRS", ANY)
     hosts = hosts_of(url)
-    if len(hosts) < 2 or wanted == PREFER_STANDBY:
+    if len(hosts) < 2 or target == PREFER_STANDBY:
         try:
             only: Connection = await asyncpg.connect(url, timeout=timeout, **settings)
             return only
         except asyncpg.TargetServerAttributeNotMatched as error:
-            raise NoHostServes(_why(error, wanted)) from error
+            raise NoHostServes(_reason(error, target)) from error
     failed: list[tuple[Host, Exception]] = []
     deadline = asyncio.get_running_loop().time() + timeout
-    # The host that served last comes first: a dead one before it in the list costs no time then.
+    # The host that served last comes first, so that a dead host before it costs no time.
     last = _last_served.get(url)
-    for tried, host in enumerate(sorted(hosts, key=lambda each: each != last)):
+    for tried, host in enumerate(sorted(hosts, key=lambda host: host != last)):
         share = (deadline - asyncio.get_running_loop().time()) / (len(hosts) - tried)
         try:
             connection: Connection = await asyncpg.connect(
@@ -103,18 +106,18 @@ async def connect(
             if _last_served.get(url) == host:
                 del _last_served[url]
         else:
-            # With "any", the order alone says which host is meant to serve.
-            if wanted != ANY:
+            # With "any", the order of the URL alone decides which host serves.
+            if target != ANY:
                 _last_served[url] = host
             if isinstance(connection, BoundedConnection):
                 connection.served_by = host
             return connection
-    whys = "; ".join(f"{host}: {_why(error, wanted)}" for host, error in failed)
-    raise NoHostServes(whys) from failed[-1][1]
+    reasons = "; ".join(f"{host}: {_reason(error, target)}" for host, error in failed)
+    raise NoHostServes(reasons) from failed[-1][1]
 
 
 async def connect_beside(connection: Connection, url: str, *, timeout: float) -> Connection:
-    """Another connection to the very server that a connection of `connect` leads to."""
+    """Open another connection to the same server as a connection made by `connect`."""
     if isinstance(connection, BoundedConnection) and connection.served_by is not None:
         host, port = connection.served_by
         beside: Connection = await asyncpg.connect(url, host=host, port=port, timeout=timeout)
@@ -122,9 +125,9 @@ async def connect_beside(connection: Connection, url: str, *, timeout: float) ->
     return await connect(url, timeout=timeout)
 
 
-def _why(error: Exception, wanted: str) -> str:
+def _reason(error: Exception, target: str) -> str:
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
-        return f"the server is not {wanted}, as target_session_attrs demands"
+        return f"the server is not {target}, as target_session_attrs demands"
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
     return str(error) or type(error).__name__
@@ -139,12 +142,12 @@ def _default_port() -> int:
     return int(port) if port.isdigit() else DEFAULT_PORT
 
 
-def _host(named: str, port: int) -> Host:
-    """A host as it stands in a list: with a port of its own, or in brackets."""
-    if named.startswith("/"):
-        return Host(named, port)
-    name, bracket, rest = named.removeprefix("[").partition("]")
+def _host(text: str, default_port: int) -> Host:
+    """Read a host of a list: it may have a port of its own, or be an address in brackets."""
+    if text.startswith("/"):
+        return Host(text, default_port)
+    name, bracket, rest = text.removeprefix("[").partition("]")
     if not bracket:
-        name, _, rest = named.partition(":")
-    own = rest.removeprefix(":")
-    return Host(name, int(own) if own else port)
+        name, _, rest = text.partition(":")
+    port = rest.removeprefix(":")
+    return Host(name, int(port) if port else default_port)

@@ -1,4 +1,4 @@
-"""When a queue or a lane is open: times of day, on days of the week, in a time zone."""
+"""The hours in which a queue or a lane is open: times of day, on days of the week."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import ConfigError
 from penstock.zone import known_zone
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-MOST_WINDOWS: Final = 50
+MAX_WINDOWS: Final = 50
 ALLOWED: Final = (
     "days and times such as 'mon-fri 22:00-06:00', 'sat,sun 00:00-24:00', or '12:00-13:00' for "
     "every day"
@@ -33,13 +33,13 @@ class Windows:
     timezone: str
 
     def __init__(self, *windows: str, timezone: str = "UTC") -> None:
-        if not 1 <= len(windows) <= MOST_WINDOWS:
-            raise ConfigError("windows", windows, f"1 to {MOST_WINDOWS}, each {ALLOWED}")
+        if not 1 <= len(windows) <= MAX_WINDOWS:
+            raise ConfigError("windows", windows, f"1 to {MAX_WINDOWS}, each {ALLOWED}")
         object.__setattr__(self, "open", tuple(str(_Window.parse(each)) for each in windows))
         object.__setattr__(self, "timezone", known_zone(timezone))
 
     def stored(self) -> dict[str, Any]:
-        """The windows as a row has them."""
+        """Return the windows as the JSON object that is stored."""
         return {
             "timezone": self.timezone,
             "open": [_Window.parse(each).stored() for each in self.open],
@@ -47,15 +47,15 @@ class Windows:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self | None:
-        """The windows of a row. None if they cannot be read: such windows hold nothing back."""
-        made = cls.__new__(cls)
+        """Return stored windows. None if they cannot be read: such windows hold no job back."""
+        windows = cls.__new__(cls)
         try:
-            windows = tuple(str(_Window.read(each)) for each in stored["open"])
+            texts = tuple(str(_Window.read(each)) for each in stored["open"])
         except (LookupError, TypeError, AttributeError):
             return None
-        object.__setattr__(made, "open", windows)
-        object.__setattr__(made, "timezone", stored.get("timezone", "UTC"))
-        return made
+        object.__setattr__(windows, "open", texts)
+        object.__setattr__(windows, "timezone", stored.get("timezone", "UTC"))
+        return windows
 
     def __str__(self) -> str:
         return f"{'; '.join(self.open) or 'never'} ({self.timezone})"
@@ -69,10 +69,10 @@ class _Window:
 
     @classmethod
     def parse(cls, text: Any) -> _Window:
-        found = _WINDOW.fullmatch(text.strip().lower()) if isinstance(text, str) else None
-        if found is None:
+        match = _WINDOW.fullmatch(text.strip().lower()) if isinstance(text, str) else None
+        if match is None:
             raise ConfigError("windows", text, ALLOWED)
-        days, *times = found.groups()
+        days, *times = match.groups()
         start, end = _time(text, *times[:2], latest=23), _time(text, *times[2:], latest=24)
         return cls(_days(text, days) if days else tuple(range(1, 8)), start, end)
 
@@ -97,20 +97,20 @@ def _time(text: str, hour: str, minute: str, *, latest: int) -> str:
     return f"{int(hour):02}:{minute}"
 
 
-def _days(text: str, given: str) -> tuple[int, ...]:
-    """The days by number, Monday is 1; `fri-mon` goes over the weekend."""
-    chosen: set[int] = set()
-    for part in given.split(","):
+def _days(text: str, days: str) -> tuple[int, ...]:
+    """Return the numbers of the days, Monday is 1. `fri-mon` includes the weekend."""
+    numbers: set[int] = set()
+    for part in days.split(","):
         first, _, last = part.partition("-")
         if first not in DAYS or (last or first) not in DAYS:
             raise ConfigError("windows", text, f"the days {', '.join(DAYS)}; {ALLOWED}")
         start, end = DAYS.index(first), DAYS.index(last or first)
-        chosen.update((start + step) % 7 + 1 for step in range((end - start) % 7 + 1))
-    return tuple(sorted(chosen))
+        numbers.update((start + step) % 7 + 1 for step in range((end - start) % 7 + 1))
+    return tuple(sorted(numbers))
 
 
 def _spans(days: Sequence[int]) -> Iterator[str]:
-    """Days as people write them: three or more in a row as `mon-wed`."""
+    """Yield days as text: three or more in a row are written as `mon-wed`."""
     rest = list(days)
     while rest:
         run = [rest.pop(0)]

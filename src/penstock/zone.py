@@ -1,4 +1,4 @@
-"""Time zones by their names."""
+"""The names of time zones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.errors import ConfigError
 
 
 def known_zone(name: Any) -> str:
-    """The name of a time zone, or ConfigError."""
+    """Return the name if it is that of a time zone, or raise ConfigError."""
     if not isinstance(name, str) or not _is_known(name):
         raise ConfigError("timezone", name, "a time zone by its name, such as Europe/Berlin or UTC")
     return name
@@ -19,6 +19,6 @@ def _is_known(name: str) -> bool:
     try:
         ZoneInfo(name)
     except (ValueError, OSError, KeyError):
-        # A machine without time zones cannot tell: the database, which has its own, will.
+        # A machine without time zones cannot check names. The database has its own, and will.
         return name != "" and not available_timezones()
     return True

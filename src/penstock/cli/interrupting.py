@@ -14,7 +14,7 @@ from penstock.cli.errors import Interrupted
 from penstock.cli.exits import Exit
 from penstock.cli.output import say
 from penstock.config import Stopping
-from penstock.forks import keep_signals
+from penstock.forks import reset_signals_in_forks
 from penstock.worker import processes
 from penstock.worker.stop import HardEnd
 
@@ -76,7 +76,7 @@ class _Presses:
             with suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._pressed, task)
                 self._end.listen([signal.SIGINT])
-                keep_signals()
+                reset_signals_in_forks()
         return await task
 
     def _pressed(self, task: asyncio.Task[Any]) -> None:

@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 
 from penstock.cli import supervisor
 from penstock.config import Database
-from penstock.forks import keep_signals
+from penstock.forks import reset_signals_in_forks
 from penstock.worker import processes
 from penstock.worker.stop import HardEnd
 
@@ -68,7 +68,7 @@ class Stop:
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
         self._end.listen(STOP_SIGNALS)
-        keep_signals()
+        reset_signals_in_forks()
 
     def tell(self, part: Part) -> None:
         """From now on tell this part, too; at once, if a stop was asked for meanwhile."""

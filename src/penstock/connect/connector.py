@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from penstock import migrate
-from penstock.bounded_connection import CLOSE_TIMEOUT, close_pool
+from penstock.bounded_connection import CLOSE_TIMEOUT_S, close_pool
 from penstock.config import DATA_DIR, DATABASE_URL, REQUIRE_URL, Database, requires_url
 from penstock.connect.tracing import Tracing
 from penstock.embedded import Hold, Server
 from penstock.errors import DatabaseLost, EmbeddedError, NotAllowed, PenstockError, SchemaMissing
-from penstock.forks import begins_anew
+from penstock.forks import reset_in_forks
 from penstock.store import Executor, Pool, Store, close_idle, open_pool, refusal
 from penstock.store import errors as store_errors
 from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT
@@ -123,10 +123,10 @@ class Connector:
         self.tracing: Tracing | None = None
         self._close_wait = CLOSE_WAIT
         self.give_way: Callable[[], None] = _never  # asked of whoever opened it in another loop
-        self.begin_anew()
-        begins_anew(self)
+        self.reset_after_fork()
+        reset_in_forks(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Be closed; also in a forked child, where what is open belongs to the parent."""
         self._pool: Pool | None = None
         self._hold: Hold | None = None
@@ -270,7 +270,7 @@ class Connector:
         try:
             await self._try(pool)
         except BaseException:
-            await close_pool(pool, CLOSE_TIMEOUT)
+            await close_pool(pool, CLOSE_TIMEOUT_S)
             await self._let_go()
             raise
         return pool

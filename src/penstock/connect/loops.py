@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from penstock.connect.connector import Connector
-from penstock.forks import begins_anew
+from penstock.forks import reset_in_forks
 
 T = TypeVar("T")
 
@@ -30,11 +30,11 @@ class BlockingPortal:
         self._close = close
         # What may still want to make calls is waited for before the app is closed here.
         self.before_close: Callable[[], None] = _nothing
-        self.begin_anew()
-        begins_anew(self)
+        self.reset_after_fork()
+        reset_in_forks(self)
         connector.give_way = self.give_way
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Have no thread; also in a forked child, where another thread may have held the lock."""
         atexit.unregister(self.close)
         self._lock = threading.Lock()

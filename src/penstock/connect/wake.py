@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.connect.connector import Connector
-from penstock.forks import begins_anew
+from penstock.forks import reset_in_forks
 from penstock.store import errors
 from penstock.store.enqueue import AnyRequest, Stored
 
@@ -37,10 +37,10 @@ class Wake:
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
-        self.begin_anew()
-        begins_anew(self)
+        self.reset_after_fork()
+        reset_in_forks(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Have told nothing and nothing to tell; in a forked child the parent tells the rest."""
         self._last: dict[Line, float] = {}
         self._pending: set[Line] = set()

@@ -16,7 +16,7 @@ from importlib import import_module
 from multiprocessing import spawn
 from typing import Any, Final
 
-from penstock.forks import ENDING, keep_signals
+from penstock.forks import TERMINATING_SIGNALS, reset_signals_in_forks
 from penstock.isolation.limits_page import board_of
 from penstock.isolation.protocol import Plan, read_plan
 
@@ -70,9 +70,9 @@ def begin(parent: int, trace: int) -> None:
         os._exit(0)
     # A signal to all of a service is its worker's to act on. A handler, and not SIG_IGN, which
     # programs that a job starts would inherit.
-    for number in ENDING:
+    for number in TERMINATING_SIGNALS:
         signal.signal(number, _ignore)
-    keep_signals()
+    reset_signals_in_forks()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for stream in (sys.stdout, sys.stderr):

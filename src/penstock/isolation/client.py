@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from multiprocessing import spawn
 from typing import Final, NamedTuple
 
-from penstock.forks import begins_anew
+from penstock.forks import reset_in_forks
 from penstock.isolation.death import Death
 from penstock.isolation.limits_page import MOST, new_board
 from penstock.isolation.protocol import (
@@ -89,9 +89,9 @@ class SupervisorClient:
             undo.pop_all()
         self._control.setblocking(False)
         self._loop.add_reader(self._control, self._hear)
-        begins_anew(self)
+        reset_in_forks(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Close the socket in a process that a job has forked in the worker.
 
         The supervisor hears by it that the worker has ended, even if such a process lives on.

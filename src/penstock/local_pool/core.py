@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from weakref import WeakSet
 
-from penstock.forks import begins_anew
+from penstock.forks import reset_in_forks
 from penstock.local_pool.call import PoolCounts, SubmittedCall
 from penstock.local_pool.loop import LoopSource, LoopThread
 from penstock.local_pool.queue import CallQueue, PendingCalls
@@ -38,11 +38,11 @@ class PoolCore:
         self._workers = workers
         self._slots = slots
         self.host = host
-        self.begin_anew()
-        begins_anew(self)
+        self.reset_after_fork()
+        reset_in_forks(self)
         _cores.add(self)
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Forget all calls. In a forked child, the threads, loops and calls are the parent's."""
         self.queue = CallQueue(self._workers, self._slots)
         self._drops = DropLog(self._name, self.host.events)

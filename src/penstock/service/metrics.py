@@ -16,7 +16,7 @@ from penstock.app.app import Penstock
 from penstock.insights.counts import Depth
 from penstock.insights.insights import QUEUES
 from penstock.job import READY, State
-from penstock.labels import OTHER, QueueLabels, labelled
+from penstock.labels import OTHER, QueueLabels, select_labelled
 from penstock.service.cache import CachedValue
 from penstock.telemetry import Events, JobFinished, JobsEnqueued
 
@@ -72,10 +72,10 @@ class ProcessMetrics:
         self._ends.clear()
 
     def _on_enqueued(self, event: JobsEnqueued) -> None:
-        self._enqueued.labels(self._labels.of(event.queue), event.task).inc(event.count)
+        self._enqueued.labels(self._labels.label_of(event.queue), event.task).inc(event.count)
 
     def _on_finished(self, event: JobFinished) -> None:
-        of = self._labels.of(event.queue), event.task
+        of = self._labels.label_of(event.queue), event.task
         self._finished.labels(*of, event.outcome).inc()
         self._duration.labels(*of).observe(event.seconds)
         self._wait.labels(*of).observe(event.waited)
@@ -156,7 +156,7 @@ class QueueMetrics(Collector):
 
     def _bounded(self, depths: Sequence[Depth]) -> list[Depth]:
         """The depths, those of queues beyond the bound together as one."""
-        named = labelled((each.queue for each in depths), self.declared())
+        named = select_labelled((each.queue for each in depths), self.declared())
         others: dict[State, Depth] = {}
         for each in (each for each in depths if each.queue not in named):
             sum_so_far = others.get(each.state)

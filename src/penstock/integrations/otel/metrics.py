@@ -64,10 +64,12 @@ class Meters:
         )
 
     def _on_enqueued(self, event: JobsEnqueued) -> None:
-        self._enqueued.add(event.count, {"queue": self._labels.of(event.queue), "task": event.task})
+        self._enqueued.add(
+            event.count, {"queue": self._labels.label_of(event.queue), "task": event.task}
+        )
 
     def _on_finished(self, event: JobFinished) -> None:
-        of = {"queue": self._labels.of(event.queue), "task": event.task}
-        self._finished.add(1, {**of, "outcome": event.outcome})
-        self._duration.record(event.seconds, of)
-        self._wait.record(event.waited, of)
+        attributes = {"queue": self._labels.label_of(event.queue), "task": event.task}
+        self._finished.add(1, {**attributes, "outcome": event.outcome})
+        self._duration.record(event.seconds, attributes)
+        self._wait.record(event.waited, attributes)

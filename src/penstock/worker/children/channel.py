@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from penstock.forks import begins_anew
+from penstock.forks import reset_in_forks
 from penstock.isolation.client import Born
 from penstock.isolation.death import Cause
 from penstock.isolation.protocol import Frames, NotAMessage, framed, received
@@ -161,12 +161,12 @@ class Channel:
         self._writable = select.poll()
         self._writable.register(channel, select.POLLOUT)
         self._frames = Frames()
-        self.begin_anew()
-        begins_anew(self)
+        self.reset_after_fork()
+        reset_in_forks(self)
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """Also in what a job forks, where the lock may be held by a thread that is not there."""
         self._sending = threading.Lock()
 
