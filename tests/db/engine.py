@@ -76,7 +76,7 @@ class Engine:
         claimed = await self.claim(lease, queue=queue, lines=[line])
         return next(each for each in claimed if each["id"] == id)
 
-    async def mark_begun(self, attempts: Iterable[Any]) -> dict[UUID, bool]:
+    async def mark_started(self, attempts: Iterable[Any]) -> dict[UUID, bool]:
         """Mark attempts as begun: whether each was marked; without those that lost their job."""
         attempts = list(attempts)
         rows = await self.call(
@@ -89,7 +89,7 @@ class Engine:
     async def begun(self, lease: int | None = None, **columns: Any) -> asyncpg.Record:
         """A new job, claimed and marked as begun."""
         attempt = await self.attempt(lease, **columns)
-        assert await self.mark_begun([attempt]) == {attempt["token"]: True}
+        assert await self.mark_started([attempt]) == {attempt["token"]: True}
         return attempt
 
     async def settle(self, attempts: Iterable[Any], **columns: Any) -> dict[int, str]:

@@ -142,7 +142,7 @@ class Model:
                 job.leave("failed" if lost[id] else "ready")
         return lost
 
-    def mark_begun(self, attempts: Collection[tuple[int, UUID]]) -> set[UUID]:
+    def mark_started(self, attempts: Collection[tuple[int, UUID]]) -> set[UUID]:
         mine = [(id, token) for id, token in attempts if self.jobs[id].token == token]
         for id, token in mine:
             self.jobs[id].begun_token = token

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from penstock.errors import BudgetTooSmall, UnknownBudget
-from penstock.store.grants import Ask, Granted, Limits, Taken
+from penstock.store.grants import Granted, Limits, SlotRequest, Taken
 from penstock.store.store import Store
 from tests.db.engine import NOON, Engine
 from tests.fixtures.database import Database
@@ -403,7 +403,7 @@ async def test_the_store_has_a_method_for_each(engine: Engine) -> None:
     limits, on = Limits(Store()), engine.connection
     await limit(engine, "model", 1000, 5)
     lease = await engine.lease()
-    granted = await limits.grant(on, lease, {"model": Ask(3, 0), "free": Ask(2, 1)})
+    granted = await limits.grant(on, lease, {"model": SlotRequest(3, 0), "free": SlotRequest(2, 1)})
     assert granted == {"model": Granted(1, 1), "free": Granted(None, None)}
     assert await limits.take(on, {"model": 2, "free": 3}) == {
         "model": Taken(2, 0.0),

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from penstock.store import Store
-from penstock.store.live import Watches
+from penstock.store.live import LiveQueries
 from penstock.store.workflows import Workflows
 from tests.db.engine import NOON, Engine
 from tests.db.flows import Flow
@@ -27,7 +27,7 @@ Call = Callable[[asyncpg.Connection, int], Awaitable[object]]
 READS: dict[str, Call] = {
     "get": lambda on, job: STORE.get(on, [job]),
     "states": lambda on, job: STORE.states(on, [job]),
-    "watch": lambda on, job: Watches(STORE).jobs(on, [job], 1000),
+    "watch": lambda on, job: LiveQueries(STORE).jobs(on, [job], 1000),
 }
 CHANGES: dict[str, Call] = {
     "cancel": lambda on, job: STORE.cancel(on, [job], "requested"),

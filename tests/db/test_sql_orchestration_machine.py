@@ -406,8 +406,8 @@ class Orchestra(RuleBasedStateMachine):
             self.model.claim(lease, row["id"], row["token"])
             self.attempts.append((row["id"], row["token"]))
         # As if all were suspects: else they would hardly ever be given up for their losses.
-        self.play.run(self.engine.mark_begun(claimed))
-        self.model.mark_begun([(row["id"], row["token"]) for row in claimed])
+        self.play.run(self.engine.mark_started(claimed))
+        self.model.mark_started([(row["id"], row["token"]) for row in claimed])
         return len(claimed)
 
     def settle_as(self, given: list[tuple[int, UUID | None, Outcome]]) -> None:

@@ -75,10 +75,10 @@ async def test_an_attempt_that_has_lost_its_job_is_not_marked(
     await engine.settle([settled])
     async with other.connection.transaction():
         await other.answers("cancel_v1", held["id"])
-        marked = await engine.mark_begun([lost, settled, kept, held])
+        marked = await engine.mark_started([lost, settled, kept, held])
     # It does not wait for whoever holds one of them.
     assert marked == {kept["token"]: True, held["token"]: False}
-    assert await engine.mark_begun([lost, settled, held]) == {}
+    assert await engine.mark_started([lost, settled, held]) == {}
     marks = "SELECT id, begun_token FROM penstock.job"
     rows = [tuple(row) for row in await engine.connection.fetch(marks)]
     assert sorted(rows) == [(lost["id"], None), (kept["id"], kept["token"])]
@@ -89,7 +89,7 @@ async def test_a_mark_is_durable(engine: Engine, durability: str) -> None:
     attempt = await engine.attempt()
     async with engine.connection.transaction():
         await engine.connection.execute(f"SET LOCAL synchronous_commit = {durability}")
-        await engine.mark_begun([attempt])
+        await engine.mark_started([attempt])
         assert await engine.connection.fetchval("SHOW synchronous_commit") == "on"
 
 
@@ -98,7 +98,7 @@ async def test_a_mark_that_is_under_way_is_seen_by_the_next_rescue(
 ) -> None:
     attempt = await engine.attempt()
     async with other.connection.transaction():
-        await other.mark_begun([attempt])
+        await other.mark_started([attempt])
         assert await rescue(engine, after(61)) == {}
     assert await rescue(engine, after(61)) == {attempt["id"]: False}
     assert (await engine.job(attempt["id"]))["losses"] == 1
@@ -163,7 +163,7 @@ async def test_job_fails_as_worker_lost_once_losses_reach_the_limit(engine: Engi
         engine.now = after(round * 100)
         [attempt] = await engine.claim(await engine.lease(ttl=60))
         if attempt["suspect"]:
-            await engine.mark_begun([attempt])
+            await engine.mark_started([attempt])
         rescued.append(await rescue(engine, after(round * 100 + 60)))
     assert rescued == [{id: False}, {id: False}, {id: False}, {id: True}]
     job = await engine.job(id)

@@ -110,9 +110,9 @@ class Queue(RuleBasedStateMachine):
 
     def workers_begin(self, given: list[tuple[int, UUID]]) -> None:
         rows = self.play.run(
-            self.engine.mark_begun({"id": id, "token": token} for id, token in given)
+            self.engine.mark_started({"id": id, "token": token} for id, token in given)
         )
-        assert rows == dict.fromkeys(self.model.mark_begun(given), True)
+        assert rows == dict.fromkeys(self.model.mark_started(given), True)
 
     @rule(
         given=st.lists(

@@ -84,7 +84,7 @@ async def test_an_expired_a_deleted_and_a_cancelled_job_free_it(engine: Engine) 
 async def test_a_job_that_is_given_up_with_its_worker_frees_it(engine: Engine) -> None:
     first, _ = await one(engine)
     for losses in range(1, 4):
-        await engine.mark_begun([await begun(engine)])
+        await engine.mark_started([await begun(engine)])
         assert await holder(engine) == first
         await engine.connection.execute("UPDATE penstock.lease SET expires_at = 'epoch'")
         await engine.call("rescue_v1")

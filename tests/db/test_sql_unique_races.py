@@ -196,7 +196,7 @@ async def test_a_rescue_passes_a_job_that_is_being_superseded(
 ) -> None:
     first, _ = await one(engine)
     [(second, _)] = await put(engine, rule("another"))
-    await engine.mark_begun(await engine.claim(await engine.lease()))
+    await engine.mark_started(await engine.claim(await engine.lease()))
     await engine.connection.execute("UPDATE penstock.lease SET expires_at = 'epoch'")
     await engine.connection.execute("UPDATE penstock.job SET losses = max_losses - 1")
     async with other.connection.transaction():

@@ -64,14 +64,14 @@ async def test_what_waits_for_a_child_is_not_marked(
 async def test_a_suspect_that_has_lost_its_job_is_not_given_to_a_child(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    ask = app.store.mark_begun
+    ask = app.store.mark_started
 
     async def mark(on: Any, jobs: list[ClaimedJob]) -> Any:
         if jobs[0].number == 1:
             await connection.execute(app.store.statement("mark_worker_lost"), jobs[0].id)
         return await ask(on, jobs)
 
-    app.store.mark_begun = mark  # type: ignore[method-assign, assignment]
+    app.store.mark_started = mark  # type: ignore[method-assign, assignment]
     job = await app.enqueue(jobs.attempt)
     await connection.execute(SUSPECT)
     async with isolating(app, children=1):
@@ -93,14 +93,14 @@ async def test_suspect_whose_child_dies_during_its_mark_gets_another(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
-    ask = app.store.mark_begun
+    ask = app.store.mark_started
 
     async def mark(on: Any, jobs: list[ClaimedJob]) -> Any:
         asked.set()
         await answer.wait()
         return await ask(on, jobs)
 
-    app.store.mark_begun = mark  # type: ignore[method-assign, assignment]
+    app.store.mark_started = mark  # type: ignore[method-assign, assignment]
     async with isolating(app, children=1) as worker:
         first = await app.wait(await app.enqueue(jobs.pid), timeout=30)
         async with connection.transaction():

@@ -6,7 +6,15 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 
-from penstock.store import Pool, connect, errors, hears, lends, open_pool, stands_between
+from penstock.store import (
+    Pool,
+    connect,
+    errors,
+    is_behind_pooler,
+    is_transaction_pooled,
+    open_pool,
+    receives_notifications,
+)
 from penstock.store import connection as store_connection
 from tests.fixtures.database import Database, connected
 from tests.fixtures.pgbouncer import pgbouncer
@@ -33,7 +41,7 @@ async def test_a_pooler_is_noticed_in_either_mode(database: Database) -> None:
         urls = (database.direct_url, database.url, by_session)
         for url, expected in zip(urls, (False, True, True), strict=True):
             async with connected(url) as connection:
-                assert await stands_between(connection) == expected
+                assert await is_behind_pooler(connection) == expected
 
 
 async def test_only_transaction_pooling_hears_no_notifications(database: Database) -> None:
@@ -42,8 +50,8 @@ async def test_only_transaction_pooling_hears_no_notifications(database: Databas
         for url, expected in zip(urls, (False, True, False), strict=True):
             connection = await connect(url, name="test")
             async with pool_at(url) as pool:
-                assert await lends(connection, pool) == expected
-                assert await hears(connection, pool) != expected
+                assert await is_transaction_pooled(connection, pool) == expected
+                assert await receives_notifications(connection, pool) != expected
             await connection.close()
 
 
@@ -55,7 +63,7 @@ async def test_without_an_echo_nothing_is_believed(
     monkeypatch.setattr(store_connection, "ECHO_WAIT", 0.3)
     connection = await connect(database.url, name="test")
     async with pool_at(database.url) as pool:
-        assert not await hears(connection, pool)
+        assert not await receives_notifications(connection, pool)
     await connection.close()
 
 
@@ -99,5 +107,5 @@ async def test_missing_prepared_statement_is_a_passing_error(database: Database)
         await ask(1)
     with pytest.raises(asyncpg.InvalidSQLStatementNameError) as missing:
         await ask(3)
-    assert errors.is_passing(missing.value)
+    assert errors.is_transient(missing.value)
     await careless.close()

@@ -9,7 +9,7 @@ from uuid import uuid4
 import asyncpg
 
 from penstock.store import Store
-from penstock.store.live import Watches
+from penstock.store.live import LiveQueries
 from tests.db.engine import LONG_AGO, Engine
 from tests.plans.backlog import DUE, FINAL, LATE, LIVING, OWN, RUNNING, token
 
@@ -102,11 +102,11 @@ def wait_for_event(connection: asyncpg.Connection) -> Awaitable[object]:
 
 
 def watch(*ids: int) -> Call:
-    return lambda connection: Watches(Store()).jobs(connection, ids, 1000)
+    return lambda connection: LiveQueries(Store()).jobs(connection, ids, 1000)
 
 
 def watch_owners(connection: asyncpg.Connection) -> Awaitable[object]:
-    return Watches(Store()).owners(connection, tenants=["acme"], within=None, newest=100)
+    return LiveQueries(Store()).owners(connection, tenants=["acme"], within=None, newest=100)
 
 
 MIDDLE = datetime.now(UTC) - timedelta(seconds=500)

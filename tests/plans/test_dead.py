@@ -13,7 +13,7 @@ from penstock.service.auth import Caller
 from penstock.service.routes.bulk import apply_action
 from penstock.service.schemas import Action
 from penstock.store import Store
-from penstock.store.failed import Dead
+from penstock.store.failed import FailedJobs
 from penstock.store.matching import matches
 from tests.fixtures.database import Database, connected, create, drop
 from tests.fixtures.dead import dead
@@ -25,7 +25,7 @@ from tests.plans.test_plans import FORGET
 ENDED, FAILED, FEW = 5_000, 2_000, 20
 ANY: list[object] = [None] * 10
 OF_A_TASK: list[object] = [None, "broken", *[None] * 8]
-LETTERS = Dead(Store())
+LETTERS = FailedJobs(Store())
 FAILED_INDEX, HISTORY, LIVE = "job_history_finished_at_idx", "job_history_pkey", "job_pkey"
 OTHER_INDEXES = {"job_history_tenant_subject_idx", "job_history_batch_id_idx"}
 

@@ -78,14 +78,14 @@ def test_a_missing_partition(found: asyncpg.PostgresError, is_missing: bool) -> 
 )
 def test_what_passes(state: str, is_unavailable: bool, is_passing: bool) -> None:
     found = error(state)
-    assert (errors.is_unavailable(found), errors.is_passing(found)) == (
+    assert (errors.is_unavailable(found), errors.is_transient(found)) == (
         is_unavailable,
         is_passing,
     )
 
 
 @pytest.mark.parametrize(
-    ("found", "is_of_row"),
+    ("found", "is_row_fault"),
     [
         (error("P0001"), True),
         (error("23514", **OF_HISTORY, n="no_13"), True),
@@ -98,8 +98,8 @@ def test_what_passes(state: str, is_unavailable: bool, is_passing: bool) -> None
         (error(errors.PARTITION_DETACHED), False),
     ],
 )
-def test_whose_fault_it_is(found: Exception, is_of_row: bool) -> None:
-    assert errors.is_of_row(found) is is_of_row
+def test_whose_fault_it_is(found: Exception, is_row_fault: bool) -> None:
+    assert errors.is_row_fault(found) is is_row_fault
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_a_function_is_found_in_the_context_in_every_language(line: str) -> None
     within = f"{line.format('penstock.enqueue_v1')}\nSELECT f(x)"
 
     def theirs(name: str) -> str | None:
-        return errors.function_of_theirs(Refused(f"{line.format(name)}\n{within}"), "penstock")
+        return errors.foreign_function(Refused(f"{line.format(name)}\n{within}"), "penstock")
 
     assert theirs("shop.note") == "shop.note"
     assert theirs("note") == "note"
     assert theirs('"Shop"."Note it"') == '"Shop"."Note it"'
     assert theirs("penstock.settle_v1") is None
     assert theirs("settle_v1") is None
-    assert errors.function_of_theirs(Refused(""), "penstock") is None
+    assert errors.foreign_function(Refused(""), "penstock") is None

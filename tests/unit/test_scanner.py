@@ -17,7 +17,7 @@ class EmptyQueue:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    async def scan_lines(self, *_: Any) -> list[Any]:
+    async def scan_lanes(self, *_: Any) -> list[Any]:
         await asyncio.sleep(self._seconds)
         return []
 

@@ -212,13 +212,13 @@ async def test_suspect_running_alone_delays_others_only_for_a_while(
 def marks(app: Penstock) -> list[list[int]]:
     """The jobs of each write that marks suspects, from now on."""
     written: list[list[int]] = []
-    ask = app.store.mark_begun
+    ask = app.store.mark_started
 
     async def write(on: Any, jobs: list[ClaimedJob]) -> Any:
         written.append([job.id for job in jobs])
         return await ask(on, jobs)
 
-    app.store.mark_begun = write  # type: ignore[method-assign, assignment]
+    app.store.mark_started = write  # type: ignore[method-assign, assignment]
     return written
 
 
@@ -319,7 +319,7 @@ async def test_locked_suspect_does_not_delay_other_suspects(
     held = await app.enqueue(work)
     good = await app.enqueue(work)
     await connection.execute(SUSPECT)
-    ask = app.store.mark_begun
+    ask = app.store.mark_started
     async with database.connect() as other:
         holding = other.transaction()
 
@@ -331,7 +331,7 @@ async def test_locked_suspect_does_not_delay_other_suspects(
             return await ask(on, jobs)
 
         holding_began = asyncio.Event()
-        app.store.mark_begun = mark  # type: ignore[method-assign, assignment]
+        app.store.mark_started = mark  # type: ignore[method-assign, assignment]
         async with worker_of(app, {"default": 5}, **SIDE_BY_SIDE):
             await holding_began.wait()
             await app.wait(good, timeout=30)
@@ -345,14 +345,14 @@ async def test_a_suspect_that_has_lost_its_job_does_not_begin(
     app: Penstock, connection: asyncpg.Connection, is_item: bool
 ) -> None:
     attempts: list[int] = []
-    ask = app.store.mark_begun
+    ask = app.store.mark_started
 
     async def write(on: Any, about_to_begin: list[ClaimedJob]) -> Any:
         if about_to_begin[0].number == 1:
             await connection.execute(app.store.statement("mark_worker_lost"), about_to_begin[0].id)
         return await ask(on, about_to_begin)
 
-    app.store.mark_begun = write  # type: ignore[method-assign, assignment]
+    app.store.mark_started = write  # type: ignore[method-assign, assignment]
 
     @app.task
     async def work(ctx: Context) -> None:
@@ -394,14 +394,14 @@ async def test_a_suspect_that_waits_for_its_mark_goes_back_at_a_stop(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
     began, asked, answer = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    ask = app.store.mark_begun
+    ask = app.store.mark_started
 
     async def write(on: Any, jobs: list[ClaimedJob]) -> Any:
         asked.set()
         await answer.wait()
         return await ask(on, jobs)
 
-    app.store.mark_begun = write  # type: ignore[method-assign, assignment]
+    app.store.mark_started = write  # type: ignore[method-assign, assignment]
 
     @app.task
     async def work() -> None:

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock
-from penstock.store import hears
+from penstock.store import receives_notifications
 from penstock.telemetry import DatabaseBack, DatabaseGone
 from penstock.worker.settle.settler import PASSING_TRIES
 from tests.fixtures.database import Database, connected
@@ -315,4 +315,4 @@ async def test_connection_lost_before_its_echo_raises(database: Database) -> Non
         database.direct_url, server_settings={"application_name": "echo"}
     )
     with pytest.raises(ConnectionResetError, match="echo"):
-        await hears(listening, Cutting())  # type: ignore[arg-type]
+        await receives_notifications(listening, Cutting())  # type: ignore[arg-type]

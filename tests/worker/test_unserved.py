@@ -52,7 +52,7 @@ async def test_a_queue_that_any_worker_serves_is_none_of_them(
         job = await app.enqueue(send.options(queue="mail"))
         await app.wait(job, timeout=30)
         store, pool = app.store, await app.pool()
-        assert await store.unserved(pool, 0.0) == []
+        assert await store.unserved_queues(pool, 0.0) == []
     assert warnings(caplog) == []
 
 

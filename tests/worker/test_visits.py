@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.store import Line
+from penstock.store import LaneCursor
 from penstock.worker.claim import plan
 from penstock.worker.claim.queue import QueueState
 
@@ -21,7 +21,7 @@ def queue(**weights: int) -> QueueState:
     """A queue whose lanes have these weights and more jobs than anybody asks for."""
     state = QueueState("imports", 100, 100)
     state.weight = lambda turn: weights[turn]
-    state.marks.end_scan([Line(lane, 0, T0, 1) for lane in weights])
+    state.marks.end_scan([LaneCursor(lane, 0, T0, 1) for lane in weights])
     return state
 
 

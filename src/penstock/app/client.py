@@ -100,7 +100,7 @@ class Client(
             given = self._tenant.signed(given)
         if (tracing := self._connector.tracing and self._connector.tracing.active()) is not None:
             given = list(tracing.carried(given))
-        return self.store.enqueueing(given, notify=notify, durable=False)
+        return self.store.enqueue_statement(given, notify=notify, durable=False)
 
     async def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
         """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""

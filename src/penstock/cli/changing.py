@@ -150,7 +150,7 @@ async def _change(verb: Verb, which: Which, where: Where) -> Changed:
                 changed.left |= left
                 if verb in (RETRY, RETRY_UNFINISHED):
                     back = [key for job, key in _keys(list(answers)).items() if job not in left]
-                    changed.workflows += await workflows.cut_off(queue.on, back)
+                    changed.workflows += await workflows.count_cancelled_branches(queue.on, back)
                 status.update(f"{counted(changed.number, 'job')} {verb.past} …")
         await changed.find_holders(queue.client)
     return changed

@@ -33,8 +33,8 @@ from penstock.errors import (
     SchemaMissing,
 )
 from penstock.insights import Insights, TenantInsights
-from penstock.store import Executor, Pool, Standing, connect, errors, open_pool, standing
-from penstock.store.errors import refusal_to
+from penstock.store import Executor, Pool, RoleRights, connect, errors, open_pool, read_role_rights
+from penstock.store.errors import permission_error_for
 from penstock.worker.room import when_there_is_room
 
 
@@ -47,7 +47,7 @@ class Reached:
 
     app: Penstock
     pool: Pool
-    standing: Standing
+    rights: RoleRights
     tenant: str | None = None
 
     @property
@@ -71,13 +71,13 @@ class Reached:
 
     def for_owner(self) -> Reached:
         """For commands that look at all tenants; refused where the role sees but one."""
-        if self.standing.is_confined:
+        if self.rights.is_confined:
             raise self._hidden("Run this as")
         return self
 
     def for_tenant(self, tenant: str | None) -> Reached:
         """For commands that may be about one tenant, which the role may have to be."""
-        if not self.standing.is_confined:
+        if not self.rights.is_confined:
             return self
         if not tenant:
             raise self._hidden("Give --tenant, or run this as")
@@ -85,9 +85,9 @@ class Reached:
 
     def _hidden(self, remedy: str) -> NotAllowed:
         return NotAllowed(
-            self.standing.role,
+            self.rights.role,
             "row level security is on, and it sees only what belongs to a tenant that is named",
-            f"{remedy} the owner of the schema, {self.standing.owner}.",
+            f"{remedy} the owner of the schema, {self.rights.owner}.",
             place=self.app.database.place,
         )
 
@@ -129,18 +129,18 @@ async def reached_by(app: Penstock) -> AsyncIterator[Reached]:
     """The queue of an app, which is opened for it."""
     async with opened(app), looking(app) as pool:
         with plain_errors(app.database):
-            found = await _standing(app)
+            found = await _role_rights(app)
             try:
                 yield Reached(app, pool, found)
             except asyncpg.InsufficientPrivilegeError as error:
-                raise refusal_to(found, error, app.database.place) from error
+                raise permission_error_for(found, error, app.database.place) from error
 
 
-async def _standing(app: Penstock) -> Standing:
+async def _role_rights(app: Penstock) -> RoleRights:
     """What the role may do; the connections for those who look are left until they look."""
     connection = await connect(app.url, name="penstock")
     try:
-        found = await standing(connection, app.database.schema)
+        found = await read_role_rights(connection, app.database.schema)
     finally:
         await connection.close()
     if found is None:

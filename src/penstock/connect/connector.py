@@ -17,7 +17,7 @@ from penstock.connect.tracing import Tracing
 from penstock.embedded import Hold, Server
 from penstock.errors import DatabaseLost, EmbeddedError, NotAllowed, PenstockError, SchemaMissing
 from penstock.forks import reset_in_forks
-from penstock.store import Executor, Pool, Store, close_idle, open_pool, refusal
+from penstock.store import Executor, Pool, Store, close_idle, open_pool, permission_error
 from penstock.store import errors as store_errors
 from penstock.store.connection import COMMAND_TIMEOUT, CONNECT_TIMEOUT
 from penstock.store.errors import database_error, database_lost
@@ -293,7 +293,7 @@ class Connector:
             await migrate.check(connection, self.database.schema, self.database.place)
         except Exception as error:
             if store_errors.is_refused(error):
-                raise await self.refusal(error, connection) from error
+                raise await self.permission_error(error, connection) from error
             raise
 
     async def _start_embedded(self) -> None:
@@ -340,9 +340,11 @@ class Connector:
             return self.lost(error, doubt, is_sent=is_sent)
         return None
 
-    async def refusal(self, error: BaseException, on: Executor | None = None) -> NotAllowed:
+    async def permission_error(
+        self, error: BaseException, on: Executor | None = None
+    ) -> NotAllowed:
         """The error of a missing right; `on` is a connection of the same role that still works."""
-        return await refusal(error, self.store.schema, self.database.place, on)
+        return await permission_error(error, self.store.schema, self.database.place, on)
 
     def lost(self, error: Exception, doubt: str, *, is_sent: bool) -> DatabaseLost:
         """A connection that broke or cannot be had; `doubt` is what follows if it was sent."""

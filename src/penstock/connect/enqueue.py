@@ -18,7 +18,7 @@ from penstock.connect.wake import Wake
 from penstock.errors import TenantMissing
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor
-from penstock.store.enqueue import ALONE, Links, Stored
+from penstock.store.enqueue import NO_LINKS, Links, Stored
 from penstock.tasks import Request, Task
 from penstock.tasks.registry import not_a_task
 from penstock.telemetry import JobsEnqueued
@@ -112,7 +112,7 @@ class EnqueueCalls(Calls):
 
         await app.enqueue_many(embed.prepare(page) for page in pages)
         """
-        return await self._enqueue(requests, ALONE)
+        return await self._enqueue(requests, NO_LINKS)
 
     async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
         if not (given := prepared(requests)):

@@ -26,7 +26,7 @@ from penstock.sql import roles
 from penstock.store import Executor, Store, is_in_transaction
 from penstock.store import errors as store_errors
 from penstock.store.drivers.adapter import Adapter, Row
-from penstock.store.errors import refused
+from penstock.store.errors import queue_error
 from penstock.tasks import Request
 from penstock.tasks.options import CHECKS, limit_key
 
@@ -261,7 +261,7 @@ class Calls:
         """What the queue's functions refuse, and what no migration has made, in words."""
         if store_errors.is_refused(error):
             return await self._refusal(error)
-        if (told := refused(error)) is not None:
+        if (told := queue_error(error)) is not None:
             return told
         if store_errors.is_state(error, store_errors.TENANT_MISSING):
             return TenantMissing()
@@ -275,7 +275,7 @@ class Calls:
         if self._connection is None:
             with suppress(Exception):  # it may be the very connection that is refused
                 on = await self._connector.pool()
-        return await self._connector.refusal(error, on)
+        return await self._connector.permission_error(error, on)
 
 
 class CallExecutor(Adapter):

@@ -25,11 +25,11 @@ INTERVAL = 0.005
 ON_THE_WAY = 0.25
 
 # Queue, lane and priority; no lane stands for many.
-Line = tuple[str, str | None, int]
+ReadyLane = tuple[str, str | None, int]
 # So many lines are told by name; of more, only that there are.
 NAMED = 64
 # Stands for all jobs that are due later, among the lines (a queue's name is never empty).
-LATER: Line = ("", "", 0)
+LATER: ReadyLane = ("", "", 0)
 
 
 class Wake:
@@ -42,8 +42,8 @@ class Wake:
 
     def reset_after_fork(self) -> None:
         """Have told nothing and nothing to tell; in a forked child the parent tells the rest."""
-        self._last: dict[Line, float] = {}
-        self._pending: set[Line] = set()
+        self._last: dict[ReadyLane, float] = {}
+        self._pending: set[ReadyLane] = set()
         self._due: float | None = None
         self._since = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -81,7 +81,7 @@ class Wake:
         if not self._is_sending and (self._pending or self._due is not None):
             self._task = asyncio.create_task(self._send_later(), name="penstock wake")
 
-    def _remember(self, lines: set[Line], now: float) -> None:
+    def _remember(self, lines: set[ReadyLane], now: float) -> None:
         if len(self._last) > 1000:
             self._last.clear()
         for line in lines:
@@ -112,14 +112,14 @@ class Wake:
             self._since = since
             raise
 
-    async def _tell(self, lines: set[Line], due: float | None, since: float) -> None:
+    async def _tell(self, lines: set[ReadyLane], due: float | None, since: float) -> None:
         pool, store = await self._connector.pool(), self._connector.store
-        told: set[Line] = {(queue, "", priority) for queue, _, priority in lines}
+        told: set[ReadyLane] = {(queue, "", priority) for queue, _, priority in lines}
         self._remember(told if due is None else told | {LATER}, time.monotonic())
         if lines:
-            await _in_time(since, lambda age: store.announce(pool, _summary(lines), age))
+            await _in_time(since, lambda age: store.notify_ready(pool, _summary(lines), age))
         if due is not None:
-            await _in_time(since, lambda age: store.announce_due(pool, due - age))
+            await _in_time(since, lambda age: store.notify_due(pool, due - age))
 
     async def close(self, seconds: float) -> None:
         """Send what is pending, now, if it can be sent in so many seconds."""
@@ -150,9 +150,9 @@ async def _in_time(since: float, tell: Callable[[float], Awaitable[None]]) -> No
 
 def _lines(
     requests: Sequence[AnyRequest], stored: Stored | None = None
-) -> tuple[set[Line], float | None]:
+) -> tuple[set[ReadyLane], float | None]:
     """The lines that get ready jobs, and in how many seconds the first later one is due."""
-    lines: set[Line] = set()
+    lines: set[ReadyLane] = set()
     due: float | None = None
     for options in {id(request.options): request.options for request in requests}.values():
         if options.delay or options.run_at:
@@ -171,7 +171,7 @@ def _lines(
     return lines, due
 
 
-def _summary(lines: set[Line]) -> list[Line]:
+def _summary(lines: set[ReadyLane]) -> list[ReadyLane]:
     if len(lines) <= NAMED:
         return list(lines)
     return list({(queue, None, priority) for queue, _, priority in lines})

@@ -31,7 +31,7 @@ from penstock.doctor.check import (
 from penstock.doctor.checks import APP, CHECKS, CONNECTION
 from penstock.hosts import DEFAULT_PORT, Host, hosts_of, place
 from penstock.sql import quote
-from penstock.store import Connection, connect, errors, standing
+from penstock.store import Connection, connect, errors, read_role_rights
 from penstock.wording import span
 
 
@@ -198,7 +198,7 @@ async def _hidden(patient: Patient) -> Finding | None:
     """Why the queue cannot be seen, if the role is under row level security: none is no news."""
     try:
         async with patient.bounds() as connection:
-            found = await standing(connection, patient.schema)
+            found = await read_role_rights(connection, patient.schema)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         return None  # the checks say why
     if found is None or not found.is_confined:

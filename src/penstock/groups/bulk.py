@@ -15,7 +15,7 @@ from penstock.groups.workflows import workflow_key
 from penstock.job import State
 from penstock.store import Executor, key_of
 from penstock.store.matching import Match, matches, newest_id
-from penstock.store.unique import Uniques
+from penstock.store.unique import UniqueKeys
 from penstock.store.workflows import Workflows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -130,7 +130,7 @@ class BulkCalls(Calls):
     async def unique_holders(self, jobs: Sequence[JobId]) -> dict[str, str]:
         """Which job holds the unique key of each; one whose key nobody holds is left out."""
         keys = list(_keys(jobs).values())
-        found = await self._ask(lambda on: Uniques(self.store).holders(on, keys))
+        found = await self._ask(lambda on: UniqueKeys(self.store).holders(on, keys))
         return {job: holder.job for job, holder in found.items()}
 
     async def _change_many(

@@ -20,7 +20,7 @@ from penstock.errors import BadArgument, JobNotFound
 from penstock.groups.arguments import whole
 from penstock.rate import per_second
 from penstock.store import key_of
-from penstock.store.failed import Dead, Place
+from penstock.store.failed import FailedCursor, FailedJobs
 from penstock.store.workflows import Workflows
 from penstock.tasks import Task
 
@@ -147,15 +147,15 @@ class DeadSummary(Struct, frozen=True):
     is_exact: bool
 
 
-def place_of(after: str) -> Place:
+def place_of(after: str) -> FailedCursor:
     """The place that a page's `after` stands for."""
     moment, _, job = after.partition("-")
     if not (moment.isascii() and moment.isdigit() and job.isascii() and job.isdigit()):
         raise BadArgument("after", after, "the `after` of a page of dead letters")
-    return Place(_EPOCH + timedelta(microseconds=int(moment)), int(job))
+    return FailedCursor(_EPOCH + timedelta(microseconds=int(moment)), int(job))
 
 
-def after_of(place: Place) -> str:
+def after_of(place: FailedCursor) -> str:
     return f"{(place.failed_at - _EPOCH) // timedelta(microseconds=1)}-{place.id}"
 
 
@@ -190,12 +190,12 @@ class FailedCalls(Calls):
         whole("limit", limit, 1, LONGEST_PAGE)
         values = Which.of(which, self._tenant).values
         start = None if after is None else place_of(after)
-        jobs = await self._ask(lambda on: Dead(self.store).page(on, values, start, limit))
+        jobs = await self._ask(lambda on: FailedJobs(self.store).page(on, values, start, limit))
         if len(jobs) < limit:
             return Page(tuple(jobs), None)
         last = jobs[-1]
         assert last.finished_at is not None
-        return Page(tuple(jobs), after_of(Place(last.finished_at, int(last.id))))
+        return Page(tuple(jobs), after_of(FailedCursor(last.finished_at, int(last.id))))
 
     async def dead_summary(
         self, *, among: int = COUNTED, **which: Unpack[DeadFilter]
@@ -203,7 +203,7 @@ class FailedCalls(Calls):
         """Count dead letters by task, reason and type of error, among so many of the latest."""
         whole("among", among, 1, 1_000_000)
         values = Which.of(which, self._tenant).values
-        rows = await self._ask(lambda on: Dead(self.store).sum(on, values, among))
+        rows = await self._ask(lambda on: FailedJobs(self.store).sum(on, values, among))
         groups = tuple(DeadGroup(**row | {"example": str(row["example"])}) for row in rows)
         number = sum(group.number for group in groups)
         return DeadSummary(groups, number, number < among)
@@ -246,7 +246,7 @@ class FailedCalls(Calls):
             start = None if due is None or spacing is None else due + timedelta(seconds=spacing)
             rows = await self._ask(
                 partial(
-                    Dead(self.store).redrive,
+                    FailedJobs(self.store).redrive,
                     ids=keys,
                     spacing=spacing,
                     start=start,
@@ -260,7 +260,9 @@ class FailedCalls(Calls):
             number, due = number + len(back), max(back, default=due)
             alone = [row["id"] for row in rows if row["due"] is not None]
             if alone:
-                workflows += await self._ask(partial(Workflows(self.store).cut_off, ids=alone))
+                workflows += await self._ask(
+                    partial(Workflows(self.store).count_cancelled_branches, ids=alone)
+                )
             yield Redriven(number, dict(left), due, dict(workflows))
 
     async def purge(
@@ -292,7 +294,7 @@ class FailedCalls(Calls):
         left: dict[str, str] = {}
         async for keys in self._keys(jobs, limit, which, left):
             rows = await self._ask(
-                partial(Dead(self.store).purge, ids=keys, by=self._actor(by), which=meant),
+                partial(FailedJobs(self.store).purge, ids=keys, by=self._actor(by), which=meant),
                 again=False,
             )
             kept = {str(row["id"]): row["answer"] for row in rows if row["answer"] != "deleted"}
@@ -318,11 +320,11 @@ class FailedCalls(Calls):
 
     async def _found(self, which: Which, most: int) -> AsyncIterator[list[int]]:
         """Those that had failed when the first page was asked for, oldest first."""
-        after: Place | None = None
+        after: FailedCursor | None = None
         while most:
             size = min(AT_ONCE, most)
             found, began = await self._ask(
-                partial(Dead(self.store).find, which=which.values, after=after, limit=size)
+                partial(FailedJobs(self.store).find, which=which.values, after=after, limit=size)
             )
             if found:
                 yield [place.id for place in found]

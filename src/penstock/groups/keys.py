@@ -25,7 +25,7 @@ from penstock.errors import (
 )
 from penstock.groups.arguments import matching, seconds
 from penstock.sql import quote, roles
-from penstock.store import Executor, errors, standing
+from penstock.store import Executor, errors, read_role_rights
 from penstock.store.access import Access
 
 Scope = Literal["read", "enqueue", "operate", "admin", "on_behalf"]
@@ -254,7 +254,7 @@ class KeyCalls(Calls):
     async def _expect_guarded(self, tenant: str) -> None:
         """Raise unless row level security keeps tenants apart, and this login can come under it."""
         schema = self.store.schema
-        found = await self._ask(lambda on: standing(on, schema))
+        found = await self._ask(lambda on: read_role_rights(on, schema))
         if found is None or not found.is_secured:
             raise TenantUnguarded(tenant)
         confined = TenantScope(tenant, confined=True)

@@ -12,7 +12,7 @@ from penstock.connect.scope import CallExecutor, Calls
 from penstock.connect.wait import LOOK_GRACE
 from penstock.insights import Insights, TenantInsights
 from penstock.job import Job
-from penstock.store import errors, standing
+from penstock.store import errors, read_role_rights
 
 logger = logging.getLogger("penstock")
 
@@ -28,7 +28,7 @@ class ReasonCalls(Calls):
 
     async def why(self, job: JobId) -> str:
         """Why a job has not ended: what it waits for, or who runs it."""
-        found = await self._ask(lambda on: standing(on, self.store.schema))
+        found = await self._ask(lambda on: read_role_rights(on, self.store.schema))
         # Row level security hides from a tenant what its jobs wait for.
         is_owner = self._tenant is None and found is not None and not found.is_confined
         look = Insights if is_owner else TenantInsights

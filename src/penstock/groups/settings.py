@@ -17,7 +17,7 @@ from penstock.groups import setting_checks
 from penstock.job import FINAL, STATES, State
 from penstock.store import Executor, errors
 from penstock.store.grants import Limits
-from penstock.store.tuning import Tuning
+from penstock.store.tuning import Settings
 from penstock.tasks.options import QUEUE_NAME, limit_key, matching, whole
 from penstock.tasks.options import seconds as in_seconds
 from penstock.windows import Windows
@@ -138,7 +138,7 @@ class SettingCalls(Calls):
 
     async def queue_settings(self) -> Sequence[QueueSettings]:
         """What is set for queues; those that nobody has set anything for are not here."""
-        rows = await self._ask(Tuning(self.store).queues)
+        rows = await self._ask(Settings(self.store).queues)
         return [QueueSettings(**with_windows(row)) for row in rows]
 
     async def pause(self, queue: str) -> None:
@@ -188,7 +188,7 @@ class SettingCalls(Calls):
         matching("queue", queue, QUEUE_NAME)
         setting_checks.lane(lane)
         return await self._ask(
-            lambda on: Tuning(self.store).remove_lane(on, queue, lane, self._actor(by))
+            lambda on: Settings(self.store).remove_lane(on, queue, lane, self._actor(by))
         )
 
     async def lane_settings(
@@ -197,7 +197,7 @@ class SettingCalls(Calls):
         """What is set for lanes of a queue, by name; pass the last one as `after` for more."""
         matching("queue", queue, QUEUE_NAME)
         whole("limit", limit, 1, SETTINGS_AT_ONCE)
-        rows = await self._ask(lambda on: Tuning(self.store).lanes(on, queue, after, limit))
+        rows = await self._ask(lambda on: Settings(self.store).lanes(on, queue, after, limit))
         return [LaneSettings(**with_windows(row)) for row in rows]
 
     # Limits
@@ -234,11 +234,13 @@ class SettingCalls(Calls):
     async def remove_limit(self, key: str, *, by: str | None = None) -> bool:
         """Limit a key no more. False if it was not limited."""
         limit_key("key", key)
-        return await self._ask(lambda on: Tuning(self.store).remove_limit(on, key, self._actor(by)))
+        return await self._ask(
+            lambda on: Settings(self.store).remove_limit(on, key, self._actor(by))
+        )
 
     async def limits(self) -> Sequence[Limit]:
         """The limits by their keys."""
-        return [Limit(**row) for row in await self._ask(Tuning(self.store).limits)]
+        return [Limit(**row) for row in await self._ask(Settings(self.store).limits)]
 
     async def close_bucket(self, key: str, seconds: float | timedelta) -> float:
         """Let no job of a key start for a while, as a 429 with a `Retry-After` does.
@@ -287,7 +289,7 @@ class SettingCalls(Calls):
         """Take a plan away that no tenant has. False if there is none of this name."""
         limit_key("plan", name)
         removed, tenants = await self._ask(
-            lambda on: Tuning(self.store).remove_plan(on, name, self._actor(by))
+            lambda on: Settings(self.store).remove_plan(on, name, self._actor(by))
         )
         if tenants:
             held = "1 tenant has" if tenants == 1 else f"{tenants} tenants have"
@@ -296,7 +298,7 @@ class SettingCalls(Calls):
 
     async def plans(self) -> Sequence[Plan]:
         """The plans by their names."""
-        return [Plan(**row) for row in await self._ask(Tuning(self.store).plans)]
+        return [Plan(**row) for row in await self._ask(Settings(self.store).plans)]
 
     async def set_tenant(
         self,
@@ -323,7 +325,7 @@ class SettingCalls(Calls):
         """Forget what was set for a tenant; its jobs stay. False if nothing was."""
         limit_key("tenant", name)
         return await self._ask(
-            lambda on: Tuning(self.store).remove_tenant(on, name, self._actor(by))
+            lambda on: Settings(self.store).remove_tenant(on, name, self._actor(by))
         )
 
     async def tenants(
@@ -335,11 +337,11 @@ class SettingCalls(Calls):
     ) -> Sequence[Tenant]:
         """The tenants that something is set for; pass the last one's name as `after` for more."""
         whole("limit", limit, 1, SETTINGS_AT_ONCE)
-        rows = await self._ask(lambda on: Tuning(self.store).tenants(on, plan, after, limit))
+        rows = await self._ask(lambda on: Settings(self.store).tenants(on, plan, after, limit))
         return [Tenant(**row) for row in rows]
 
     async def _tune(
-        self, change: Callable[[Tuning, Executor], Awaitable[T]], changes: dict[str, Any]
+        self, change: Callable[[Settings, Executor], Awaitable[T]], changes: dict[str, Any]
     ) -> T:
         """Change something; what only the database can refuse comes back in words."""
         if not changes:
@@ -347,7 +349,7 @@ class SettingCalls(Calls):
 
         async def ask(on: Executor) -> T:
             try:
-                return await change(Tuning(self.store), on)
+                return await change(Settings(self.store), on)
             except Exception as error:
                 if errors.is_state(error, _UNKNOWN_ZONE) and changes.get("windows"):
                     zone = changes["windows"]["timezone"]
@@ -399,7 +401,7 @@ class RetentionCalls(Calls):
         _check(state, queue, tenant)
         whole("days", days, 0, LONGEST)
         row = await self._ask_past_locks(
-            lambda on: Tuning(self.store).set_retention(
+            lambda on: Settings(self.store).set_retention(
                 on, state, days, queue, tenant, self._actor(by)
             )
         )
@@ -411,14 +413,14 @@ class RetentionCalls(Calls):
         """Take a rule away; the next wider one holds then. False if there was none."""
         _check(state, queue, tenant)
         return await self._ask_past_locks(
-            lambda on: Tuning(self.store).remove_retention(
+            lambda on: Settings(self.store).remove_retention(
                 on, state, queue, tenant, self._actor(by)
             )
         )
 
     async def retentions(self) -> Sequence[Retention]:
         """The rules that somebody has set, the general ones first."""
-        return [Retention(**row) for row in await self._ask(Tuning(self.store).retentions)]
+        return [Retention(**row) for row in await self._ask(Settings(self.store).retentions)]
 
     async def _ask_past_locks(
         self,
@@ -446,7 +448,7 @@ class RetentionCalls(Calls):
             await asyncio.sleep(LOCK_PAUSE_S)
 
     async def _still_locked(self, error: DatabaseBusy, undone: str) -> DatabaseBusy:
-        holders = await self._ask(Tuning(self.store).lock_holders)
+        holders = await self._ask(Settings(self.store).lock_holders)
         if not holders:
             return error
         told = "; ".join(

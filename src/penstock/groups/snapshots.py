@@ -18,7 +18,7 @@ from penstock.groups.batches import BatchStatus, status_from
 from penstock.insights import COUNTED_OFTEN, Insights, QueueInsight
 from penstock.job import FINAL, State
 from penstock.store import Executor, key_of
-from penstock.store.live import Row, Watches
+from penstock.store.live import LiveQueries, Row
 
 SubjectKind = Literal["job", "batch", "queue", "tenant", "user"]
 KINDS: Final[tuple[SubjectKind, ...]] = get_args(SubjectKind)
@@ -167,7 +167,7 @@ class SnapshotCalls(Calls):
         for each in ids:
             with suppress(JobNotFound):
                 keys.append(key_of(each))
-        watches = Watches(self.store)
+        watches = LiveQueries(self.store)
 
         async def look(on: Executor) -> list[Row]:
             if kind == "job":
@@ -188,7 +188,7 @@ class SnapshotCalls(Calls):
             return {}
 
         async def look(on: Executor) -> tuple[datetime, dict[str, QueueInsight]]:
-            moment = await Watches(self.store).time(on)
+            moment = await LiveQueries(self.store).time(on)
             insights = Insights(self.store, on)
             return moment, await insights.queues_named(names, count_to=COUNTED_OFTEN)
 
@@ -202,6 +202,6 @@ class SnapshotCalls(Calls):
         else:
             chosen = {"users": list(names)}
         rows = await self._ask(
-            lambda on: Watches(self.store).owners(on, **chosen, within=within, newest=NEWEST)
+            lambda on: LiveQueries(self.store).owners(on, **chosen, within=within, newest=NEWEST)
         )
         return {row["name"]: owner_now(row, NEWEST) for row in rows}

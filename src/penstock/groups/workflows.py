@@ -271,7 +271,7 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
         key = workflow_key(workflow)
 
         async def look() -> bool:
-            over = await self._ask(lambda on: Workflows(self.store).is_over(on, key))
+            over = await self._ask(lambda on: Workflows(self.store).is_finished(on, key))
             if over is None:
                 raise WorkflowNotFound(str(key))
             return over
@@ -287,7 +287,7 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
     async def why_workflow(self, workflow: WorkflowId) -> str:
         """Why a workflow has not ended: some of its jobs, each with what it waits for."""
         key = workflow_key(workflow)
-        if await self._ask(lambda on: Workflows(self.store).is_over(on, key)) is None:
+        if await self._ask(lambda on: Workflows(self.store).is_finished(on, key)) is None:
             raise WorkflowNotFound(str(key))
         return await self._why_jobs(workflow=key)
 

@@ -40,8 +40,8 @@ from penstock.insights.waits import Turn, keys_of, turn_from
 from penstock.insights.workers import WorkerInsight, WorkerPage, workers_from
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of
-from penstock.store.insights import Looks
-from penstock.store.unique import Holder, Uniques
+from penstock.store.insights import InsightQueries
+from penstock.store.unique import Holder, UniqueKeys
 from penstock.store.workflows import Workflows
 from penstock.tasks.workflow import Awaited
 
@@ -90,7 +90,7 @@ class Insights:
 
     def __init__(self, store: Store, on: Executor) -> None:
         self._store = store
-        self._looks = Looks(store)
+        self._looks = InsightQueries(store)
         self._on = on
 
     async def queues(self, *, count_to: int = COUNTED, limit: int = QUEUES) -> list[QueueInsight]:
@@ -301,7 +301,7 @@ class Insights:
     async def _holder(self, job: Job) -> Holder | None:
         if job.unique_key is None:
             return None
-        return (await Uniques(self._store).holders(self._on, [key_of(job.id)])).get(job.id)
+        return (await UniqueKeys(self._store).holders(self._on, [key_of(job.id)])).get(job.id)
 
     async def _steps(self, key: int) -> tuple[StepInsight, ...]:
         return steps_from(await self._looks.steps(self._on, key, STEPS))
@@ -328,7 +328,7 @@ class Insights:
 
         Ids rise with time, so this halves their range: some thirty looks at single rows.
         """
-        row = await self._looks.at_or_below(self._on, _LAST_ID)
+        row = await self._looks.last_job_up_to(self._on, _LAST_ID)
         if row is None:
             return 0
         if row["created_at"] < moment:
@@ -336,7 +336,7 @@ class Insights:
         low, high = 0, int(row["id"])
         while high - low > 1:
             middle = (low + high) // 2
-            row = await self._looks.at_or_below(self._on, middle)
+            row = await self._looks.last_job_up_to(self._on, middle)
             if row is None or row["created_at"] < moment:
                 low = middle
             else:

@@ -263,7 +263,7 @@ class UnservedQueues(Chore):
         self._warned_at: dict[str, float] = {}
 
     async def work(self) -> int:
-        unserved = await self._store.unserved(self._pool, self._every)
+        unserved = await self._store.unserved_queues(self._pool, self._every)
         now = time.monotonic()
         # A queue that has been served meanwhile is news again.
         self._warned_at = {

@@ -81,7 +81,7 @@ class Partitions(Service):
         except TimeoutError:
             return False
         except asyncpg.PostgresError as error:
-            if errors.is_passing(error):
+            if errors.is_transient(error):
                 return False
             raise
         return True

@@ -12,7 +12,7 @@ from itertools import islice, takewhile
 
 from penstock.lifecycle import Health, Service
 from penstock.store import Pool, Store
-from penstock.store.schedules import Due, Firing, Look, Schedules
+from penstock.store.schedules import Due, DueSchedules, Firing, Schedules
 from penstock.tasks import Timetable
 
 # At once; the next look goes on with the rest.
@@ -113,7 +113,7 @@ class Scheduler(Service):
             waits.append(look.next_in)
         return max(min(waits), 0.001)
 
-    async def fire(self) -> Look:
+    async def fire(self) -> DueSchedules:
         """Fire what is due, up to a limit; what that was, and when there is more."""
         async with self._firing:
             look = await self._schedules.due(self._pool, LIMIT, self._left_alone())
@@ -129,7 +129,7 @@ class Scheduler(Service):
                 logger.info("What the code says of schedules was written: %s.", ", ".join(changed))
         self._written.set()
 
-    def _worked_out(self, look: Look) -> Iterable[Firing]:
+    def _worked_out(self, look: DueSchedules) -> Iterable[Firing]:
         for due in look.due:
             try:
                 yield firing(due, look.now, self._grace)

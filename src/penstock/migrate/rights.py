@@ -12,7 +12,7 @@ from msgspec import Struct
 from penstock.errors import NotAllowed
 from penstock.sql import function_body, newest, quote, statement
 from penstock.sql.rights import CLIENT_TABLES, WORKER_FUNCTIONS, WORKER_TABLES
-from penstock.store import Executor, Standing, standing
+from penstock.store import Executor, RoleRights, read_role_rights
 from penstock.wording import listed
 
 # More lines than that are no remedy that anybody reads.
@@ -62,7 +62,7 @@ async def check_worker(on: Executor, schema: str, place: str) -> None:
     called, reached = worker_functions()
     tables = (CLIENT_TABLES, WORKER_TABLES)
     lacks = await lacking(on, schema, tables=tables, functions=reached)
-    found = await standing(on, schema) if lacks else None
+    found = await read_role_rights(on, schema) if lacks else None
     if found is None:
         return
     if found.is_secured:
@@ -74,7 +74,7 @@ async def check_worker(on: Executor, schema: str, place: str) -> None:
         raise NotAllowed(found.role, f"a worker needs {needs}", remedy, place=place)
 
 
-def _remedy(lacks: Sequence[Lack], found: Standing) -> str:
+def _remedy(lacks: Sequence[Lack], found: RoleRights) -> str:
     lines = grants(lacks, found.schema, found.role)
     if len(lines) > GRANTS_SHOWN or (found.is_secured and not found.is_worker):
         return found.remedy

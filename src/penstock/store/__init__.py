@@ -1,19 +1,19 @@
 """The only module that executes the queue's SQL."""
 
-from penstock.store.claim import ClaimedJob, Line
+from penstock.store.claim import ClaimedJob, LaneCursor
 from penstock.store.connection import (
     Connection,
     Executor,
     Pool,
     close_idle,
     connect,
-    hears,
-    lends,
+    is_behind_pooler,
+    is_transaction_pooled,
     open_pool,
-    stands_between,
+    receives_notifications,
 )
 from penstock.store.drivers import adapt, drive, is_in_transaction
-from penstock.store.errors import Standing, refusal, standing
+from penstock.store.errors import RoleRights, permission_error, read_role_rights
 from penstock.store.rows import job_from, key_of
 from penstock.store.settle import Answer, Settlement
 from penstock.store.statement import Statement
@@ -24,23 +24,23 @@ __all__ = [
     "ClaimedJob",
     "Connection",
     "Executor",
-    "Line",
+    "LaneCursor",
     "Pool",
+    "RoleRights",
     "Settlement",
-    "Standing",
     "Statement",
     "Store",
     "adapt",
     "close_idle",
     "connect",
     "drive",
-    "hears",
+    "is_behind_pooler",
     "is_in_transaction",
+    "is_transaction_pooled",
     "job_from",
     "key_of",
-    "lends",
     "open_pool",
-    "refusal",
-    "standing",
-    "stands_between",
+    "permission_error",
+    "read_role_rights",
+    "receives_notifications",
 ]

@@ -13,7 +13,7 @@ from penstock.store.store import Store
 Row: TypeAlias = dict[str, Any]
 
 
-class Piece(NamedTuple):
+class CancelledPage(NamedTuple):
     """What came of a change to some jobs of a batch; `last` is the id behind which to go on."""
 
     found: int
@@ -94,8 +94,10 @@ class Batches:
         answer = await on.fetchval(sql, batch, reason, noted, by)
         return bool(answer == "closed")
 
-    async def cancel(self, on: Executor, batch: int, after: int, limit: int, reason: str) -> Piece:
+    async def cancel(
+        self, on: Executor, batch: int, after: int, limit: int, reason: str
+    ) -> CancelledPage:
         """End some jobs of it, in the order of their ids."""
         row = await on.fetchrow(self._store.statement("cancel_batch"), batch, after, limit, reason)
         assert row is not None
-        return Piece(row["found"], row["cancelled"], row["last"] or after)
+        return CancelledPage(row["found"], row["cancelled"], row["last"] or after)

@@ -12,7 +12,7 @@ import msgspec
 from penstock.job import AttemptError, Job, split_errors, split_lane
 
 
-class Line(NamedTuple):
+class LaneCursor(NamedTuple):
     """A line of a queue, and where in it to begin: its low-water mark."""
 
     lane: str

@@ -43,10 +43,10 @@ LOOKS = 5
 ECHO_WAIT = 10.0
 
 
-async def stands_between(connection: Connection) -> bool:
+async def is_behind_pooler(connection: Connection) -> bool:
     """Whether a pooler, in whatever mode, answers on this connection in Postgres's place.
 
-        if await stands_between(connection): ...
+        if await is_behind_pooler(connection): ...
 
     A pooler hands out process ids of its own, to know whose query a cancel is meant for. Asked in
     one plain statement, which leaves nothing behind.
@@ -55,10 +55,12 @@ async def stands_between(connection: Connection) -> bool:
     return await connection.execute(f"SELECT WHERE pg_backend_pid() <> {told}") != "SELECT 0"
 
 
-async def lends(connection: Connection, others: Connection | asyncpg.Pool[asyncpg.Record]) -> bool:
+async def is_transaction_pooled(
+    connection: Connection, others: Connection | asyncpg.Pool[asyncpg.Record]
+) -> bool:
     """Whether a pooler lends us a server for one transaction at a time: its transaction mode.
 
-        if await lends(connection, pool): ...
+        if await is_transaction_pooled(connection, pool): ...
 
     Seen when we get another server than before, or others get ours. It leaves nothing behind.
     """
@@ -71,15 +73,17 @@ async def lends(connection: Connection, others: Connection | asyncpg.Pool[asyncp
     return False
 
 
-async def hears(connection: Connection, others: asyncpg.Pool[asyncpg.Record]) -> bool:
+async def receives_notifications(
+    connection: Connection, others: asyncpg.Pool[asyncpg.Record]
+) -> bool:
     """Whether what other sessions notify reaches this connection.
 
-        if not await hears(connection, pool): ...
+        if not await receives_notifications(connection, pool): ...
 
     In transaction mode a pooler takes a LISTEN and never delivers; and it stays on the server. So
     the mode is asked first, and then an echo tells for sure.
     """
-    if await stands_between(connection) and await lends(connection, others):
+    if await is_behind_pooler(connection) and await is_transaction_pooled(connection, others):
         return False
     heard = asyncio.Event()
     channel = f"penstock.echo.{secrets.token_hex(8)}"
@@ -156,7 +160,7 @@ class _Opener:
         connection = await self._connect(place, settings)
         if self._pooled is None:
             async with _or_give_up(connection):
-                self._pooled = await stands_between(connection)
+                self._pooled = await is_behind_pooler(connection)
             if self._pooled and self._prepared is None:
                 # Prepared statements stay on the server's side, for its next client to trip over.
                 self._prepared = False

@@ -42,11 +42,11 @@ class Links(NamedTuple):
     adder: int | None = None
 
 
-ALONE = Links()
+NO_LINKS = Links()
 
 
 def parameters(
-    requests: Sequence[AnyRequest], options: str, links: Links = ALONE
+    requests: Sequence[AnyRequest], options: str, links: Links = NO_LINKS
 ) -> tuple[Any, ...]:
     """The parameters of `enqueue`. A column that is all default is not sent."""
     chosen = {id(request.options): request.options for request in requests}.values()
@@ -127,7 +127,7 @@ REQUEST_PARTS = frozenset(
 _PARTS_OF_ARGS = frozenset({"args", "args_version", "limits", "unique", "requested_by"})
 
 
-def untouched(given: Collection[str], *, is_other_call: bool) -> frozenset[str]:
+def parts_to_keep(given: Collection[str], *, is_other_call: bool) -> frozenset[str]:
     """The parts of a stored request that stay if only the `given` ones are set.
 
     `is_other_call` says that the task or the arguments change.

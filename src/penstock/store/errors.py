@@ -112,7 +112,7 @@ def never_arrived(error: BaseException) -> bool:
     return isinstance(error, _UNSENT)
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether the statement did not happen, and may well succeed when it is tried again."""
     state = sqlstate(error)
     return state[:2] in _PASSING_CLASSES or state in (
@@ -122,9 +122,9 @@ def is_passing(error: BaseException) -> bool:
     )
 
 
-def is_lasting(error: BaseException) -> bool:
+def is_permanent(error: BaseException) -> bool:
     """Whether Postgres refused the statement, and will do so again: somebody has to mend it."""
-    return bool(sqlstate(error)) and not (is_unavailable(error) or is_passing(error))
+    return bool(sqlstate(error)) and not (is_unavailable(error) or is_transient(error))
 
 
 def is_unavailable(error: BaseException) -> bool:
@@ -140,7 +140,7 @@ def is_read_only(error: BaseException) -> bool:
     return sqlstate(error) == READ_ONLY
 
 
-def is_of_server(error: BaseException) -> bool:
+def is_server_fault(error: BaseException) -> bool:
     """Whether the server lacks a resource or is damaged. That may pass, but no lock or conflict
     causes it, so the operator should know at once."""
     return sqlstate(error)[:2] in ("53", "58")
@@ -160,7 +160,7 @@ def is_partition_missing(error: BaseException) -> bool:
     )
 
 
-def is_of_row(error: BaseException) -> bool:
+def is_row_fault(error: BaseException) -> bool:
     """Whether a lasting error may be the fault of the row that was written.
 
     A missing right, function, table or partition is not: another row would fare no better.
@@ -172,10 +172,10 @@ def is_of_row(error: BaseException) -> bool:
 
 def is_schema_missing(error: BaseException, schema: str) -> bool:
     """Whether the database has no such table or function of ours: migrations have not run."""
-    return sqlstate(error) in _NO_SCHEMA and function_of_theirs(error, schema) is None
+    return sqlstate(error) in _NO_SCHEMA and foreign_function(error, schema) is None
 
 
-def function_of_theirs(error: BaseException, schema: str) -> str | None:
+def foreign_function(error: BaseException, schema: str) -> str | None:
     """The function, such as a trigger's, that Postgres was in when it failed, unless it is ours."""
     lines = (_field(error, "context") or "").splitlines()
     # The innermost comes first. Its line is translated, except for the name of the language.
@@ -307,7 +307,7 @@ _REFUSALS: dict[str, Callable[..., PenstockError]] = {
 }
 
 
-def refused(error: BaseException) -> PenstockError | None:
+def queue_error(error: BaseException) -> PenstockError | None:
     """The error that a database's refusal stands for; it is made of the refusal's detail."""
     for state, refusal_of in _REFUSALS.items():
         if is_state(error, state):
@@ -315,7 +315,7 @@ def refused(error: BaseException) -> PenstockError | None:
     return None
 
 
-class Standing(Struct, frozen=True, kw_only=True):
+class RoleRights(Struct, frozen=True, kw_only=True):
     """A role before a schema."""
 
     schema: str
@@ -360,23 +360,23 @@ class Standing(Struct, frozen=True, kw_only=True):
         return f"GRANT {quote(role)} TO {quote(self.role)};"
 
 
-async def standing(on: Executor, schema: str) -> Standing | None:
+async def read_role_rights(on: Executor, schema: str) -> RoleRights | None:
     """The standing of the role that asks; None if there is no such schema."""
     told = statement("get_standing", schema)
     row = await on.fetchrow(told, schema, *roles(schema))
-    return None if row is None else Standing(schema=schema, **dict(row))
+    return None if row is None else RoleRights(schema=schema, **dict(row))
 
 
-async def refusal(
+async def permission_error(
     error: BaseException, schema: str, place: str, on: Executor | None = None
 ) -> NotAllowed:
     """A refusal of Postgres' in words. `on` is where the same role can still be asked."""
     found = None
     if on is not None:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            found = await standing(on, schema)
+            found = await read_role_rights(on, schema)
     if found is not None:
-        return refusal_to(found, error, place)
+        return permission_error_for(found, error, place)
     worker, app = roles(schema)
     remedy = _remedy_of_theirs(error, schema) or (
         f"Workers log in as a member of {worker}, programs that enqueue as one of {app}; all "
@@ -385,14 +385,14 @@ async def refusal(
     return NotAllowed(None, message(error), remedy, place=place)
 
 
-def refusal_to(found: Standing, error: BaseException, place: str) -> NotAllowed:
+def permission_error_for(found: RoleRights, error: BaseException, place: str) -> NotAllowed:
     """The error for a right that Postgres refused to a role whose rights are known."""
     remedy = _remedy_of_theirs(error, found.schema) or found.remedy
     return NotAllowed(found.role, message(error), remedy, place=place)
 
 
 def _remedy_of_theirs(error: BaseException, schema: str) -> str | None:
-    function = function_of_theirs(error, schema)
+    function = foreign_function(error, schema)
     if function is None:
         return None
     return (
@@ -460,7 +460,7 @@ _REFUSED: Final = _Kind(
     "Repeating the same call will fail again. Check the arguments, your own constraints and "
     "triggers, and run `penstock doctor`.",
 )
-NOTHING_DONE: Final = (
+NOTHING_SENT: Final = (
     "Nothing was sent. Check that the server is running and that the address is correct."
 )
 
@@ -477,7 +477,7 @@ def database_error(
         return None
     kind = _kind(error, state)
     why = message(error).rstrip(".")
-    if schema is not None and (function := function_of_theirs(error, schema)) is not None:
+    if schema is not None and (function := foreign_function(error, schema)) is not None:
         why += f", in the function {function}"
     told = kind.error(f"{place} {kind.told}: {why} ({state}). {kind.remedy}", sqlstate=state)
     told.__cause__ = error
@@ -497,7 +497,7 @@ def database_lost(error: BaseException, place: str, *, is_sent: bool, doubt: str
     """A connection that broke or cannot be had; `doubt` says what follows if it was sent."""
     reason = why(error)
     cause = error if str(error) else TimeoutError(reason)
-    remedy = doubt if is_sent else NOTHING_DONE
+    remedy = doubt if is_sent else NOTHING_SENT
     told = DatabaseLost(
         f"{place} was lost or could not be reached: {reason}. {remedy}",
         sqlstate=sqlstate(error) or None,

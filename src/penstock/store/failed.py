@@ -15,14 +15,14 @@ Row: TypeAlias = dict[str, Any]
 _LAST_ID = 2**63 - 1
 
 
-class Place(NamedTuple):
+class FailedCursor(NamedTuple):
     """Where a page ends: when its last job failed, and that job's id."""
 
     failed_at: datetime
     id: int
 
 
-class Dead:
+class FailedJobs:
     """Statements for dead letters, on whatever connection the caller has.
 
     `which` are a filter's values in the order of the statements' places, from the queue to `until`.
@@ -32,7 +32,7 @@ class Dead:
         self._store = store
 
     async def page(
-        self, on: Executor, which: Sequence[Any], after: Place | None, limit: int
+        self, on: Executor, which: Sequence[Any], after: FailedCursor | None, limit: int
     ) -> list[Job]:
         """Those that failed last, newest first."""
         behind = after or (None, _LAST_ID)
@@ -41,12 +41,12 @@ class Dead:
         ]
 
     async def find(
-        self, on: Executor, which: Sequence[Any], after: Place | None, limit: int
-    ) -> tuple[list[Place], datetime | None]:
+        self, on: Executor, which: Sequence[Any], after: FailedCursor | None, limit: int
+    ) -> tuple[list[FailedCursor], datetime | None]:
         """Those that failed first, oldest first, and until when this look is about."""
         behind = after or (None, 0)
         rows = await self._rows(on, "find_failed", *which, *behind, limit)
-        found = [Place(row["finished_at"], row["id"]) for row in rows]
+        found = [FailedCursor(row["finished_at"], row["id"]) for row in rows]
         return found, rows[0]["began"] if rows else None
 
     async def sum(self, on: Executor, which: Sequence[Any], among: int) -> list[Row]:

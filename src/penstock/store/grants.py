@@ -12,7 +12,7 @@ from penstock.store.connection import Executor
 from penstock.store.store import Store
 
 
-class Ask(NamedTuple):
+class SlotRequest(NamedTuple):
     """How many slots of a key a worker would like, and how many its jobs use now."""
 
     wants: int
@@ -42,7 +42,9 @@ class Limits:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def grant(self, on: Executor, lease: int, asks: Mapping[str, Ask]) -> dict[str, Granted]:
+    async def grant(
+        self, on: Executor, lease: int, asks: Mapping[str, SlotRequest]
+    ) -> dict[str, Granted]:
         """Ask for slots and give back those that are not needed; no transaction around it."""
         rows = await on.fetch(
             self._store.call("grant_slots"),

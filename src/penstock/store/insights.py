@@ -11,7 +11,7 @@ from penstock.store.store import Store
 Row: TypeAlias = dict[str, Any]
 
 
-class Looks:
+class InsightQueries:
     """Statements for those who look, on whatever connection the caller has."""
 
     def __init__(self, store: Store) -> None:
@@ -98,7 +98,7 @@ class Looks:
     async def event_waits(self, on: Executor, job: int) -> list[Row]:
         return await self._rows(on, "get_event_waits", job)
 
-    async def at_or_below(self, on: Executor, job: int) -> Row | None:
+    async def last_job_up_to(self, on: Executor, job: int) -> Row | None:
         rows = await self._rows(on, "find_last_job_up_to", job)
         return rows[0] if rows else None
 

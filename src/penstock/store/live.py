@@ -13,7 +13,7 @@ from penstock.store.store import Store
 Row: TypeAlias = dict[str, Any]
 
 
-class Watches:
+class LiveQueries:
     """Statements for those who watch, on whatever connection the caller has."""
 
     def __init__(self, store: Store) -> None:

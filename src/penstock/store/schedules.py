@@ -35,7 +35,7 @@ class Due(Struct, frozen=True, kw_only=True):
         return Rule(self.cron, self.every, self.timezone, self.anchor)
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class DueSchedules(Struct, frozen=True, kw_only=True):
     """What is due at a moment by the database's clock, and in how many seconds more will be."""
 
     now: datetime
@@ -71,9 +71,9 @@ class Schedules:
         rows = await on.fetch(self._store.statement("sync_schedules"), _json(forms))
         return [row["name"] for row in rows]
 
-    async def due(self, on: Executor, limit: int, without: Sequence[str]) -> Look:
+    async def due(self, on: Executor, limit: int, without: Sequence[str]) -> DueSchedules:
         text = await on.fetchval(self._store.statement("list_due_schedules"), limit, list(without))
-        return msgspec.json.decode(text, type=Look)
+        return msgspec.json.decode(text, type=DueSchedules)
 
     async def fire(self, on: Executor, firings: Sequence[Firing]) -> dict[str, str]:
         """Fire schedules; for each 'fired', 'busy' or what the database said against it."""

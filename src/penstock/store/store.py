@@ -14,7 +14,7 @@ import msgspec
 from penstock import sql
 from penstock.job import COMPLETED, FINAL, Job
 from penstock.store import enqueue, settle
-from penstock.store.claim import ClaimedJob, Line
+from penstock.store.claim import ClaimedJob, LaneCursor
 from penstock.store.connection import Executor, Own
 from penstock.store.rows import job_from
 from penstock.store.rules import Rules, read_rules
@@ -45,13 +45,13 @@ class Store:
 
     # A job's way in
 
-    def enqueueing(
+    def enqueue_statement(
         self,
         requests: Sequence[enqueue.AnyRequest],
         *,
         notify: bool,
         durable: bool,
-        links: enqueue.Links = enqueue.ALONE,
+        links: enqueue.Links = enqueue.NO_LINKS,
     ) -> Statement:
         """The statement that inserts jobs; see `enqueue` for what it answers."""
         adder = "" if links.adder is None else f', "adder": {links.adder}'
@@ -65,15 +65,15 @@ class Store:
         *,
         notify: bool,
         durable: bool,
-        links: enqueue.Links = enqueue.ALONE,
+        links: enqueue.Links = enqueue.NO_LINKS,
     ) -> enqueue.Stored:
         """Insert jobs; what came of them, in order."""
-        sql, params = self.enqueueing(requests, notify=notify, durable=durable, links=links)
+        sql, params = self.enqueue_statement(requests, notify=notify, durable=durable, links=links)
         row = await on.fetchrow(sql, *params)
         assert row is not None
         return enqueue.Stored(row["ids"], row["duplicates"], row["lanes"], row["priorities"])
 
-    async def announce(
+    async def notify_ready(
         self, on: Executor, lines: Sequence[tuple[str, str | None, int]], age: float
     ) -> None:
         """Wake workers for lines that got jobs at most `age` seconds ago; no lane means many."""
@@ -82,23 +82,27 @@ class Store:
             self.statement("notify_ready"), list(queues), list(lanes), list(priorities), age
         )
 
-    async def announce_due(self, on: Executor, seconds: float) -> None:
+    async def notify_due(self, on: Executor, seconds: float) -> None:
         """Tell the promoter that a job is due in some seconds."""
         await on.fetch(self.statement("notify_due"), seconds)
 
     # A job's way through a worker
 
-    async def scan_lines(self, on: Executor, queue: str, start: str, limit: int) -> list[Line]:
+    async def scan_lanes(
+        self, on: Executor, queue: str, start: str, limit: int
+    ) -> list[LaneCursor]:
         """The lines of a queue that have ready jobs, from one lane on."""
         rows = await on.fetch(self.statement("scan_lanes"), queue, start, limit)
-        return [Line(row["lane"], row["priority"], row["ready_at"], row["id"]) for row in rows]
+        return [
+            LaneCursor(row["lane"], row["priority"], row["ready_at"], row["id"]) for row in rows
+        ]
 
     async def claim(
         self,
         on: Own,
         lease: int,
         queue: str,
-        lines: Sequence[Line],
+        lines: Sequence[LaneCursor],
         takes: Sequence[int] | None,
         limit: int,
     ) -> list[ClaimedJob]:
@@ -123,7 +127,7 @@ class Store:
             rows.sort(key=lambda row: turn[row["lane"], row["priority"]])
         return [ClaimedJob(row, queue) for row in rows]
 
-    async def mark_begun(
+    async def mark_started(
         self, on: Executor, jobs: Sequence[ClaimedJob]
     ) -> tuple[set[UUID], set[UUID]]:
         """Mark attempts of suspects as begun: the tokens of those that may begin, and of those to
@@ -133,7 +137,7 @@ class Store:
         marked = {row["token"] for row in rows if row["marked"]}
         return marked, {row["token"] for row in rows} - marked
 
-    async def move(self, on: Executor, moves: Sequence[tuple[int, UUID, str]]) -> int:
+    async def move_to_lanes(self, on: Executor, moves: Sequence[tuple[int, UUID, str]]) -> int:
         """Put claimed jobs back into other lanes; how many were still theirs who asked."""
         ids, tokens, lanes = zip(*moves, strict=True)
         return int(await on.fetchval(self.call("move_to_lanes"), ids, tokens, lanes))
@@ -155,7 +159,7 @@ class Store:
         rows = await on.fetch(self.call("settle"), *settle.parameters(settlements, _DURABLE))
         return [(row["id"], row["token"], row["answer"]) for row in rows]
 
-    async def lose_unwritten(
+    async def mark_outcomes_lost(
         self, on: Executor, settlements: Sequence[Settlement], why: str
     ) -> list[int]:
         """Take back jobs that ran and whose outcomes cannot be written; which of them it were."""
@@ -163,7 +167,7 @@ class Store:
         rows = await on.fetch(self.call("mark_outcome_lost"), ids, tokens, why)
         return [row["id"] for row in rows]
 
-    async def completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
+    async def find_completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
         """Those of the jobs that these very attempts have completed already."""
         ids, tokens = [one.id for one in settlements], [one.token for one in settlements]
         return {row["job"] for row in await on.fetch(self.statement("find_completed"), ids, tokens)}
@@ -240,7 +244,7 @@ class Store:
         assert row is not None
         return dict(row)
 
-    async def unserved(self, on: Executor, seconds: float) -> list[tuple[str, float]]:
+    async def unserved_queues(self, on: Executor, seconds: float) -> list[tuple[str, float]]:
         """The queues without a worker whose jobs have been ready for so long, the oldest first."""
         rows = await on.fetch(self.statement("list_unserved_queues"), seconds)
         return [(row["queue"], row["seconds"]) for row in rows]

@@ -14,7 +14,7 @@ Row: TypeAlias = dict[str, Any]
 Changes: TypeAlias = Mapping[str, Any]
 
 
-class Tuning:
+class Settings:
     """Statements for those who change settings, on whatever connection the caller has.
 
     Changes hold what is to change and nothing else; `by` goes into the audit, where None is the

@@ -17,7 +17,7 @@ class Holder(NamedTuple):
     until: datetime | None
 
 
-class Uniques:
+class UniqueKeys:
     """Statements about unique keys, on whatever connection the caller has."""
 
     def __init__(self, store: Store) -> None:

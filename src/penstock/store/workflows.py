@@ -46,17 +46,17 @@ class Workflows:
         """Add steps to a workflow, in the order of `flow.in_order()`."""
         options = msgspec.json.encode({"notify": notify, "durable": durable}).decode()
         rows = await on.fetch(
-            self._store.statement("extend_workflow"), workflow, forms(flow), options
+            self._store.statement("extend_workflow"), workflow, encode_steps(flow), options
         )
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
     # Workers
 
-    async def extend_from(
+    async def extend_own(
         self, on: Executor, job: int, token: UUID, call: int, added: str
     ) -> list[Added]:
-        """Add steps, as `forms` has them, from an attempt of a job; what its attempts before have
-        added is not again."""
+        """Add steps in the form of `encode_steps` from an attempt; those of earlier attempts are
+        not added again."""
         rows = await on.fetch(self._store.call("extend_own_workflow"), job, token, call, added)
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
@@ -71,7 +71,7 @@ class Workflows:
         row = await on.fetchrow(self._store.statement("get_workflow"), workflow)
         return None if row is None else dict(row)
 
-    async def is_over(self, on: Executor, workflow: int) -> bool | None:
+    async def is_finished(self, on: Executor, workflow: int) -> bool | None:
         """None if there is no such workflow."""
         over: bool | None = await on.fetchval(
             self._store.statement("is_workflow_finished"), workflow
@@ -103,7 +103,7 @@ class Workflows:
         back: int | None = await on.fetchval(self._store.statement("retry_workflow"), workflow, by)
         return back
 
-    async def cut_off(self, on: Executor, ids: Sequence[int]) -> Counter[str]:
+    async def count_cancelled_branches(self, on: Executor, ids: Sequence[int]) -> Counter[str]:
         """Of jobs that came back alone, how many have steps behind them, by their workflows."""
         rows = await self._rows(on, "list_cancelled_branches", list(ids))
         return Counter({str(row["workflow"]): row["steps"] for row in rows})
@@ -128,11 +128,11 @@ def links(flow: Workflow, workflow: int) -> Links:
     )
 
 
-def forms(flow: Workflow) -> str:
+def encode_steps(flow: Workflow) -> str:
     """All that is to be added, as JSON."""
     order = flow.in_order()
     at = {step.number: place for place, step in enumerate(order, start=1)}
-    forms = [
+    encode_steps = [
         {
             "request": stored_form(step.request) | _more(step.request),
             "step": step.name,
@@ -141,7 +141,7 @@ def forms(flow: Workflow) -> str:
         }
         for step in order
     ]
-    return msgspec.json.encode(forms).decode()
+    return msgspec.json.encode(encode_steps).decode()
 
 
 def _more(request: Request[Any]) -> dict[str, Any]:

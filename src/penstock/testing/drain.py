@@ -10,7 +10,7 @@ from penstock.config import Liveness, Pace, Stopping, Upkeep
 from penstock.errors import UnknownTask
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import key_of
-from penstock.store.insights import Looks
+from penstock.store.insights import InsightQueries
 from penstock.store.steps import Events
 from penstock.tasks import Timetable
 from penstock.testing.clock import advance_to
@@ -252,7 +252,7 @@ class _Draining:
             return job.run_at
         if job.state != BLOCKED:
             return None
-        looks, key = Looks(self._app.store), key_of(job.id)
+        looks, key = InsightQueries(self._app.store), key_of(job.id)
         waits = await self._app._ask(lambda on: looks.event_waits(on, key))
         return min((wait["until"] for wait in waits if wait["until"]), default=None)
 

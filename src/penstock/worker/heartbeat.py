@@ -283,7 +283,7 @@ class Heartbeat(threading.Thread):
         self._failed_beats += 1
         if errors.is_lost(error):
             self._note_silence(error, seconds)
-        elif errors.is_lasting(error):
+        elif errors.is_permanent(error):
             self._post(lambda: self._on_refused(error))
         elif not errors.is_unavailable(error) and repr(error) != self._reported:
             # What keeps all services waiting is said by them.

@@ -196,7 +196,7 @@ class Session(Service):
             )
 
     def _where(self, error: Exception) -> str:
-        function = errors.function_of_theirs(error, self._store.schema)
+        function = errors.foreign_function(error, self._store.schema)
         return "" if function is None else f" It was raised in your function {function}."
 
     def beat_soon(self, lease: int) -> None:
@@ -229,7 +229,7 @@ class Session(Service):
         connection = await connect(self._url, name="penstock end")
         try:
             if unwritten:
-                await self._store.lose_unwritten(connection, unwritten, why)
+                await self._store.mark_outcomes_lost(connection, unwritten, why)
             await self._store.close_lease(connection, lease)
         finally:
             connection.terminate()

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from penstock.lifecycle import Health, Service
-from penstock.store import Connection, Pool, Store, connect, hears
+from penstock.store import Connection, Pool, Store, connect, receives_notifications
 
 logger = logging.getLogger("penstock.listener")
 
@@ -72,7 +72,7 @@ class Listener(Service):
         """A connection that listens; None if nothing that is told reaches it."""
         connection = await connect(self._url, name="penstock listener")
         try:
-            if not await hears(connection, self._pool):
+            if not await receives_notifications(connection, self._pool):
                 logger.info(DEAF)
                 connection.terminate()
                 return None

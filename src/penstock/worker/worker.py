@@ -204,7 +204,7 @@ class Worker:
     async def _told(self, error: BaseException) -> PenstockError | None:
         """The error of ours for what the database refuses, or does not answer, at the start."""
         if errors.is_refused(error):
-            return await self._link.refusal(error, self._pool)
+            return await self._link.permission_error(error, self._pool)
         if isinstance(error, Exception):
             return self._link.explained(error, TRY_AGAIN, is_sent=False)
         return None

@@ -31,7 +31,7 @@ from penstock.migrate.runner import newest_functions
 from penstock.sql import quote, roles
 from penstock.sql.rights import CLIENT_TABLES, WORKER_TABLES
 from penstock.store import Connection, connect
-from penstock.store.connection import lends, stands_between
+from penstock.store.connection import is_behind_pooler, is_transaction_pooled
 from penstock.wording import listed, span
 
 # Can the database be reached, is it one that Penstock runs on, and how far away is it?
@@ -126,7 +126,7 @@ class Way(Struct, frozen=True):
 
 async def read_pooler(patient: Patient) -> Way:
     async with patient.bounds() as connection:
-        pooled = await stands_between(connection)
+        pooled = await is_behind_pooler(connection)
     return Way(pooled, shared=pooled and await _is_shared(patient))
 
 
@@ -134,7 +134,7 @@ async def _is_shared(patient: Patient) -> bool:
     other = await connect(patient.url, name="penstock doctor")
     try:
         async with asyncio.timeout(patient.limits.reading):
-            return await lends(patient.connection, other)
+            return await is_transaction_pooled(patient.connection, other)
     finally:
         await other.close(timeout=1)
 

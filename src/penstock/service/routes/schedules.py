@@ -20,7 +20,7 @@ from penstock.service.enqueue import request_from, request_with_stored_args
 from penstock.service.problems import Problem, described, raises
 from penstock.service.routing import as_json, returns
 from penstock.service.schemas import Moment, NewJob, OptionsBody, ScheduleBody
-from penstock.store.enqueue import untouched
+from penstock.store.enqueue import parts_to_keep
 
 router = APIRouter(tags=["schedules"])
 
@@ -120,7 +120,7 @@ async def _new_request(
     else:
         wanted = request_with_stored_args(wiring.app, task, args, options, caller)
     wiring.queue_names.expect_room([wanted], caller)
-    return wanted, untouched(options.model_fields_set, is_other_call=is_other_call)
+    return wanted, parts_to_keep(options.model_fields_set, is_other_call=is_other_call)
 
 
 async def _current_schedule(app: Penstock, name: str) -> Schedule | None:

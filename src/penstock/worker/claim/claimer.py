@@ -207,7 +207,7 @@ class Scanner(Service):
         """Whether the queue has ready jobs that need not wait for a window or a person."""
         start = self._start
         self._state.marks.begin_scan()
-        lines = await self._store.scan_lines(self._pool, self._state.name, start, PAGE)
+        lines = await self._store.scan_lanes(self._pool, self._state.name, start, PAGE)
         self._start = lines[-1].lane if len(lines) == PAGE else ""
         self._state.marks.end_scan(lines, start, self._start or None)
         if self._state.marks:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from penstock.job import UNIT_SEPARATOR
-from penstock.store import ClaimedJob, Line
+from penstock.store import ClaimedJob, LaneCursor
 from penstock.worker.claim.lanes import RoundRobin
 
 Key = tuple[str, int]
@@ -25,7 +25,7 @@ MANY = 20
 class Visit(NamedTuple):
     """A line that a claim looks at, and how many jobs it may take there."""
 
-    line: Line
+    line: LaneCursor
     take: int
     grants: tuple[Any, ...] = ()
 
@@ -35,7 +35,7 @@ class Cursors:
 
     def __init__(self, serves: Callable[[str], bool] = lambda turn: True) -> None:
         self._serves = serves
-        self._lines: dict[str, dict[Key, Line]] = {}
+        self._lines: dict[str, dict[Key, LaneCursor]] = {}
         self._lowered: set[Key] = set()
         self._news: dict[Key, datetime] = {}
         self._scanned = False
@@ -48,7 +48,7 @@ class Cursors:
         priority, so nothing is known before the first scan."""
         return self._scanned and bool(self._lines)
 
-    def lines(self, turn: str) -> Collection[Line]:
+    def lines(self, turn: str) -> Collection[LaneCursor]:
         """The known lines of one that takes turns."""
         return self._lines.get(turn, {}).values()
 
@@ -61,7 +61,7 @@ class Cursors:
         self._news[key] = min(ready_at, self._news.get(key, ready_at))
         known = self._lines.get(turn, {}).get(key)
         if known is None or ready_at < known.ready_at:
-            self._set(turn, Line(lane, priority, ready_at, 0))
+            self._set(turn, LaneCursor(lane, priority, ready_at, 0))
 
     def begin_claim(self) -> None:
         """A claim is about to look; news from now on may be of jobs that it passes over."""
@@ -78,9 +78,9 @@ class Cursors:
             limit -= count
             turn = turn_of(line.lane)
             if count:
-                end = Line(*key, ends[key].row["ready_at"], ends[key].id)
+                end = LaneCursor(*key, ends[key].row["ready_at"], ends[key].id)
                 news = self._news.get(key, end.ready_at)
-                self._set(turn, end if news >= end.ready_at else Line(*key, news, 0))
+                self._set(turn, end if news >= end.ready_at else LaneCursor(*key, news, 0))
             if count < asked and key not in self._news:
                 self._drop(turn, key)
                 if not count:
@@ -90,7 +90,9 @@ class Cursors:
         """A scan is about to look; news from now on is newer than what it will see."""
         self._lowered.clear()
 
-    def end_scan(self, found: Sequence[Line], start: str = "", end: str | None = None) -> None:
+    def end_scan(
+        self, found: Sequence[LaneCursor], start: str = "", end: str | None = None
+    ) -> None:
         """What the scan saw from one lane to another replaces what was known there, but for the
         lines with newer news."""
         seen = {(line.lane, line.priority) for line in found}
@@ -114,7 +116,7 @@ class Cursors:
                 self._set(turn, line)
         self._scanned = True
 
-    def _set(self, turn: str, line: Line) -> None:
+    def _set(self, turn: str, line: LaneCursor) -> None:
         lines = self._lines.get(turn)
         if lines is None:
             lines = self._lines[turn] = {}
@@ -132,7 +134,7 @@ class Cursors:
             self.turns.leave(turn)
 
 
-def _from_anywhere(found: Sequence[Line]) -> Sequence[Line]:
+def _from_anywhere(found: Sequence[LaneCursor]) -> Sequence[LaneCursor]:
     """The same lines, begun somewhere: workers that start together do not all go the same way."""
     if len(found) < MANY:
         return found

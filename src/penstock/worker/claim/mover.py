@@ -28,6 +28,8 @@ class Mover(Service):
 
     async def tick(self) -> float:
         if moving := tuple(self._moving):
-            await self._store.move(self._pool, [(job.id, job.token, lane) for job, lane in moving])
+            await self._store.move_to_lanes(
+                self._pool, [(job.id, job.token, lane) for job, lane in moving]
+            )
             del self._moving[: len(moving)]
         return FOR_EVER

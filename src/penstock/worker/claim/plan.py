@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.store import Line
+from penstock.store import LaneCursor
 from penstock.worker.claim.cursors import Visit, turn_of
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.limits.book import Grants
@@ -163,7 +163,7 @@ class _Round:
             asking = asking or visit
         return asking
 
-    def _visit(self, line: Line, most: int) -> Visit | None:
+    def _visit(self, line: LaneCursor, most: int) -> Visit | None:
         """A visit of this line; for nothing if its limits are only being asked about."""
         if not self._holdings.is_on:
             return Visit(line, most)
@@ -181,7 +181,7 @@ class _Round:
         self._full.update(grant for grant in grants if not grant.room)
         return None
 
-    def _in_order(self, turn: str) -> list[Line]:
+    def _in_order(self, turn: str) -> list[LaneCursor]:
         """The lines of one turn, highest priority first; what has waited long rises, if it may."""
         lines = self._state.marks.lines(turn)
         if len(lines) == 1:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from penstock.errors import LeaseLost
 from penstock.lifecycle import Health, Service
 from penstock.store import ClaimedJob, Pool, Store, errors
-from penstock.store.grants import Ask, Granted, Limits
+from penstock.store.grants import Granted, Limits, SlotRequest
 from penstock.store.rules import Rules
 from penstock.worker.lease import Session
 from penstock.worker.limits.book import Grants, LimitBook
@@ -319,7 +319,7 @@ class LimitKeeper(Service):
 
     async def _ask_slots(self, asking: Sequence[Grant]) -> bool:
         lease = await self._session.held()
-        asks: dict[str, Ask] = {}
+        asks: dict[str, SlotRequest] = {}
         spare = {grant for grant in asking if grant.is_spare}
         limits = {grant: grant.limit for grant in asking}
         asked_at = time.monotonic()
@@ -327,7 +327,7 @@ class LimitKeeper(Service):
             # Lowered first, then told: what others get for it may not be in use here.
             kept = self._keeps(grant)
             grant.slots.limit = min(grant.slots.limit, kept)
-            asks[grant.key] = Ask(self._wants(grant), kept)
+            asks[grant.key] = SlotRequest(self._wants(grant), kept)
             # What is told from here on is newer than the answer.
             grant.is_wanted = False
             grant.ask_at = max(grant.ask_at, asked_at)
@@ -369,7 +369,7 @@ class LimitKeeper(Service):
         for grant in spared:
             grant.ask_at = 0.0
 
-    async def _grant(self, lease: int, asks: dict[str, Ask]) -> dict[str, Granted]:
+    async def _grant(self, lease: int, asks: dict[str, SlotRequest]) -> dict[str, Granted]:
         try:
             return await self._limits.grant(self._pool, lease, asks)
         except Exception as error:

@@ -95,7 +95,7 @@ class Owed(Service):
 
 def _may_pass(error: BaseException) -> bool:
     is_broken_off = isinstance(error, asyncio.CancelledError)
-    return is_broken_off or errors.is_unavailable(error) or errors.is_passing(error)
+    return is_broken_off or errors.is_unavailable(error) or errors.is_transient(error)
 
 
 def _may_have_happened(error: BaseException) -> bool:
@@ -144,7 +144,7 @@ class Budgets:
                 share = self._shares.get(key, SHARE)
                 return await self._limits.reserve(self._pool, key, units, share)
         except Exception as error:
-            if errors.is_lost(error) or errors.is_passing(error):
+            if errors.is_lost(error) or errors.is_transient(error):
                 if not errors.is_unavailable(error):
                     logger.warning("The budget %r could not be asked: %r", key, error)
                 return AWAY

@@ -12,7 +12,7 @@ from penstock.backoff import Policy
 from penstock.errors import StaleAttempt, WorkflowRefused
 from penstock.job import Job
 from penstock.store import Executor, Store, adapt, drive, errors, is_in_transaction
-from penstock.store.workflows import forms
+from penstock.store.workflows import encode_steps
 from penstock.tasks import BatchContext, Context, SyncBatchContext, SyncContext, encode_result
 from penstock.tasks.handler.waits import Polling, event_wait
 from penstock.tasks.options import CHECKS, limit_key, seconds
@@ -256,7 +256,7 @@ class AttemptContext(Context):
             return {}
         # A later attempt that does the same makes the same calls in the same order.
         self._extensions += 1
-        added = await self._journal.extend(self._attempt, self._extensions, forms(flow))
+        added = await self._journal.extend(self._attempt, self._extensions, encode_steps(flow))
         return {step.name: str(each.id) for step, each in zip(flow.in_order(), added, strict=True)}
 
     def sleep(self, length: float | timedelta) -> Coroutine[Any, Any, None]:

@@ -13,7 +13,7 @@ from penstock.errors import PenstockError, StaleAttempt
 from penstock.lifecycle import MAX_BACKOFF_S, MIN_BACKOFF_S
 from penstock.outcome import DONE
 from penstock.store import Pool, Settlement, Store, errors
-from penstock.store.errors import refused
+from penstock.store.errors import queue_error
 from penstock.store.steps import Awaited, Events, Saved, Steps
 from penstock.store.workflows import Added, Workflows
 from penstock.tasks.workflow import Parent
@@ -135,13 +135,13 @@ class Journal:
         job = attempt.job
         return await self._ask(
             attempt,
-            lambda: self._workflows.extend_from(self._pool, job.id, job.token, call, added),
+            lambda: self._workflows.extend_own(self._pool, job.id, job.token, call, added),
         )
 
     async def completed(self, attempts: Sequence[Attempt]) -> set[int]:
         """The jobs that ctx.complete has ended; of the others the transaction was rolled back."""
         checks = [Settlement(attempt.job.id, attempt.job.token, DONE, None) for attempt in attempts]
-        return await self._ask(attempts[0], lambda: self._store.completed(self._pool, checks))
+        return await self._ask(attempts[0], lambda: self._store.find_completed(self._pool, checks))
 
     async def _ask(self, attempt: Attempt, question: Callable[[], Awaitable[T]]) -> T:
         backoff, began = MIN_BACKOFF_S, monotonic()
@@ -152,12 +152,12 @@ class Journal:
                     return await question()
             except Exception as error:
                 errors.raise_if_cancelled(error, cancels)
-                if known := stale(attempt, error) or refused(error):
+                if known := stale(attempt, error) or queue_error(error):
                     raise known from error
                 is_locked = errors.is_state(error, LOCKED)
                 if is_locked and monotonic() - began >= self._lock_wait:
                     raise RuntimeError(HELD.format(job=attempt.job.id)) from error
-                is_passing = errors.is_lost(error) or errors.is_passing(error)
+                is_passing = errors.is_lost(error) or errors.is_transient(error)
                 if not is_passing or attempt.stopped is not None:
                     if (told := self._explained(error)) is not None:
                         raise told from told.__cause__ or error

@@ -133,12 +133,12 @@ class Suspects(Service):
     async def _write(self, jobs: Sequence[ClaimedJob]) -> bool:
         """Mark what can be marked, and halve around what is refused; whether some are busy."""
         try:
-            marked, busy = await self._store.mark_begun(self._pool, jobs)
+            marked, busy = await self._store.mark_started(self._pool, jobs)
         except Exception as error:
             errors.raise_if_cancelled(error)
-            if not errors.is_lasting(error):
+            if not errors.is_permanent(error):
                 raise
-            if len(jobs) == 1 or not errors.is_of_row(error):
+            if len(jobs) == 1 or not errors.is_row_fault(error):
                 self._refuse(jobs, error)
                 return False
             middle = len(jobs) // 2

@@ -118,14 +118,16 @@ class Refused(NamedTuple):
     is_alone: bool
 
     @property
-    def is_of_row(self) -> bool:
+    def is_row_fault(self) -> bool:
         """Whether the row itself may be at fault."""
-        return not store_errors.is_passing(self.error) and store_errors.is_of_row(self.error)
+        return not store_errors.is_transient(self.error) and store_errors.is_row_fault(self.error)
 
     @property
     def is_of_all(self) -> bool:
         """Whether another row would fare no better."""
-        return not store_errors.is_passing(self.error) and not store_errors.is_of_row(self.error)
+        return not store_errors.is_transient(self.error) and not store_errors.is_row_fault(
+            self.error
+        )
 
 
 class RowLocked(Exception):
@@ -354,7 +356,7 @@ class Settler:
         counts = NO_LOSS if begun else ""
         try:
             if begun:
-                lost = await self._store.lose_unwritten(self._pool, begun, self._why)
+                lost = await self._store.mark_outcomes_lost(self._pool, begun, self._why)
                 counts = f" Losses counted: {len(lost)}."
         finally:
             logger.error(
@@ -432,9 +434,11 @@ class Settler:
                 store_errors.raise_if_cancelled(why)
                 # That a lock was not free says less than which row has no partition.
                 return (
-                    why if store_errors.is_lost(why) or not store_errors.is_passing(why) else error
+                    why
+                    if store_errors.is_lost(why) or not store_errors.is_transient(why)
+                    else error
                 )
-        elif store_errors.is_of_server(error):
+        elif store_errors.is_server_fault(error):
             self._warn(error)
         return error
 
@@ -450,7 +454,7 @@ class Settler:
         checks = [one for one in batch if one.is_check]
         if not checks:
             return batch
-        completed = await self._store.completed(self._pool, checks)
+        completed = await self._store.find_completed(self._pool, checks)
         done = [one._replace(transition=DONE) for one in checks if one.id in completed]
         self._tell(done, ())
         return [one for one in batch if not (one.is_check and one.id in completed)]
@@ -462,10 +466,10 @@ class Settler:
             return
         bad = batch[0]
         is_written = _state(bad) in self._written
-        is_alone = store_errors.is_of_row(error) and (
+        is_alone = store_errors.is_row_fault(error) and (
             is_written or self._refusals.get(bad.id, False)
         )
-        if store_errors.is_passing(error):
+        if store_errors.is_transient(error):
             self._put_off(bad, error)
         elif (is_alone and store_errors.breaks_constraint(error)) or await self._is_unstorable(
             bad, error
@@ -476,13 +480,13 @@ class Settler:
 
     async def _is_unstorable(self, bad: Settlement, error: Exception) -> bool:
         """Whether no table of Postgres could store an outcome; tested once for each refused one."""
-        if bad.id in self._refusals or not store_errors.is_of_row(error):
+        if bad.id in self._refusals or not store_errors.is_row_fault(error):
             return False
         try:
             await self._store.try_outcome(self._pool, bad)
         except Exception as why:
             store_errors.raise_if_cancelled(why)
-            return store_errors.is_lasting(why) and store_errors.is_of_row(why)
+            return store_errors.is_permanent(why) and store_errors.is_row_fault(why)
         return False
 
     async def _fail(self, bad: Settlement, error: Exception) -> None:
@@ -495,10 +499,10 @@ class Settler:
             unsettled = await self._store.settle(self._pool, [refusal])
         except Exception as again:
             store_errors.raise_if_cancelled(again)
-            if store_errors.is_lost(again) or store_errors.is_passing(again):
+            if store_errors.is_lost(again) or store_errors.is_transient(again):
                 self._put_off(bad, again)
             else:
-                is_alone = _state(bad) in self._written and store_errors.is_of_row(again)
+                is_alone = _state(bad) in self._written and store_errors.is_row_fault(again)
                 self._refused_rows.append(Refused(bad, again, is_alone))
             return
         logger.error("The outcome of job %d could not be written, it is failed: %s", bad.id, error)
@@ -518,7 +522,7 @@ class Settler:
 
         def needs_proof(one: Refused) -> bool:
             """Others are written: if it is refused once more now, it is refused alone."""
-            is_open = one.is_of_row and not self._refusals.get(one.settlement.id, False)
+            is_open = one.is_row_fault and not self._refusals.get(one.settlement.id, False)
             return is_open and _state(one.settlement) in written
 
         again = [one for one in refused if needs_proof(one)]
@@ -539,7 +543,9 @@ class Settler:
         """Take back a job whose outcome alone is refused: it has run, so this counts as a loss."""
         bad, error, _ = refused
         try:
-            lost = await self._store.lose_unwritten(self._pool, [bad], store_errors.cause(error))
+            lost = await self._store.mark_outcomes_lost(
+                self._pool, [bad], store_errors.cause(error)
+            )
         except Exception as why:
             store_errors.raise_if_cancelled(why)
             logger.info("The job %d could not be taken back: %s", bad.id, why)
@@ -577,7 +583,9 @@ class Settler:
         if self._kept_timer is None:
             # One probe for each retry of the kept outcomes: its own outcome may be refused, too.
             is_slow = self._kept_pause >= self._retry_most
-            self.wants_probe = not is_claiming and is_slow and any(one.is_of_row for one in open_)
+            self.wants_probe = (
+                not is_claiming and is_slow and any(one.is_row_fault for one in open_)
+            )
             loop = asyncio.get_running_loop()
             self._kept_timer = loop.call_later(self._kept_pause, self._retry_kept)
             self._kept_pause = min(2 * self._kept_pause, self._retry_most)
@@ -587,7 +595,7 @@ class Settler:
         job = one.settlement.id
         if one.is_of_all:
             return True
-        if one.is_of_row:
+        if one.is_row_fault:
             return not self._refusals[job]
         last = self._last_written.get(_state(one.settlement), 0.0)
         return not isinstance(one.error, RowLocked) and last <= self._since[job]
@@ -779,7 +787,7 @@ def _takes_no_writes(error: Exception) -> bool:
 
 def _may_wait(trouble: Exception, tries: int) -> bool:
     """Whether to try the same batch again."""
-    may_pass = store_errors.is_passing(trouble) or store_errors.is_partition_missing(trouble)
+    may_pass = store_errors.is_transient(trouble) or store_errors.is_partition_missing(trouble)
     return _takes_no_writes(trouble) or (may_pass and tries < PASSING_TRIES)
 
 
