@@ -25,7 +25,7 @@ async def found(engine: Engine, filter: list[Any], size: int = 2) -> list[int]:
     ids: list[int] = []
     after: Match | None = None
     while True:
-        page = await matches(STORE, engine.connection, which=filter, after=after, limit=size)
+        page = await matches(STORE, engine.connection, filters=filter, after=after, limit=size)
         ids += [match.id for match in page]
         if len(page) < size:
             return ids
@@ -98,7 +98,7 @@ async def test_what_fails_again_meanwhile_is_not_found_again(engine: Engine) -> 
     after: Match | None = None
     while True:
         page = await matches(
-            STORE, engine.connection, which=which(["failed"]), after=after, limit=2
+            STORE, engine.connection, filters=which(["failed"]), after=after, limit=2
         )
         for match in page:
             seen.append(match.id)

@@ -39,7 +39,7 @@ async def test_a_database_that_falls_silent_does_not_keep_the_doctor(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fall_silent() -> None:
-        monkeypatch.setattr(bounded, "SILENCE", 0.2)
+        monkeypatch.setattr(bounded, "TIMEOUT_GRACE_S", 0.2)
         proxy.swallow()
 
     async with asyncio.timeout(60):

@@ -59,8 +59,8 @@ async def test_without_an_echo_nothing_is_believed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a server so busy that its lending did not show."""
-    monkeypatch.setattr(store_connection, "LOOKS", 0)
-    monkeypatch.setattr(store_connection, "ECHO_WAIT", 0.3)
+    monkeypatch.setattr(store_connection, "POOLER_PROBES", 0)
+    monkeypatch.setattr(store_connection, "ECHO_TIMEOUT_S", 0.3)
     connection = await connect(database.url, name="test")
     async with pool_at(database.url) as pool:
         assert not await receives_notifications(connection, pool)

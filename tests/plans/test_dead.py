@@ -35,14 +35,14 @@ Call = Callable[[asyncpg.Connection], Awaitable[object]]
 async def redrive(connection: asyncpg.Connection, spacing: float | None) -> None:
     found, _ = await LETTERS.find(connection, ANY, None, FEW)
     ids = [place.id for place in found]
-    answers = await LETTERS.redrive(connection, ids, spacing, None, by=None, which="{}")
+    answers = await LETTERS.redrive(connection, ids, spacing, None, by=None, filters="{}")
     assert len([each for each in answers if each["due"]]) == FEW
 
 
 async def purge(connection: asyncpg.Connection) -> None:
     found, _ = await LETTERS.find(connection, ANY, None, FEW)
     ids = [place.id for place in found]
-    answers = await LETTERS.purge(connection, ids, by=None, which="{}")
+    answers = await LETTERS.purge(connection, ids, by=None, filters="{}")
     assert {each["answer"] for each in answers} == {"deleted"}
 
 
@@ -54,8 +54,8 @@ async def next_page(connection: asyncpg.Connection) -> None:
 async def match(connection: asyncpg.Connection) -> None:
     """Two pages of those that `jobs retry` by filter is about."""
     which = [["failed"], *[None] * 9]
-    found = await matches(Store(), connection, which=which, after=None, limit=FEW)
-    more = await matches(Store(), connection, which=which, after=found[-1], limit=FEW)
+    found = await matches(Store(), connection, filters=which, after=None, limit=FEW)
+    more = await matches(Store(), connection, filters=which, after=found[-1], limit=FEW)
     assert len({each.id for each in found + more}) == 2 * FEW
 
 

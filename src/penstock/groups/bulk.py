@@ -54,7 +54,7 @@ async def matching(
     last = None if after is None else _match_of(after)
     while True:
         page = await client._ask(
-            partial(matches, client.store, which=which, after=last, limit=size)
+            partial(matches, client.store, filters=which, after=last, limit=size)
         )
         last = page[-1] if len(page) == size else None
         yield [str(match.id) for match in page], None if last is None else _after_of(last)

@@ -251,7 +251,7 @@ class FailedCalls(Calls):
                     spacing=spacing,
                     start=start,
                     by=self._actor(by),
-                    which=meant,
+                    filters=meant,
                 ),
                 again=False,
             )
@@ -294,7 +294,7 @@ class FailedCalls(Calls):
         left: dict[str, str] = {}
         async for keys in self._keys(jobs, limit, which, left):
             rows = await self._ask(
-                partial(FailedJobs(self.store).purge, ids=keys, by=self._actor(by), which=meant),
+                partial(FailedJobs(self.store).purge, ids=keys, by=self._actor(by), filters=meant),
                 again=False,
             )
             kept = {str(row["id"]): row["answer"] for row in rows if row["answer"] != "deleted"}
@@ -324,7 +324,7 @@ class FailedCalls(Calls):
         while most:
             size = min(AT_ONCE, most)
             found, began = await self._ask(
-                partial(FailedJobs(self.store).find, which=which.values, after=after, limit=size)
+                partial(FailedJobs(self.store).find, filters=which.values, after=after, limit=size)
             )
             if found:
                 yield [place.id for place in found]

@@ -140,13 +140,13 @@ class ScheduleCalls(Calls):
     ) -> Sequence[Schedule]:
         """The schedules by their names; pass the last one's as `after` for more."""
         whole("limit", limit, 1, AT_ONCE)
-        rows = await self._ask(lambda on: Schedules(self.store).look(on, None, after, limit))
+        rows = await self._ask(lambda on: Schedules(self.store).page(on, None, after, limit))
         return [_schedule(row) for row in rows]
 
     async def get_schedule(self, name: str) -> Schedule:
         """One schedule as it is now; ScheduleNotFound if there is none."""
         checked.schedule_name(name)
-        rows = await self._ask(lambda on: Schedules(self.store).look(on, name, None, 1))
+        rows = await self._ask(lambda on: Schedules(self.store).page(on, name, None, 1))
         if not rows:
             raise await self._not_found(name)
         return _schedule(rows[0])

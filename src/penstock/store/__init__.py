@@ -1,4 +1,4 @@
-"""The only module that executes the queue's SQL."""
+"""Execute the queue's SQL. No other package does."""
 
 from penstock.store.claim import ClaimedJob, LaneCursor
 from penstock.store.connection import (

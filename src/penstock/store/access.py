@@ -1,4 +1,4 @@
-"""The statements about keys, people and their logins."""
+"""Run the statements about API keys, users and their sessions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Row: TypeAlias = dict[str, Any]
 
 
 class Access:
-    """Who may use the service, on whatever connection the caller has."""
+    """Run statements of `statements/access.sql` by name, on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def row(self, on: Executor, name: str, *parameters: Any) -> Row | None:
-        """What one statement answers, if anything."""
-        found = await on.fetchrow(self._store.statement(name), *parameters)
-        return None if found is None else dict(found)
+        """Return the first row of a statement, or None if it returns no rows."""
+        record = await on.fetchrow(self._store.statement(name), *parameters)
+        return None if record is None else dict(record)
 
     async def rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:
-        """All that one statement answers."""
+        """Return all rows of a statement."""
         return [dict(row) for row in await on.fetch(self._store.statement(name), *parameters)]

@@ -1,4 +1,4 @@
-"""The statements for batches."""
+"""Run the statements for batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 class CancelledPage(NamedTuple):
-    """What came of a change to some jobs of a batch; `last` is the id behind which to go on."""
+    """The result of cancelling one page of a batch's jobs; the next page starts after id `last`."""
 
     found: int
     cancelled: int
@@ -22,9 +22,9 @@ class CancelledPage(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """What came of a fold: deltas moved, batches left for later, where to go on.
+    """The result of one fold: how many deltas it moved and how many batches it left for later.
 
-    Idle: no batch is unfinished.
+    The next fold starts after the batch `upto`. `is_idle` says that no batch is unfinished.
     """
 
     moved: int
@@ -34,7 +34,7 @@ class Folded(NamedTuple):
 
 
 class Batches:
-    """Statements for batches, on whatever connection the caller has."""
+    """Run statements for batches on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -49,25 +49,28 @@ class Batches:
         *,
         by: str | None = None,
     ) -> int:
-        """A new batch's id; callbacks are stored forms of requests by their moments."""
+        """Create a batch and return its id.
+
+        `callbacks` holds stored requests by their event: success, end or failure.
+        """
         stored = msgspec.json.encode(callbacks).decode() if callbacks else None
         sql = self._store.statement("open_batch")
         return int(await on.fetchval(sql, tenant, name, stored, meta, by))
 
     async def fold(self, on: Executor, limit: int, after: int, pace: float) -> Folded:
-        """Move deltas into the counts of some batches, of each once in a pace of seconds."""
+        """Add deltas to the counts of up to `limit` batches, each at most every `pace` seconds."""
         row = await on.fetchrow(self._store.call("fold"), limit, after, pace)
         assert row is not None
         return Folded(row["moved"], row["passed"], row["upto"], row["is_idle"])
 
     async def get(self, on: Executor, ids: Sequence[int]) -> list[Row]:
-        """Those that are there, newest first, with their counts as of one moment."""
+        """Return the batches that exist, newest first; all counts are of the same moment."""
         return [
             dict(row) for row in await on.fetch(self._store.statement("get_batches"), list(ids))
         ]
 
     async def is_finished(self, on: Executor, batch: int) -> bool | None:
-        """None if there is no such batch."""
+        """Return whether a batch has finished, or None if it does not exist."""
         finished: bool | None = await on.fetchval(self._store.statement("is_batch_finished"), batch)
         return finished
 
@@ -80,16 +83,16 @@ class Batches:
         after: int | None,
         limit: int,
     ) -> list[Row]:
-        """Some batches, newest first."""
-        found = await on.fetch(
+        """Return a page of batches, newest first."""
+        rows = await on.fetch(
             self._store.statement("list_batches"), tenant, name, state, after, limit
         )
-        return await self.get(on, [row["id"] for row in found])
+        return await self.get(on, [row["id"] for row in rows])
 
     async def close(
         self, on: Executor, batch: int, reason: str | None, *, noted: bool, by: str | None
     ) -> bool:
-        """Whether it was there to be closed; with a `reason` as one that is given up."""
+        """Close a batch, or cancel it if a `reason` is given. Return False if it does not exist."""
         sql = self._store.statement("close_batch")
         answer = await on.fetchval(sql, batch, reason, noted, by)
         return bool(answer == "closed")
@@ -97,7 +100,7 @@ class Batches:
     async def cancel(
         self, on: Executor, batch: int, after: int, limit: int, reason: str
     ) -> CancelledPage:
-        """End some jobs of it, in the order of their ids."""
+        """Cancel up to `limit` jobs of a batch, in the order of their ids."""
         row = await on.fetchrow(self._store.statement("cancel_batch"), batch, after, limit, reason)
         assert row is not None
         return CancelledPage(row["found"], row["cancelled"], row["last"] or after)

@@ -1,4 +1,4 @@
-"""Reads that must not hurt: in a transaction that may not write, and only for so long."""
+"""Read the database with a time limit, in transactions that cannot write."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import asyncpg
 from penstock.store.connection import Connection
 from penstock.store.store import Store
 
-# A server that has not even said by then that it gave up will say nothing any more.
-SILENCE = 2.0
+# If the server has not even reported the timeout by then, no answer will come any more.
+TIMEOUT_GRACE_S = 2.0
 
 
 class BoundedReader:
-    """Asks on one connection; the server gives each question up after so many seconds.
+    """Run read-only statements on one connection; the server cancels each after `seconds`.
 
     reader = BoundedReader(Store(), connection, seconds=5)
     rows = await reader.rows("list_paused_queues")
@@ -29,17 +29,21 @@ class BoundedReader:
         self.seconds = seconds
 
     async def rows(self, name: str, *values: Any) -> list[asyncpg.Record]:
-        """The rows of one statement."""
+        """Return the rows of one statement."""
         async with self.bounds():
             return await self.connection.fetch(self.store.statement(name), *values)
 
     @asynccontextmanager
     async def bounds(self) -> AsyncIterator[Connection]:
-        """The connection within the bounds, for those who ask in their own words."""
+        """Open a read-only transaction with the time limit, for SQL that has no statement name.
+
+        If the server does not keep to the limit, the connection is terminated.
+        """
         loop = asyncio.get_running_loop()
-        watchdog = loop.call_later(self.seconds + SILENCE, self.connection.terminate)
+        watchdog = loop.call_later(self.seconds + TIMEOUT_GRACE_S, self.connection.terminate)
         try:
-            # Read committed, whatever the default: serializable, others' writes could make it fail.
+            # Read committed, whatever the default: under serializable, concurrent writes could make
+            # the read fail.
             async with self.connection.transaction(isolation="read_committed", readonly=True):
                 limit = f"{round(self.seconds * 1000)}ms"
                 await self.connection.fetch(self.store.statement("limit_reads"), limit)

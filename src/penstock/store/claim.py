@@ -1,4 +1,4 @@
-"""A claimed job, as cheap as a claim of hundreds needs it."""
+"""Jobs as a claim returns them, decoded lazily: one claim may return hundreds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.job import AttemptError, Job, split_errors, split_lane
 
 
 class LaneCursor(NamedTuple):
-    """A line of a queue, and where in it to begin: its low-water mark."""
+    """Where a claim starts to read one priority of a lane. No older job there is ready."""
 
     lane: str
     priority: int
@@ -22,7 +22,7 @@ class LaneCursor(NamedTuple):
 
 
 class _Extra(msgspec.Struct):
-    """What few jobs have; the claim leaves it out for the others."""
+    """Fields that few jobs have. The claim returns NULL for jobs without any of them."""
 
     run_at: datetime
     deadline: datetime | None = None
@@ -38,7 +38,8 @@ class _Extra(msgspec.Struct):
     unique_key: str | None = None
 
 
-# The kinds of errors that count as failures: the last of them are those since a new beginning.
+# The kinds of errors that count as failures. A job keeps the errors from before a manual retry; its
+# last `failures` errors of these kinds are those since then.
 FAILURES: Final = ("failure", "timeout", "death")
 
 _decode_extra = msgspec.json.Decoder(_Extra).decode
@@ -46,7 +47,7 @@ _decode_args = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ClaimedJob:
-    """A job as a claim has returned it, with the token of that claim."""
+    """A job as a claim returned it, with the token of that claim."""
 
     __slots__ = (
         "_extra",
@@ -72,8 +73,8 @@ class ClaimedJob:
         self.args: str = row["args"]
         self.timeout: float | None = row["timeout"]
         self.batch: int | None = row["batch"]
-        self.worker: str | None = None  # known once one starts it
-        self.grants: tuple[Any, ...] = ()  # what a worker counts it against
+        self.worker: str | None = None  # Set when a worker starts the job.
+        self.grants: tuple[Any, ...] = ()  # The grants whose slots the job uses.
         self._extra: _Extra | None = None
         self._job: Job | None = None
 
@@ -99,15 +100,17 @@ class ClaimedJob:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether it was taken from a lost worker before, which it may have killed."""
+        """Whether an earlier worker was lost while it ran the job, perhaps because of the job."""
         return bool(self.row["suspect"])
 
     @property
     def deaths(self) -> int:
-        """How often a child process has died of it, since somebody last ran it anew."""
+        """How often a child process died while it ran the job, since its last manual retry."""
         if not self.failures or (extra := self.extra) is None:
             return 0
-        errors = [error for error in extra.errors or () if error.type != "Overtime"]  # A loss.
+        errors = [
+            error for error in extra.errors or () if error.type != "Overtime"
+        ]  # Overtime is a loss.
         failed = [error.kind for error in errors if error.kind in FAILURES]
         return failed[-self.failures :].count("death")
 
@@ -129,7 +132,7 @@ class ClaimedJob:
 
     @property
     def public_job(self) -> Job:
-        """The job as a user sees it, built when somebody looks."""
+        """The job as handlers and hooks see it. It is built on first use."""
         if self._job is None:
             self._job = self._build()
         return self._job

@@ -1,4 +1,4 @@
-"""Connections to Postgres: one with our limits, a pool of them, and what pooler stands between."""
+"""Connect to Postgres, one connection or a pool, and detect a pooler such as PgBouncer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from penstock.store.drivers.adapter import Adapter
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-# A statement that takes longer is given up: the connection counts as lost.
+# After a statement that takes longer, the connection counts as lost.
 COMMAND_TIMEOUT = 60.0
 CONNECT_TIMEOUT = 10.0
 
 
 async def connect(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT) -> Connection:
-    """One connection of its own, for what must not wait for a pool.
+    """Open a single connection, for work that must not wait for a pool.
 
-    It prepares no statements: what is asked every few seconds gains nothing by it, and a pooler
-    on the way need not be known.
+    It prepares no statements: a statement that runs every few seconds gains nothing by it, and
+    without them it does not matter whether a pooler is in between.
     """
     return await hosts.connect(
         url,
@@ -35,39 +35,42 @@ async def connect(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT) -> C
     )
 
 
-SERVER = "SELECT pg_backend_pid()"
-# Lent in turn, our second look gets another server; the last one first, others get the one that we
-# had. Unless somebody comes between: then the next round shows it.
-LOOKS = 5
-# Meanwhile a worker looks for jobs, as one that is told nothing does; who gives up looks for long.
-ECHO_WAIT = 10.0
+BACKEND_PID = "SELECT pg_backend_pid()"
+# A pooler that lends its servers in turn gives our second query another server. One that lends the
+# last used server first gives another client the server that we had. If a third client interferes,
+# the next probe shows it.
+POOLER_PROBES = 5
+# A worker polls until it has its echo. If it gave up too early, it would poll for a long time.
+ECHO_TIMEOUT_S = 10.0
 
 
 async def is_behind_pooler(connection: Connection) -> bool:
-    """Whether a pooler, in whatever mode, answers on this connection in Postgres's place.
+    """Return whether a pooler, in whatever mode, is between this connection and Postgres.
 
         if await is_behind_pooler(connection): ...
 
-    A pooler hands out process ids of its own, to know whose query a cancel is meant for. Asked in
-    one plain statement, which leaves nothing behind.
+    A pooler reports process ids of its own, to know which query a cancel request is for. The check
+    is one plain statement and leaves nothing behind on the server.
     """
-    told = connection.get_server_pid()
-    return await connection.execute(f"SELECT WHERE pg_backend_pid() <> {told}") != "SELECT 0"
+    reported_pid = connection.get_server_pid()
+    status = await connection.execute(f"SELECT WHERE pg_backend_pid() <> {reported_pid}")
+    return status != "SELECT 0"
 
 
 async def is_transaction_pooled(
     connection: Connection, others: Connection | asyncpg.Pool[asyncpg.Record]
 ) -> bool:
-    """Whether a pooler lends us a server for one transaction at a time: its transaction mode.
+    """Return whether a pooler in transaction mode lends us a server for each transaction.
 
         if await is_transaction_pooled(connection, pool): ...
 
-    Seen when we get another server than before, or others get ours. It leaves nothing behind.
+    It does if we get another server than before, or if other connections get ours. The check
+    leaves nothing behind on the servers.
     """
     ours, theirs = set[int](), set[int]()
-    for _ in range(LOOKS):
-        ours.update([await connection.fetchval(SERVER), await connection.fetchval(SERVER)])
-        theirs.add(await others.fetchval(SERVER))
+    for _ in range(POOLER_PROBES):
+        ours.update([await connection.fetchval(BACKEND_PID) for _ in range(2)])
+        theirs.add(await others.fetchval(BACKEND_PID))
         if len(ours) > 1 or ours & theirs:
             return True
     return False
@@ -76,40 +79,41 @@ async def is_transaction_pooled(
 async def receives_notifications(
     connection: Connection, others: asyncpg.Pool[asyncpg.Record]
 ) -> bool:
-    """Whether what other sessions notify reaches this connection.
+    """Return whether this connection receives notifications that other sessions send.
 
         if not await receives_notifications(connection, pool): ...
 
-    In transaction mode a pooler takes a LISTEN and never delivers; and it stays on the server. So
-    the mode is asked first, and then an echo tells for sure.
+    In transaction mode a pooler accepts a LISTEN but never delivers a notification, and the LISTEN
+    stays on the server. So this checks the mode first, then sends a notification and waits for it.
+    Raises ConnectionResetError if the connection is lost meanwhile.
     """
     if await is_behind_pooler(connection) and await is_transaction_pooled(connection, others):
         return False
-    heard = asyncio.Event()
+    received = asyncio.Event()
     channel = f"penstock.echo.{secrets.token_hex(8)}"
 
-    def hear(*_: object) -> None:
-        heard.set()
+    def on_notification(*_: object) -> None:
+        received.set()
 
-    await connection.add_listener(channel, hear)
-    connection.add_termination_listener(hear)
+    await connection.add_listener(channel, on_notification)
+    connection.add_termination_listener(on_notification)
     await others.execute(f'NOTIFY "{channel}"')
     try:
-        async with asyncio.timeout(ECHO_WAIT):
-            await heard.wait()
+        async with asyncio.timeout(ECHO_TIMEOUT_S):
+            await received.wait()
     except TimeoutError:
         pass
     if connection.is_closed():
-        # It heard nothing because it was lost, which says nothing about the way.
+        # The echo is missing because the connection was lost, which says nothing about the pooler.
         raise ConnectionResetError("The connection was lost while it waited for its echo.")
-    connection.remove_termination_listener(hear)
-    await connection.remove_listener(channel, hear)
-    return heard.is_set()
+    connection.remove_termination_listener(on_notification)
+    await connection.remove_listener(channel, on_notification)
+    return received.is_set()
 
 
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 Own: TypeAlias = "Connection | Pool | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
-# What callers may bring as well.
+# Our own connections, and adapted connections of the caller's driver.
 Executor: TypeAlias = "Own | Adapter"
 
 
@@ -122,13 +126,14 @@ async def open_pool(
     command_timeout: float = COMMAND_TIMEOUT,
     connect_timeout: float = CONNECT_TIMEOUT,
 ) -> Pool:
-    """A pool for statements of ours, none of which leaves a trace on its connection.
+    """Open a pool for our own statements. None of them changes the state of its session.
 
-    They are `prepared`, as asyncpg does it, unless a pooler stands between or it is said.
+    By default statements are prepared, unless the first connection finds a pooler in between;
+    `prepared` decides it instead.
     """
     pool = asyncpg.create_pool(
         url,
-        # No floor: while the database is away asyncpg would log each try to restore it.
+        # With a minimum, asyncpg would log every attempt to restore it while the database is away.
         min_size=0,
         max_size=size,
         connect=_Opener(prepared),
@@ -141,7 +146,7 @@ async def open_pool(
 
 
 def close_idle(pool: Pool) -> None:
-    """Close the connections that nobody uses: they are opened again when they are needed."""
+    """Close the idle connections. The pool opens new ones when they are needed."""
     holders: Any = pool._holders  # type: ignore[attr-defined]
     for holder in holders:
         if holder.is_connected() and holder.is_idle():
@@ -149,46 +154,46 @@ def close_idle(pool: Pool) -> None:
 
 
 class _Opener:
-    """Makes the connections of one pool; the first finds out whether a pooler stands between."""
+    """Open the connections of one pool. The first one detects whether a pooler is in between."""
 
     def __init__(self, prepared: bool | None) -> None:
         self._prepared = prepared
         self._pooled: bool | None = None
 
-    async def __call__(self, *place: Any, **settings: Any) -> Any:
+    async def __call__(self, *address: Any, **settings: Any) -> Any:
         prepares = self._prepared is not False
-        connection = await self._connect(place, settings)
+        connection = await self._connect(address, settings)
         if self._pooled is None:
-            async with _or_give_up(connection):
+            async with _terminate_on_error(connection):
                 self._pooled = await is_behind_pooler(connection)
             if self._pooled and self._prepared is None:
-                # Prepared statements stay on the server's side, for its next client to trip over.
+                # Prepared statements stay on the server and would collide with its next client's.
                 self._prepared = False
         if prepares and self._prepared is False:
-            # Found out by this connection, or by another that was opened at the same time.
+            # This connection found the pooler, or another one that was opened at the same time.
             await connection.close()
-            connection = await self._connect(place, settings)
+            connection = await self._connect(address, settings)
         if self._pooled:
-            async with _or_give_up(connection):
+            async with _terminate_on_error(connection):
                 await _learn_types(connection)
         return connection
 
-    async def _connect(self, place: tuple[Any, ...], settings: dict[str, Any]) -> Connection:
+    async def _connect(self, address: tuple[Any, ...], settings: dict[str, Any]) -> Connection:
         if self._prepared is False:
             settings = {**settings, "statement_cache_size": 0}
-        return await hosts.connect(*place, **settings)
+        return await hosts.connect(*address, **settings)
 
 
 async def _learn_types(connection: Connection) -> None:
-    # Before it uses a type that it does not know, asyncpg switches a setting of the session to ask
-    # for it, and then back again: in one transaction, both reach the same server connection.
+    # To look up a type that it does not know, asyncpg changes a session setting and changes it back
+    # afterwards. In one transaction, both changes reach the same server connection.
     async with connection.transaction():
         await connection.fetch(sql.statement("list_array_types", ""))
 
 
 @asynccontextmanager
-async def _or_give_up(connection: Connection) -> AsyncIterator[None]:
-    """What belongs to opening a connection: it keeps to the time for that."""
+async def _terminate_on_error(connection: Connection) -> AsyncIterator[None]:
+    """Limit a step of opening a connection to the connect timeout; terminate it if it fails."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             yield

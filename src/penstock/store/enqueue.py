@@ -1,4 +1,4 @@
-"""Requests as the arrays that the enqueue function takes."""
+"""Convert requests to the arrays that the SQL function `enqueue` takes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _DEFAULTS = Options()
 
 
 class Stored(NamedTuple):
-    """What came of an enqueue, one entry for each request.
+    """The result of an enqueue, with one entry for each request in each list.
 
-    Lanes and priorities are None where nothing but the request itself decides on them.
+    Lanes and priorities are None if no setting in the database changed those of the requests.
     """
 
     ids: list[int]
@@ -29,9 +29,10 @@ class Stored(NamedTuple):
 
 
 class Links(NamedTuple):
-    """What jobs that are enqueued together belong to and wait for; a list has one entry a job.
+    """The batch or workflow of jobs that are enqueued together, and the jobs that they wait for.
 
-    `adder` is the running job of the batch that adds them, if one does.
+    Each list has one entry per job. `adder` is the running job of the batch that adds these jobs,
+    if one does.
     """
 
     batch: int | None = None
@@ -48,15 +49,18 @@ NO_LINKS = Links()
 def parameters(
     requests: Sequence[AnyRequest], options: str, links: Links = NO_LINKS
 ) -> tuple[Any, ...]:
-    """The parameters of `enqueue`. A column that is all default is not sent."""
-    chosen = {id(request.options): request.options for request in requests}.values()
-    given = [request.options for request in requests]
+    """Return the parameters of `enqueue`. A column of defaults only is not sent."""
+    distinct = {id(request.options): request.options for request in requests}.values()
+    all_options = [request.options for request in requests]
 
     def column(name: str, convert: Callable[[Any], Any] | None = None) -> list[Any] | None:
         default = getattr(_DEFAULTS, name)
-        if all(getattr(option, name) == default for option in chosen) and name not in _SQL_DIFFERS:
+        if (
+            all(getattr(option, name) == default for option in distinct)
+            and name not in _SQL_DIFFERS
+        ):
             return None
-        values = [getattr(option, name) for option in given]
+        values = [getattr(option, name) for option in all_options]
         return [convert(value) for value in values] if convert else values
 
     versions = [request.args_version for request in requests]
@@ -90,9 +94,10 @@ def parameters(
 
 
 def stored_form(request: AnyRequest) -> dict[str, Any]:
-    """The request as JSON that `enqueue_stored` takes: for a job that is enqueued by the database.
+    """Return the request as the JSON that `enqueue_stored` takes, for jobs that SQL enqueues.
 
-    What is a default is left out; the tenant, the time and the keys are for the one who enqueues.
+    Defaults are left out. So are the tenant, the times and the idempotency key: whoever enqueues
+    the request decides on them.
     """
     options = request.options
     form: dict[str, Any] = {
@@ -119,24 +124,25 @@ _PLAIN_FIELDS = (
 )
 _JSON_FIELDS = ("meta", "retry")
 
-# The parts of a stored request, besides its task.
+# The fields of a stored request, besides its task.
 REQUEST_PARTS = frozenset(
     {*_PLAIN_FIELDS, *_JSON_FIELDS, "args", "args_version", "timeout", "unique", "tenant"}
 )
-# Limits and unique keys may be made of arguments, and `requested_by` asked for just these.
+# Limits and unique keys may be derived from the arguments, and `requested_by` asked for these very
+# arguments.
 _PARTS_OF_ARGS = frozenset({"args", "args_version", "limits", "unique", "requested_by"})
 
 
-def parts_to_keep(given: Collection[str], *, is_other_call: bool) -> frozenset[str]:
-    """The parts of a stored request that stay if only the `given` ones are set.
+def parts_to_keep(changed: Collection[str], *, is_other_call: bool) -> frozenset[str]:
+    """Return the parts of a stored request that stay as they are when some are `changed`.
 
     `is_other_call` says that the task or the arguments change.
     """
-    kept = REQUEST_PARTS - set(given)
+    kept = REQUEST_PARTS - set(changed)
     return kept - _PARTS_OF_ARGS if is_other_call else kept
 
 
-# The SQL's default for a timeout is none, so that hand-made jobs are not cut off.
+# In SQL the default is no timeout, so that jobs inserted by hand are not aborted.
 _SQL_DIFFERS = frozenset({"timeout"})
 
 
@@ -153,6 +159,6 @@ def _fingerprint(request: AnyRequest) -> bytes | None:
         return None
     if request.fingerprint is not None:
         return request.fingerprint
-    # The fields' order is no difference: a mapping may come in any.
+    # Two arguments that differ only in the order of their fields are the same.
     args = msgspec.json.encode(msgspec.json.decode(request.args), order="deterministic")
     return hashlib.sha256(request.task.encode() + b"\0" + args).digest()

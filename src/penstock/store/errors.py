@@ -1,4 +1,4 @@
-"""What a database error means for the one who asked, and what to do about it."""
+"""Classify database errors and translate them to Penstock's exceptions, with a remedy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from penstock.errors import (
 from penstock.sql import quote, roles, statement
 from penstock.store.connection import Executor
 
-# Our own SQLSTATEs, raised by the functions.
+# SQLSTATEs of our own, which the SQL functions raise.
 LEASE_LOST = "PS001"
 KEY_MISMATCH = "PS002"
 STALE_ATTEMPT = "PS003"
@@ -74,17 +74,18 @@ _UNSENT = (
     asyncpg.TooManyConnectionsError,
 )
 
-# Gone when asked again: serialization, deadlock, lock or statement timeout, out of some resource,
-# an error of the server's disk.
-_PASSING_CLASSES = ("40", "53", "55", "57", "58")
-# A pooler that was not noticed, or said to bear prepared statements, and gave us another server.
+# A retry may succeed: serialization failure, deadlock, lock or statement timeout, an exhausted
+# resource, an error of the server's disk.
+_TRANSIENT_CLASSES = ("40", "53", "55", "57", "58")
+# A pooler gave us another server, where the prepared statement is missing or another one has its
+# name. The pooler was not detected, or `prepared_statements` was set in spite of it.
 _PREPARED_ELSEWHERE = ("26000", "42P05")
-# A transaction stayed open for too long, because its client stood still.
+# The transaction stayed open for too long because its client was frozen.
 _TRANSACTION_TIMEOUTS = ("25P03", "25P04")
-# A standby, a primary that is being replaced, or a server that an administrator keeps as it is.
+# A standby, a primary during a failover, or a server that an administrator made read-only.
 READ_ONLY = "25006"
 OUT_OF_MEMORY = "53200"
-# No statement can be written, whatever it is: read-only, disk full, memory or connections used up.
+# The server accepts no writes at all: read-only, disk full, memory or connections used up.
 _UNAVAILABLE = (READ_ONLY, "53100", OUT_OF_MEMORY, "53300")
 
 _CHECK_VIOLATION = "23514"
@@ -92,30 +93,31 @@ _JOB = "job"
 _HISTORY = "job_history"
 _NO_RIGHT = "42501"
 _NO_SCHEMA = ("3F000", "42P01", "42883")
-# A function in the context of an error. `_OURS` recognises ours if the search path has its schema.
+# A function in the context of an error. `_OURS` recognises our functions where the context leaves
+# out the schema because it is in the search path.
 _NAME = r'(?:"[^"]+"|[A-Za-z_][A-Za-z0-9_$]*)'
 _FUNCTION = re.compile(rf"(?:(?P<schema>{_NAME})\.)?(?P<name>{_NAME})\(")
 _OURS = re.compile(r"_v\d+$|^enqueue$")
-# A login or its database is refused, which concerns every statement.
+# The server refuses the login, or the database does not exist: every statement fails.
 _NO_LOGIN = ("28000", "28P01", "3D000")
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection broke: the statement may or may not have happened."""
-    if isinstance(error, asyncpg.QueryCanceledError | PenstockError):  # ours may be a TimeoutError
+    """Return whether the connection broke, so that the statement may or may not have run."""
+    if isinstance(error, asyncpg.QueryCanceledError | PenstockError):  # Ours may be a TimeoutError.
         return False
     return isinstance(error, _LOST)
 
 
 def never_arrived(error: BaseException) -> bool:
-    """Whether there was not even a connection: the statement has certainly not happened."""
+    """Return whether there was no connection at all, so that the statement has not run."""
     return isinstance(error, _UNSENT)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the statement did not happen, and may well succeed when it is tried again."""
+    """Return whether the statement had no effect and may succeed when it is retried."""
     state = sqlstate(error)
-    return state[:2] in _PASSING_CLASSES or state in (
+    return state[:2] in _TRANSIENT_CLASSES or state in (
         *_PREPARED_ELSEWHERE,
         *_TRANSACTION_TIMEOUTS,
         READ_ONLY,
@@ -123,36 +125,41 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_permanent(error: BaseException) -> bool:
-    """Whether Postgres refused the statement, and will do so again: somebody has to mend it."""
+    """Return whether Postgres will refuse the statement again until somebody fixes the cause."""
     return bool(sqlstate(error)) and not (is_unavailable(error) or is_transient(error))
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """Whether the database as a whole cannot serve now: it is out of reach, or takes no writes.
+    """Return whether the whole database is down: it cannot be reached, or accepts no writes.
 
-    Other statements fail like this one until that has passed.
+    All other statements fail too until that is over.
     """
     return is_lost(error) or sqlstate(error) in _UNAVAILABLE
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether the server takes no writes. One that does may be reached by another connection."""
+    """Return whether the server is read-only. A new connection may reach the primary."""
     return sqlstate(error) == READ_ONLY
 
 
 def is_server_fault(error: BaseException) -> bool:
-    """Whether the server lacks a resource or is damaged. That may pass, but no lock or conflict
-    causes it, so the operator should know at once."""
+    """Return whether the server ran out of a resource or is damaged.
+
+    That may be transient, but no lock or conflict causes it, so operators should know at once.
+    """
     return sqlstate(error)[:2] in ("53", "58")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the server has no memory for a statement; it may have some for a smaller one."""
+    """Return whether the server lacked memory for the statement. A smaller one may succeed."""
     return sqlstate(error) == OUT_OF_MEMORY
 
 
 def is_partition_missing(error: BaseException) -> bool:
-    """Whether a row found no partition of the history. A CHECK of ours would be named."""
+    """Return whether the history has no partition for a row.
+
+    Postgres reports it as a CHECK violation without a name; all our CHECK constraints have one.
+    """
     return (
         sqlstate(error) == _CHECK_VIOLATION
         and _field(error, "table_name") == _HISTORY
@@ -161,9 +168,9 @@ def is_partition_missing(error: BaseException) -> bool:
 
 
 def is_row_fault(error: BaseException) -> bool:
-    """Whether a lasting error may be the fault of the row that was written.
+    """Return whether a permanent error may be caused by the row that was written.
 
-    A missing right, function, table or partition is not: another row would fare no better.
+    A missing right, function, table or partition is not: other rows would fail as well.
     """
     state = sqlstate(error)
     is_of_database = state in (_NO_RIGHT, *_NO_SCHEMA, *_NO_LOGIN, PARTITION_DETACHED)
@@ -171,42 +178,42 @@ def is_row_fault(error: BaseException) -> bool:
 
 
 def is_schema_missing(error: BaseException, schema: str) -> bool:
-    """Whether the database has no such table or function of ours: migrations have not run."""
+    """Return whether one of our tables or functions is missing: migrations have not run."""
     return sqlstate(error) in _NO_SCHEMA and foreign_function(error, schema) is None
 
 
 def foreign_function(error: BaseException, schema: str) -> str | None:
-    """The function, such as a trigger's, that Postgres was in when it failed, unless it is ours."""
+    """Return the function that failed, such as a trigger's, or None if it is one of ours."""
     lines = (_field(error, "context") or "").splitlines()
-    # The innermost comes first. Its line is translated, except for the name of the language.
+    # The innermost call comes first. The server translates its line, except the language's name.
     line = next((line for line in lines if "PL/pgSQL" in line), "")
-    if (found := _FUNCTION.search(line)) is None:
+    if (call := _FUNCTION.search(line)) is None:
         return None
-    within, name = found["schema"], found["name"]
-    is_ours = _OURS.search(name) if within is None else within.strip('"') == schema
-    return None if is_ours else found[0].rstrip("(")
+    call_schema, name = call["schema"], call["name"]
+    is_ours = _OURS.search(name) if call_schema is None else call_schema.strip('"') == schema
+    return None if is_ours else call[0].rstrip("(")
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether the role has no right to what it asked."""
+    """Return whether the role lacks a right that the statement needs."""
     return sqlstate(error) == _NO_RIGHT
 
 
 def is_state(error: BaseException, state: str) -> bool:
-    """Whether Postgres raised this very SQLSTATE."""
+    """Return whether the error has this SQLSTATE."""
     return sqlstate(error) == state
 
 
 def message(error: BaseException) -> str:
-    """What Postgres itself said, without what drivers put around it."""
-    told = next(filter(_own_state, _layers(error)), error)
-    return str(told).partition("\n")[0]
+    """Return Postgres's own message, without what drivers add to it."""
+    original = next(filter(_own_state, _layers(error)), error)
+    return str(original).partition("\n")[0]
 
 
 def why(error: BaseException) -> str:
-    """The message of an error, or words for its kind: timeouts and cancellations have none."""
-    if told := message(error).rstrip("."):
-        return told
+    """Return the message of an error, or a description if it has none, such as a timeout."""
+    if text := message(error).rstrip("."):
+        return text
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, asyncio.CancelledError):
@@ -215,52 +222,52 @@ def why(error: BaseException) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """The same as `why`, with the SQLSTATE."""
+    """Return the same as `why`, with the SQLSTATE if there is one."""
     state = sqlstate(error)
     return f"{why(error)} (SQLSTATE {state})" if state else why(error)
 
 
 def detail(error: BaseException) -> str | None:
-    """What Postgres said beside its message."""
+    """Return the DETAIL of a Postgres error."""
     return _field(error, "detail", "message_detail")
 
 
 def hint(error: BaseException) -> str | None:
-    """The hint of Postgres."""
+    """Return the HINT of a Postgres error."""
     return _field(error, "hint", "message_hint")
 
 
 def constraint(error: BaseException) -> str | None:
-    """The constraint that a row does not satisfy."""
+    """Return the name of the constraint that a row violates."""
     return _field(error, "constraint_name")
 
 
 def breaks_constraint(error: BaseException) -> bool:
-    """Whether a job's own row breaks a constraint, and not one of a table that a trigger fills."""
+    """Return whether a job's own row violates a constraint, not a row that a trigger wrote."""
     table = _field(error, "table_name") or ""
     is_own = table == _JOB or table.startswith(_HISTORY)
     return is_own and constraint(error) is not None
 
 
 def with_hint(error: BaseException) -> str:
-    """What Postgres said, as a sentence, and what it proposed to do."""
+    """Return Postgres's message as a sentence, followed by its hint."""
     sentence = message(error).rstrip(".") + "."
     return " ".join(filter(None, (sentence, hint(error))))
 
 
 def _field(error: BaseException, name: str, name_in_psycopg: str | None = None) -> str | None:
-    """A field of Postgres' error, wherever the driver keeps it."""
-    for one in _layers(error):
-        told = getattr(one, name, None) or getattr(
-            getattr(one, "diag", None), name_in_psycopg or name, None
+    """Return a field of a Postgres error, wherever the driver keeps it."""
+    for layer in _layers(error):
+        value = getattr(layer, name, None) or getattr(
+            getattr(layer, "diag", None), name_in_psycopg or name, None
         )
-        if isinstance(told, str) and _own_state(one):
-            return told
+        if isinstance(value, str) and _own_state(layer):
+            return value
     return None
 
 
 def sqlstate(error: BaseException) -> str:
-    """Postgres's code for the error; nothing if it did not come from there."""
+    """Return the SQLSTATE of an error; an empty text if it did not come from Postgres."""
     return next(filter(None, map(_own_state, _layers(error))), "")
 
 
@@ -270,7 +277,7 @@ def _own_state(error: BaseException) -> str:
 
 
 def _layers(error: BaseException) -> Iterator[BaseException]:
-    """The error, and the driver's own below it: SQLAlchemy and Django wrap them in theirs."""
+    """Iterate over an error and those it wraps. SQLAlchemy and Django wrap the driver's errors."""
     layer: BaseException | None = error
     while layer is not None and not isinstance(layer, PenstockError):
         yield layer
@@ -278,22 +285,22 @@ def _layers(error: BaseException) -> Iterator[BaseException]:
 
 
 def cancels() -> int:
-    """How often the running task has been told to end so far."""
+    """Return how many times the running task has been cancelled so far."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
 def raise_if_cancelled(error: BaseException, cancels_before: int = 0) -> None:
-    """Raise CancelledError if the running task was told to end while it waited for a statement.
+    """Raise CancelledError if the running task was cancelled while it waited for a statement.
 
-    asyncpg breaks the statement off and may raise another error than the cancellation, such as
-    that the connection was closed. Whoever tries again after errors would then never end.
+    asyncpg aborts the statement and may raise another error than the cancellation, such as that
+    the connection was closed. Code that retries after errors would then never end.
     """
     if cancels() > cancels_before:
         raise asyncio.CancelledError from error
 
 
-_REFUSALS: dict[str, Callable[..., PenstockError]] = {
+_QUEUE_ERRORS: dict[str, Callable[..., PenstockError]] = {
     KEY_MISMATCH: IdempotencyMismatch,
     TENANT_MISMATCH: TenantMismatch,
     UNIQUE_CONFLICT: UniqueConflict,
@@ -308,15 +315,18 @@ _REFUSALS: dict[str, Callable[..., PenstockError]] = {
 
 
 def queue_error(error: BaseException) -> PenstockError | None:
-    """The error that a database's refusal stands for; it is made of the refusal's detail."""
-    for state, refusal_of in _REFUSALS.items():
+    """Return our exception for a SQLSTATE of our own, or None for other errors.
+
+    Its arguments are the DETAIL of the error, a JSON array.
+    """
+    for state, exception in _QUEUE_ERRORS.items():
         if is_state(error, state):
-            return refusal_of(*json.loads(detail(error) or "[]"))
+            return exception(*json.loads(detail(error) or "[]"))
     return None
 
 
 class RoleRights(Struct, frozen=True, kw_only=True):
-    """A role before a schema."""
+    """What the role of a connection may do in a schema."""
 
     schema: str
     role: str
@@ -324,13 +334,13 @@ class RoleRights(Struct, frozen=True, kw_only=True):
     is_secured: bool
     """Whether row level security is on."""
     is_confined: bool
-    """Whether it holds for this role: the owner is above it."""
+    """Whether row level security applies to this role. It does not apply to the owner."""
     is_worker: bool
     is_app: bool
 
     @property
     def remedy(self) -> str:
-        """What to do when it may not do something."""
+        """A sentence that says how to give this role a right that it lacks."""
         worker, app = roles(self.schema)
         owner = f"the owner of the schema, {self.owner}"
         if not self.is_secured:
@@ -361,37 +371,39 @@ class RoleRights(Struct, frozen=True, kw_only=True):
 
 
 async def read_role_rights(on: Executor, schema: str) -> RoleRights | None:
-    """The standing of the role that asks; None if there is no such schema."""
-    told = statement("get_standing", schema)
-    row = await on.fetchrow(told, schema, *roles(schema))
+    """Read the rights of the connection's role; None if the schema does not exist."""
+    row = await on.fetchrow(statement("get_standing", schema), schema, *roles(schema))
     return None if row is None else RoleRights(schema=schema, **dict(row))
 
 
 async def permission_error(
     error: BaseException, schema: str, place: str, on: Executor | None = None
 ) -> NotAllowed:
-    """A refusal of Postgres' in words. `on` is where the same role can still be asked."""
-    found = None
+    """Return NotAllowed for a missing right, with a remedy for the role.
+
+    `on` is a working connection of the same role, to read its rights.
+    """
+    rights = None
     if on is not None:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            found = await read_role_rights(on, schema)
-    if found is not None:
-        return permission_error_for(found, error, place)
+            rights = await read_role_rights(on, schema)
+    if rights is not None:
+        return permission_error_for(rights, error, place)
     worker, app = roles(schema)
-    remedy = _remedy_of_theirs(error, schema) or (
+    remedy = _foreign_function_remedy(error, schema) or (
         f"Workers log in as a member of {worker}, programs that enqueue as one of {app}; all "
         "the rest is for the owner of the schema."
     )
     return NotAllowed(None, message(error), remedy, place=place)
 
 
-def permission_error_for(found: RoleRights, error: BaseException, place: str) -> NotAllowed:
-    """The error for a right that Postgres refused to a role whose rights are known."""
-    remedy = _remedy_of_theirs(error, found.schema) or found.remedy
-    return NotAllowed(found.role, message(error), remedy, place=place)
+def permission_error_for(rights: RoleRights, error: BaseException, place: str) -> NotAllowed:
+    """Return NotAllowed for a right that a role lacks, if the role's rights are known."""
+    remedy = _foreign_function_remedy(error, rights.schema) or rights.remedy
+    return NotAllowed(rights.role, message(error), remedy, place=place)
 
 
-def _remedy_of_theirs(error: BaseException, schema: str) -> str | None:
+def _foreign_function_remedy(error: BaseException, schema: str) -> str | None:
     function = foreign_function(error, schema)
     if function is None:
         return None
@@ -403,11 +415,11 @@ def _remedy_of_theirs(error: BaseException, schema: str) -> str | None:
 
 class _Kind(NamedTuple):
     error: type[DatabaseError]
-    told: str
+    problem: str
     remedy: str
 
 
-# By SQLSTATE or the beginning of one; the first that fits.
+# By SQLSTATE or its first characters. The first key that matches is used.
 _KINDS: Final = {
     "25006": _Kind(
         DatabaseReadOnly,
@@ -468,9 +480,10 @@ NOTHING_SENT: Final = (
 def database_error(
     error: BaseException, place: str, schema: str | None = None
 ) -> DatabaseError | None:
-    """Our error for what Postgres refused; None if it did not answer at all.
+    """Return our exception for an error of Postgres; None if Postgres did not answer at all.
 
-    Given the `schema` of the queue, it also names a function that is not ours, such as a trigger's.
+    With the `schema` of the queue, the message also names a failing function that is not
+    Penstock's, such as a trigger's.
     """
     state = sqlstate(error)
     if not state or (is_lost(error) and state not in _KINDS):
@@ -479,9 +492,11 @@ def database_error(
     why = message(error).rstrip(".")
     if schema is not None and (function := foreign_function(error, schema)) is not None:
         why += f", in the function {function}"
-    told = kind.error(f"{place} {kind.told}: {why} ({state}). {kind.remedy}", sqlstate=state)
-    told.__cause__ = error
-    return told
+    exception = kind.error(
+        f"{place} {kind.problem}: {why} ({state}). {kind.remedy}", sqlstate=state
+    )
+    exception.__cause__ = error
+    return exception
 
 
 def _kind(error: BaseException, state: str) -> _Kind:
@@ -489,19 +504,22 @@ def _kind(error: BaseException, state: str) -> _Kind:
         return _NO_PARTITION
     if state == PARTITION_DETACHED:
         return _NO_PARTITION._replace(remedy=hint(error) or _NO_PARTITION.remedy)
-    found = (kind for key, kind in _KINDS.items() if state.startswith(key))
-    return next(found, _REFUSED)
+    kinds = (kind for key, kind in _KINDS.items() if state.startswith(key))
+    return next(kinds, _REFUSED)
 
 
 def database_lost(error: BaseException, place: str, *, is_sent: bool, doubt: str) -> DatabaseLost:
-    """A connection that broke or cannot be had; `doubt` says what follows if it was sent."""
+    """Return DatabaseLost for a connection that broke or could not be opened.
+
+    `doubt` is the advice for a statement that was sent, and may or may not have run.
+    """
     reason = why(error)
     cause = error if str(error) else TimeoutError(reason)
     remedy = doubt if is_sent else NOTHING_SENT
-    told = DatabaseLost(
+    exception = DatabaseLost(
         f"{place} was lost or could not be reached: {reason}. {remedy}",
         sqlstate=sqlstate(error) or None,
         is_sent=is_sent,
     )
-    told.__cause__ = cause
-    return told
+    exception.__cause__ = cause
+    return exception

@@ -1,4 +1,4 @@
-"""The statements for dead letters: jobs that have failed."""
+"""Run the statements for failed jobs, also called dead letters."""
 
 from __future__ import annotations
 
@@ -16,41 +16,47 @@ _LAST_ID = 2**63 - 1
 
 
 class FailedCursor(NamedTuple):
-    """Where a page ends: when its last job failed, and that job's id."""
+    """The end of a page: when its last job failed, and that job's id."""
 
     failed_at: datetime
     id: int
 
 
 class FailedJobs:
-    """Statements for dead letters, on whatever connection the caller has.
+    """Run statements for failed jobs on the connection of the caller.
 
-    `which` are a filter's values in the order of the statements' places, from the queue to `until`.
+    `filters` holds the values of a filter in the order of the statements' parameters, from the
+    queue to `until`.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def page(
-        self, on: Executor, which: Sequence[Any], after: FailedCursor | None, limit: int
+        self, on: Executor, filters: Sequence[Any], after: FailedCursor | None, limit: int
     ) -> list[Job]:
-        """Those that failed last, newest first."""
-        behind = after or (None, _LAST_ID)
+        """Return a page of failed jobs, the last to fail first."""
+        start = after or (None, _LAST_ID)
         return [
-            job_from(row) for row in await self._rows(on, "list_failed", *which, *behind, limit)
+            job_from(row) for row in await self._rows(on, "list_failed", *filters, *start, limit)
         ]
 
     async def find(
-        self, on: Executor, which: Sequence[Any], after: FailedCursor | None, limit: int
+        self, on: Executor, filters: Sequence[Any], after: FailedCursor | None, limit: int
     ) -> tuple[list[FailedCursor], datetime | None]:
-        """Those that failed first, oldest first, and until when this look is about."""
-        behind = after or (None, 0)
-        rows = await self._rows(on, "find_failed", *which, *behind, limit)
-        found = [FailedCursor(row["finished_at"], row["id"]) for row in rows]
-        return found, rows[0]["began"] if rows else None
+        """Return a page of cursors, the first to fail first, and when the query began.
 
-    async def sum(self, on: Executor, which: Sequence[Any], among: int) -> list[Row]:
-        return await self._rows(on, "summarize_failed", *which, among)
+        The time is None if the page is empty. Passing it as the filter `until` of later pages
+        leaves out jobs that have failed since.
+        """
+        start = after or (None, 0)
+        rows = await self._rows(on, "find_failed", *filters, *start, limit)
+        cursors = [FailedCursor(row["finished_at"], row["id"]) for row in rows]
+        return cursors, rows[0]["began"] if rows else None
+
+    async def sum(self, on: Executor, filters: Sequence[Any], among: int) -> list[Row]:
+        """Count the latest `among` failed jobs by task, reason and type of error."""
+        return await self._rows(on, "summarize_failed", *filters, among)
 
     async def redrive(
         self,
@@ -60,15 +66,19 @@ class FailedJobs:
         start: datetime | None,
         *,
         by: str | None,
-        which: str,
+        filters: str,
     ) -> list[Row]:
-        """What became of each, and when it is due; `which`, as JSON, goes to the audit."""
-        return await self._rows(on, "redrive", list(ids), spacing, start, by, which)
+        """Run failed jobs again. Return for each its new state, and when it is due.
+
+        `filters` is JSON for the audit.
+        """
+        return await self._rows(on, "redrive", list(ids), spacing, start, by, filters)
 
     async def purge(
-        self, on: Executor, ids: Sequence[int], *, by: str | None, which: str
+        self, on: Executor, ids: Sequence[int], *, by: str | None, filters: str
     ) -> list[Row]:
-        return await self._rows(on, "purge", list(ids), by, which)
+        """Delete failed jobs. Return for each `deleted` or why it was left."""
+        return await self._rows(on, "purge", list(ids), by, filters)
 
     async def _rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:
         return [dict(row) for row in await on.fetch(self._store.statement(name), *parameters)]

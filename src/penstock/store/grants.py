@@ -1,4 +1,4 @@
-"""The statements of limits: slots that workers hold, tokens and units that run in by the second."""
+"""Run the statements of limits: slots that workers hold, and buckets of tokens or budget units."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from penstock.store.store import Store
 
 
 class SlotRequest(NamedTuple):
-    """How many slots of a key a worker would like, and how many its jobs use now."""
+    """How many slots of a key a worker wants, and how many its running jobs use."""
 
     wants: int
     uses: int
 
 
 class Granted(NamedTuple):
-    """What a worker holds of a key. Without a limit both are None.
+    """The slots that a worker holds of a key. Both fields are None if the key has no limit.
 
-    While others wait, `share` is what it should go down to as its jobs end.
+    While other workers wait, this one should go down to its `share` as its jobs end.
     """
 
     slots: int | None
@@ -30,33 +30,36 @@ class Granted(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The tokens of a key, and in how many seconds there is one if there was none."""
+    """The tokens taken for a key. If it had none, `wait` is the seconds until the next one."""
 
     got: int
     wait: float
 
 
 class Limits:
-    """Statements for those who are limited, on whatever connection the caller has."""
+    """Run statements for limits on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def grant(
-        self, on: Executor, lease: int, asks: Mapping[str, SlotRequest]
+        self, on: Executor, lease: int, requests: Mapping[str, SlotRequest]
     ) -> dict[str, Granted]:
-        """Ask for slots and give back those that are not needed; no transaction around it."""
+        """Request slots and return those that are not needed.
+
+        Call it outside of a transaction: it locks keys that all workers share.
+        """
         rows = await on.fetch(
             self._store.call("grant_slots"),
             lease,
-            list(asks),
-            [ask.wants for ask in asks.values()],
-            [ask.uses for ask in asks.values()],
+            list(requests),
+            [request.wants for request in requests.values()],
+            [request.uses for request in requests.values()],
         )
         return {row["key"]: Granted(row["slots"], row["share"]) for row in rows}
 
     async def take(self, on: Executor, wants: Mapping[str, int]) -> dict[str, Taken]:
-        """Tokens for job starts, as many as there are; a negative number gives back."""
+        """Take up to the wanted tokens of each key for job starts; a negative number gives back."""
         sql = self._store.call("take_tokens")
         rows = await on.fetch(sql, list(wants), list(wants.values()))
         return {row["key"]: Taken(row["got"], row["wait"]) for row in rows}
@@ -64,9 +67,11 @@ class Limits:
     async def reserve(
         self, on: Executor, key: str, units: float, share: float = 1.0
     ) -> float | None:
-        """Units of a budget, all or none: None, or the seconds after which to ask again.
+        """Reserve units of a budget, all or none.
 
-        `share` is what is probably spent of them in the end.
+        Return None if they are reserved, otherwise the seconds to wait before the next try.
+        `share` is the part of them that will probably be spent. Raises BudgetTooSmall or
+        UnknownBudget.
         """
         statement = self._store.call("reserve_budget")
         try:
@@ -80,17 +85,20 @@ class Limits:
         return wait
 
     async def correct(self, on: Executor, key: str, units: float) -> None:
-        """Give back units that were not needed; a negative number spends more."""
+        """Return units that were not needed; a negative number spends more."""
         await on.fetch(self._store.call("adjust_budget"), key, units)
 
     async def close_bucket(self, on: Executor, key: str, seconds: float) -> float:
-        """Close a key to everybody who shares it; the seconds until it opens."""
+        """Let no job of a key start, on any worker. Return the seconds until the bucket opens."""
         return float(await on.fetchval(self._store.call("close_bucket"), key, seconds))
 
     async def shut_bucket(self, on: Executor, key: str, seconds: float, by: str | None) -> float:
-        """As `close_bucket`, for people: workers have no right to note anything."""
+        """Close a bucket as `close_bucket` does, and write it to the audit.
+
+        For calls by people: workers have no right to write to the audit.
+        """
         return float(await on.fetchval(self._store.statement("close_bucket"), key, seconds, by))
 
     async def open_bucket(self, on: Executor, key: str, by: str | None = None) -> bool:
-        """Open a key before its time; whether it was closed."""
+        """Open a bucket before its time. Return False if it was not closed."""
         return bool(await on.fetchval(self._store.statement("open_bucket"), key, by))

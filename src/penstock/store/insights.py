@@ -1,4 +1,4 @@
-"""The statements that only look. Each reads a bounded number of rows, however many there are."""
+"""Run the read-only statements behind `Insights`. Each reads a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 class InsightQueries:
-    """Statements for those who look, on whatever connection the caller has."""
+    """Run read-only statements on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,8 +29,8 @@ class InsightQueries:
         page: int | None = None,
         busy_first: bool = False,
     ) -> list[Row]:
-        given = most, shown, counted, list(names), after, page, busy_first
-        return await self._rows(on, "get_queues", *given)
+        parameters = most, shown, counted, list(names), after, page, busy_first
+        return await self._rows(on, "get_queues", *parameters)
 
     async def workers(
         self, on: Executor, most: int, shown: int, after: int | None = None
@@ -69,7 +69,7 @@ class InsightQueries:
         return await self._rows(on, "get_depths", most, queues)
 
     async def time(self, on: Executor) -> list[Row]:
-        """The cheapest question: how long an answer takes at all."""
+        """Read the database's time: the cheapest statement, to measure a round trip."""
         return await self._rows(on, "get_time")
 
     async def lateness(self, on: Executor, jobs: Sequence[int]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The statements of those who watch. Each reads bounded rows for all that is watched."""
+"""Run the statements of live updates. Each reads bounded rows for many subjects at once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Row: TypeAlias = dict[str, Any]
 
 
 class LiveQueries:
-    """Statements for those who watch, on whatever connection the caller has."""
+    """Run statements for live updates on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def jobs(self, on: Executor, ids: Sequence[int], longest: int) -> list[Row]:
-        """Those that are there; a result of more bytes than `longest` is left out."""
+        """Return the jobs that exist, without results of more than `longest` bytes."""
         rows = await on.fetch(self._store.statement("watch_jobs"), list(ids), longest)
         return [dict(row) for row in rows]
 
@@ -36,7 +36,7 @@ class LiveQueries:
         within: str | None,
         newest: int,
     ) -> list[Row]:
-        """How the newest jobs of tenants and users stand, `within` one tenant or in all."""
+        """Count the newest jobs of tenants and users by state, `within` one tenant or in all."""
         sql, schema = self._store.statement("watch_owners"), self._store.schema
         rows = await on.fetch(sql, list(tenants), list(users), within, newest, schema)
         return [dict(row) for row in rows]

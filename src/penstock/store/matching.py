@@ -1,4 +1,4 @@
-"""The ids of jobs by filter, page by page, for whoever changes all of them."""
+"""Find the ids of jobs by filter, page by page, for bulk changes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from penstock.store.store import Store
 
 
 class Match(NamedTuple):
-    """A job that a filter finds; a page that ends with it ends here.
+    """A job that a filter matches; the last one of a page is the cursor of the next.
 
-    `day` and `at` are None for a job that lives. What ended since `until` is in no page.
+    `day` and `at` say when the job ended; they are None for a live job. Jobs that have ended since
+    `until` are on no page.
     """
 
     id: int
@@ -23,19 +24,19 @@ class Match(NamedTuple):
 
 
 async def matches(
-    store: Store, on: Executor, *, which: Sequence[Any], after: Match | None, limit: int
+    store: Store, on: Executor, *, filters: Sequence[Any], after: Match | None, limit: int
 ) -> list[Match]:
-    """The next of those that agree with a filter, behind the last of the page before.
+    """Return the next page of jobs that match a filter, after the last job of the page before.
 
-    `which` are states, queue, task, tenant, subject, tag, batch and workflow, and between which ids
-    the jobs are, without these.
+    `filters` holds states, queue, task, tenant, subject, tag, batch and workflow, then two ids: the
+    jobs are those between them, without the two.
     """
-    behind = (None,) * 4 if after is None else (after.until, after.day, after.at, after.id)
-    rows = await on.fetch(store.statement("match_jobs"), *which, *behind, limit)
+    cursor = (None,) * 4 if after is None else (after.until, after.day, after.at, after.id)
+    rows = await on.fetch(store.statement("match_jobs"), *filters, *cursor, limit)
     return [Match(**row) for row in rows]
 
 
 async def newest_id(store: Store, on: Executor) -> int:
-    """The highest id that a job has got so far; 0 if none has."""
+    """Return the highest id of any job so far, or 0 if there has been none."""
     newest: int | None = await on.fetchval(store.statement("get_newest_id"), store.schema)
     return newest or 0

@@ -1,4 +1,4 @@
-"""Rows as values."""
+"""Convert rows to jobs, and ids between text and number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _decode_errors = msgspec.json.Decoder(tuple[AttemptError, ...]).decode
 
 
 def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
-    """A job from a row of `get` or `list`."""
+    """Return a job from a row of `get_jobs` or `list_jobs`."""
     fields: dict[str, Any] = dict(row)
     for name in _JSON:
         if fields[name] is not None:
@@ -36,15 +36,18 @@ def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
 
 
 def _progress(done: str, total: str | None, message: str | None) -> Progress | None:
-    """What a handler reported; JSON has no word for a number that is not finite."""
+    """Return the progress that a handler reported.
+
+    Numbers that are not finite are left out, since JSON cannot express them.
+    """
     if not isfinite(float(done)):
         return None
-    most = None if total is None or not isfinite(float(total)) else float(total)
-    return Progress(done=float(done), total=most, message=message)
+    finite_total = None if total is None or not isfinite(float(total)) else float(total)
+    return Progress(done=float(done), total=finite_total, message=message)
 
 
 def key_of(job_id: str) -> int:
-    """The number behind an opaque id; what is none belongs to no job."""
+    """Return the number of an id. Raises JobNotFound for a text that cannot be an id."""
     if not job_id.isascii() or not job_id.isdigit():
         raise JobNotFound(job_id)
     key = int(job_id)

@@ -1,4 +1,4 @@
-"""What a worker must know to take turns and keep to limits."""
+"""The settings that a worker needs: fair queues, weights of lanes, opening hours and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from msgspec import Struct
 
 
 class QueueRule(Struct, frozen=True):
-    """How the lanes of one queue are served."""
+    """How workers serve one queue.
+
+    `changes_in` is how many seconds after they were read its window opens or closes.
+    """
 
     name: str
     by_tenant: bool = False
@@ -20,7 +23,7 @@ class QueueRule(Struct, frozen=True):
 
 
 class LaneRule(Struct, frozen=True):
-    """What holds for one lane of a queue."""
+    """The settings of one lane of a queue."""
 
     queue: str
     lane: str
@@ -30,14 +33,14 @@ class LaneRule(Struct, frozen=True):
 
 
 class PlanRule(Struct, frozen=True):
-    """How many turns the plan of a tenant gives to its lanes."""
+    """The weight that the plan of a tenant gives to its lanes."""
 
     tenant: str
     weight: int
 
 
 class Limit(Struct, frozen=True):
-    """What may run at once with a key, and how many may start in a second."""
+    """The limit of a key: how many jobs run at once, and how many start per second."""
 
     key: str
     slots: int | None = None
@@ -49,7 +52,7 @@ class Limit(Struct, frozen=True):
 
 
 class Rules(Struct, frozen=True, dict=True):
-    """All settings that matter to a worker, as they stood when they were read."""
+    """All settings that matter to a worker, as of one version."""
 
     version: int = 0
     queues: tuple[QueueRule, ...] = ()
@@ -67,34 +70,34 @@ class Rules(Struct, frozen=True, dict=True):
         return sorted(patterns, key=lambda limit: -len(limit.key))
 
     def limit_of(self, key: str) -> Limit | None:
-        """The limit that holds for a key: its own, or that of the longest pattern."""
+        """Return the limit of a key: its own, or that of the longest matching pattern."""
         if (exact := self._exact.get(key)) is not None:
             return exact
         return next((pattern for pattern in self._patterns if pattern.covers(key)), None)
 
     @cached_property
     def changes_in(self) -> float | None:
-        """In how many seconds, from when they were read, a window opens or closes."""
+        """How many seconds after they were read the next window opens or closes."""
         times = [rule.changes_in for rule in self.queues]
         times += [rule.changes_in for rule in self.lanes]
         return min((time for time in times if time is not None), default=None)
 
     def weights(self, queue: str) -> Callable[[str], int]:
-        """How many jobs a visit may take from each lane of a queue."""
+        """Return a function from a lane to how many jobs a worker takes from it in each round."""
         by_lane: dict[str, int] = {}
         if any(rule.name == queue and rule.by_tenant for rule in self.queues):
             by_lane = {plan.tenant: plan.weight for plan in self.plans}
         by_lane |= {rule.lane: rule.weight for rule in self.lanes if rule.queue == queue}
         if not by_lane:
-            return _once
-        return lambda turn: by_lane.get(turn, 1)
+            return _equal_weight
+        return lambda lane: by_lane.get(lane, 1)
 
     def closed(self, queue: str) -> Collection[str]:
-        """The lanes of a queue that are paused or outside of their windows."""
+        """Return the lanes of a queue that are paused or outside of their windows."""
         return frozenset(rule.lane for rule in self.lanes if rule.queue == queue and not rule.open)
 
 
-def _once(turn: str) -> int:
+def _equal_weight(lane: str) -> int:
     return 1
 
 

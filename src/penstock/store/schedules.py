@@ -1,4 +1,4 @@
-"""The statements of schedules: for those who fire them, and for those who change them."""
+"""Run the statements of schedules: those of workers that fire them, and those of people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 class Due(Struct, frozen=True, kw_only=True):
-    """A schedule that has something to do, and what its ticks are worked out from."""
+    """A schedule that is due, with the fields from which its ticks are computed."""
 
     name: str
     version: int
@@ -36,7 +36,10 @@ class Due(Struct, frozen=True, kw_only=True):
 
 
 class DueSchedules(Struct, frozen=True, kw_only=True):
-    """What is due at a moment by the database's clock, and in how many seconds more will be."""
+    """The schedules that are due `now`, by the database's clock.
+
+    The next ones are due in `next_in` seconds.
+    """
 
     now: datetime
     due: list[Due]
@@ -44,7 +47,7 @@ class DueSchedules(Struct, frozen=True, kw_only=True):
 
 
 class Firing(Struct, frozen=True, kw_only=True):
-    """What a schedule is to fire. Of those ticks that were missed only the last is named."""
+    """The ticks that a schedule fires. `missed` is the last of its `missed_ticks` missed ticks."""
 
     name: str
     version: int
@@ -56,7 +59,7 @@ class Firing(Struct, frozen=True, kw_only=True):
 
 
 class Schedules:
-    """Statements about schedules, on whatever connection the caller has."""
+    """Run statements for schedules on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -64,9 +67,14 @@ class Schedules:
     # Workers
 
     async def sync(self, on: Executor, declared: Sequence[Declaration]) -> list[str]:
-        """Write what the code declares; the names of those that have changed."""
+        """Store the schedules that the code declares. Return the names of those that changed."""
         forms = [
-            {"name": each.name, "wins": each.wins, "definition": stored(each)} for each in declared
+            {
+                "name": declaration.name,
+                "wins": declaration.wins,
+                "definition": stored_definition(declaration),
+            }
+            for declaration in declared
         ]
         rows = await on.fetch(self._store.statement("sync_schedules"), _json(forms))
         return [row["name"] for row in rows]
@@ -76,7 +84,7 @@ class Schedules:
         return msgspec.json.decode(text, type=DueSchedules)
 
     async def fire(self, on: Executor, firings: Sequence[Firing]) -> dict[str, str]:
-        """Fire schedules; for each 'fired', 'busy' or what the database said against it."""
+        """Fire schedules. Return for each name `fired`, `busy`, or the error of the database."""
         rows = await on.fetch(self._store.call("fire_schedules"), _json(firings))
         return {row["name"]: row["answer"] for row in rows}
 
@@ -88,22 +96,25 @@ class Schedules:
     async def change(
         self, on: Executor, name: str, changes: Mapping[str, Any], by: str | None
     ) -> bool:
-        """Change a schedule or make it; False if there is none and too little to make it of."""
+        """Change or create a schedule. Return False if a new one lacks a request or its times."""
         rows = await on.fetch(self._store.statement("set_schedule"), name, _json(changes), by)
         return bool(rows)
 
     async def pause(self, on: Executor, name: str, by: str | None) -> str | None:
-        """Its name; None if there is no such schedule."""
+        """Pause a schedule. Return its name, or None if it does not exist."""
         paused: str | None = await on.fetchval(self._store.statement("pause_schedule"), name, by)
         return paused
 
     async def resume(self, on: Executor, name: str, by: str | None) -> str | None:
-        """Its name; None if there is no such schedule."""
+        """Resume a schedule. Return its name, or None if it does not exist."""
         resumed: str | None = await on.fetchval(self._store.statement("resume_schedule"), name, by)
         return resumed
 
     async def reset(self, on: Executor, name: str, by: str | None) -> bool | None:
-        """Whether it is what the code says now; None if there is no such schedule."""
+        """Reset a schedule to what the code declares.
+
+        Return False if no code declares it, and None if it does not exist.
+        """
         rows = await on.fetch(self._store.statement("reset_schedule"), name, by)
         return bool(rows[0]["is_reset"]) if rows else None
 
@@ -111,13 +122,14 @@ class Schedules:
         return bool(await on.fetchval(self._store.statement("remove_schedule"), name, by))
 
     async def run(self, on: Executor, name: str, by: str | None) -> int | None:
-        """The job's id; None if there is no such schedule."""
+        """Enqueue a schedule's job now. Return its id, or None if the schedule does not exist."""
         job: int | None = await on.fetchval(self._store.call("run_schedule"), name, by)
         return job
 
-    async def look(
+    async def page(
         self, on: Executor, name: str | None, after: str | None, limit: int
     ) -> list[Row]:
+        """Return a page of schedules, or only the one with this name."""
         rows = await on.fetch(self._store.statement("list_schedules"), name, after, limit)
         return [dict(row) for row in rows]
 
@@ -126,8 +138,8 @@ class Schedules:
         return [dict(row) for row in rows]
 
 
-def stored(declared: Declaration) -> dict[str, Any]:
-    """All that the code says of a schedule, as its row has it."""
+def stored_definition(declared: Declaration) -> dict[str, Any]:
+    """Return all that the code declares of a schedule, in the form of its row."""
     rule = declared.rule
     return {
         "tenant": declared.request.options.tenant,

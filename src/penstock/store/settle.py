@@ -1,4 +1,4 @@
-"""Outcomes as the arrays that the settle function takes."""
+"""Convert outcomes to the arrays that the SQL function `settle` takes."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ Answer = Literal["busy", "cancelled", "refused"]
 
 
 class Settlement(NamedTuple):
-    """One outcome to be written: which attempt, and what becomes of its job."""
+    """One outcome to write: of which attempt, and what happens to its job."""
 
     id: int
     token: UUID
     transition: Transition
     result: str | None = None
-    # Whose outcome it is, for the one who handed it over; never sent.
+    # Identifies the outcome to the caller. It is not sent to the database.
     source: Any = None
-    # The handler's own transaction may have completed the job: then this changes nothing.
+    # The handler's own transaction may have completed the job already: then this changes nothing.
     is_check: bool = False
 
 
 def parameters(settlements: Sequence[Settlement], options: str) -> list[Any]:
-    """The parameters of `settle`. For jobs simply completed hardly anything is sent."""
-    ids = [one.id for one in settlements]
-    tokens = [one.token for one in settlements]
-    results = [one.result for one in settlements]
+    """Return the parameters of `settle`. For plain completions it sends little more than ids."""
+    ids = [settlement.id for settlement in settlements]
+    tokens = [settlement.token for settlement in settlements]
+    results = [settlement.result for settlement in settlements]
     if not any(results):
         results = None  # type: ignore[assignment]
-    if all(one.transition is DONE for one in settlements):
+    if all(settlement.transition is DONE for settlement in settlements):
         return [ids, tokens, None, None, None, None, None, None, results, options]
-    transitions = [one.transition for one in settlements]
+    transitions = [settlement.transition for settlement in settlements]
     return [
         ids,
         tokens,
-        [one.state for one in transitions],
-        [one.reason for one in transitions],
-        [one.delay for one in transitions],
-        [int(one.counts_failure) for one in transitions],
-        [one.stuck for one in transitions],
-        [_error(one) for one in transitions],
+        [transition.state for transition in transitions],
+        [transition.reason for transition in transitions],
+        [transition.delay for transition in transitions],
+        [int(transition.counts_failure) for transition in transitions],
+        [transition.stuck for transition in transitions],
+        [_error(transition) for transition in transitions],
         results,
         options,
     ]
 
 
-def outcome(settlement: Settlement) -> list[Any]:
-    """The parameters of `try_outcome`."""
+def outcome_parameters(settlement: Settlement) -> list[Any]:
+    """Return the parameters of `try_outcome`."""
     transition = settlement.transition
     return [settlement.result, _error(transition), transition.delay]
 

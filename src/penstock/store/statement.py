@@ -1,4 +1,4 @@
-"""A statement with its parameters, for any driver."""
+"""An SQL statement with its parameters, for any driver."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-_PLACE = re.compile(r"\$(\d+)")
+_PLACEHOLDER = re.compile(r"\$(\d+)")
 
 
 class Statement(NamedTuple):
-    """SQL with the places `$1, $2, …`, as Postgres itself has them, and what goes there."""
+    """SQL with placeholders `$1, $2, …`, as Postgres itself has them, and its parameters."""
 
     sql: str
     params: tuple[Any, ...]
 
     @property
     def pyformat(self) -> tuple[str, dict[str, Any]]:
-        """The same with named places, `%(p1)s`, as psycopg and Django take them."""
-        named = {f"p{place}": _plain(value) for place, value in enumerate(self.params, 1)}
+        """The same with named placeholders, `%(p1)s`, for psycopg and Django."""
+        named = {f"p{number}": _plain(value) for number, value in enumerate(self.params, 1)}
         return _with_names(self.sql), named
 
 
 @cache
 def _with_names(sql: str) -> str:
-    return _PLACE.sub(r"%(p\1)s", sql.replace("%", "%%"))
+    return _PLACEHOLDER.sub(r"%(p\1)s", sql.replace("%", "%%"))
 
 
 def _plain(value: Any) -> Any:
-    """The value as text where a driver may not know its type; the statements cast."""
+    """Return UUIDs as text, since a driver may not know the type. The statements cast them."""
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, list) and value and isinstance(value[0], UUID):
-        return [str(each) for each in value]
+        return [str(element) for element in value]
     return value

@@ -1,4 +1,4 @@
-"""The statements of durable steps, and of events that jobs wait for."""
+"""Run the statements of durable steps, and of events that jobs wait for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.store.store import Store
 
 
 class Saved(NamedTuple):
-    """The result of one step, as JSON."""
+    """A saved step; its result is JSON."""
 
     kind: str
     name: str
@@ -19,7 +19,10 @@ class Saved(NamedTuple):
 
 
 class Steps:
-    """What an attempt keeps for those after it, on whatever connection the caller has."""
+    """Save and read the steps of a job, on the connection of the caller.
+
+    Steps that an attempt saves are skipped by later attempts of the job.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -29,13 +32,16 @@ class Steps:
         return [Saved(row["kind"], row["name"], row["result"]) for row in rows]
 
     async def save(self, on: Executor, job: int, token: UUID, saved: Saved) -> float:
-        """Keep a result; how many seconds ago the step was first kept."""
+        """Save a step. Return how many seconds ago it was first saved."""
         return float(await on.fetchval(self._store.call("save_step"), job, token, *saved))
 
     async def recall(
         self, on: Executor, job: int, token: UUID, name: str, key: bytes
     ) -> str | None:
-        """The result that a step had for a key, which becomes this step's; None if none is kept."""
+        """Look up the cached result for a key, and save it as the result of this step.
+
+        Return None if no result is cached.
+        """
         sql = self._store.statement("recall_step")
         result: str | None = await on.fetchval(sql, job, token, name, key)
         return result
@@ -43,28 +49,34 @@ class Steps:
     async def share(
         self, on: Executor, job: int, token: UUID, saved: Saved, key: bytes, ttl: float
     ) -> None:
-        """Keep a result, for this job and for others that have the key."""
+        """Save a step, and cache its result for other jobs with the same key for `ttl` seconds."""
         sql = self._store.call("share_step")
         await on.fetch(sql, job, token, saved.name, saved.result, key, ttl)
 
     async def sleep(
         self, on: Executor, job: int, token: UUID, name: str, until: datetime | None, seconds: float
     ) -> float:
-        """How many seconds are left of a sleep."""
+        """Begin a sleep, or go on with it in a later attempt. Return the seconds that are left."""
         sql = self._store.call("sleep")
         return float(await on.fetchval(sql, job, token, name, until, seconds))
 
     async def sweep_cache(
         self, on: Executor, size: int, limit: int, excess: int | None
     ) -> tuple[int, int]:
-        """Remove results that have expired, and the oldest beyond a size, of which the bytes may
-        be known: how many at most, and how many bytes are left to remove."""
+        """Remove up to `limit` cached results: expired ones, and the oldest beyond `size` bytes.
+
+        `excess` is how many bytes are too many, if the caller knows. Return how many results were
+        removed, and how many bytes are still too many.
+        """
         row = await on.fetchrow(self._store.call("sweep_cache"), size, limit, excess)
         assert row is not None
         return max(row["expired"], row["evicted"]), row["excess"]
 
     async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
-        """Remove steps of jobs that are gone, from one job on: how many, and where to go on."""
+        """Remove steps of jobs that no longer exist.
+
+        Return how many, and the job after which to continue.
+        """
         row = await on.fetchrow(self._store.call("sweep_steps"), after, limit)
         assert row is not None
         return row["swept"], row["upto"]
@@ -74,21 +86,21 @@ Answer = Literal["got", "timeout", "wait", "busy"]
 
 
 class Sent(NamedTuple):
-    """The number of an event, and how many jobs it woke at once."""
+    """The id of an event, and how many waiting jobs it woke."""
 
     id: int
     woken: int
 
 
 class Awaited(NamedTuple):
-    """What a job that waits for an event gets; the result, as JSON, is kept as a step."""
+    """The answer to a job that waits for an event. A result, as JSON, is saved as a step."""
 
     answer: Answer
     result: str | None
 
 
 class Woken(NamedTuple):
-    """How many jobs were woken, after which event to go on, and in how many seconds to look."""
+    """How many jobs were woken, the event to continue after, and the seconds to the next call."""
 
     woken: int
     upto: int | None
@@ -96,7 +108,7 @@ class Woken(NamedTuple):
 
 
 class Events:
-    """Events and those who wait for them, on whatever connection the caller has."""
+    """Run statements for events and their waiters on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -131,20 +143,23 @@ class Events:
         after: int,
         timeout: float | None,
     ) -> Awaited:
-        """What there is for an attempt that waits for the first event after another."""
+        """Return the first event after the event `after`, or begin to wait for it."""
         sql = self._store.statement("await_event")
         row = await on.fetchrow(sql, job, token, step, name, after, timeout)
         assert row is not None
         return Awaited(row["answer"], row["result"])
 
     async def wake(self, on: Executor, limit: int, after: int = 0) -> Woken:
-        """Wake jobs whose wait is over, for events after one: how many at most."""
+        """Wake up to `limit` jobs whose wait is over, for events after the event `after`."""
         row = await on.fetchrow(self._store.call("wake_due_waits"), limit, after)
         assert row is not None
         return Woken(row["woken"], row["upto"], row["next_in"])
 
     async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
-        """Remove old events, and waits of ended jobs from one on: how many, and where to go on."""
+        """Remove expired events, and waits of ended jobs.
+
+        Return how many events were removed, and the job after which to continue.
+        """
         row = await on.fetchrow(self._store.call("sweep_events"), after, limit)
         assert row is not None
         return row["events"], row["upto"]

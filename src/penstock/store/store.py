@@ -1,4 +1,4 @@
-"""Every statement of the queue as a method. Holds no state but where to send it."""
+"""The statements for the life of a job, as methods. Other subjects have modules of their own."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _DURABLE = '{"durable": true}'
 
 
 class Store:
-    """The queue's statements in one schema, on whatever connection the caller has."""
+    """Run the queue's statements for one schema on the connection of the caller."""
 
     def __init__(self, schema: str = "penstock") -> None:
         self.schema = schema
 
     def statement(self, name: str) -> str:
-        """The text of one statement, bound to this schema."""
+        """Return the text of a statement, with the name of this schema filled in."""
         return sql.statement(name, self.schema)
 
     def call(self, name: str) -> str:
-        """The text of the statement that calls a function, bound to this schema."""
+        """Return the statement that calls a function, with the name of this schema filled in."""
         return sql.call(name, self.schema)
 
     def channel(self, name: str) -> str:
-        """The NOTIFY channel of this schema for a kind of news."""
+        """Return the name of this schema's NOTIFY channel for a kind of message."""
         return f"{self.schema}.{name}"
 
-    # A job's way in
+    # Enqueue
 
     def enqueue_statement(
         self,
@@ -53,7 +53,7 @@ class Store:
         durable: bool,
         links: enqueue.Links = enqueue.NO_LINKS,
     ) -> Statement:
-        """The statement that inserts jobs; see `enqueue` for what it answers."""
+        """Return the statement that inserts jobs. `enqueue` says what it returns."""
         adder = "" if links.adder is None else f', "adder": {links.adder}'
         options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}{adder}}}'
         return Statement(self.statement("enqueue"), enqueue.parameters(requests, options, links))
@@ -67,31 +67,34 @@ class Store:
         durable: bool,
         links: enqueue.Links = enqueue.NO_LINKS,
     ) -> enqueue.Stored:
-        """Insert jobs; what came of them, in order."""
+        """Insert jobs. The results are in the order of the requests."""
         sql, params = self.enqueue_statement(requests, notify=notify, durable=durable, links=links)
         row = await on.fetchrow(sql, *params)
         assert row is not None
         return enqueue.Stored(row["ids"], row["duplicates"], row["lanes"], row["priorities"])
 
     async def notify_ready(
-        self, on: Executor, lines: Sequence[tuple[str, str | None, int]], age: float
+        self, on: Executor, ready: Sequence[tuple[str, str | None, int]], age: float
     ) -> None:
-        """Wake workers for lines that got jobs at most `age` seconds ago; no lane means many."""
-        queues, lanes, priorities = zip(*lines, strict=True)
+        """Wake workers for queues, lanes and priorities that got jobs in the last `age` seconds.
+
+        A lane of None stands for many lanes.
+        """
+        queues, lanes, priorities = zip(*ready, strict=True)
         await on.fetch(
             self.statement("notify_ready"), list(queues), list(lanes), list(priorities), age
         )
 
     async def notify_due(self, on: Executor, seconds: float) -> None:
-        """Tell the promoter that a job is due in some seconds."""
+        """Tell the worker that promotes jobs that one is due in some seconds."""
         await on.fetch(self.statement("notify_due"), seconds)
 
-    # A job's way through a worker
+    # Claim, run and settle
 
     async def scan_lanes(
         self, on: Executor, queue: str, start: str, limit: int
     ) -> list[LaneCursor]:
-        """The lines of a queue that have ready jobs, from one lane on."""
+        """Return where the ready jobs of a queue begin, by lane and priority, from `start` on."""
         rows = await on.fetch(self.statement("scan_lanes"), queue, start, limit)
         return [
             LaneCursor(row["lane"], row["priority"], row["ready_at"], row["id"]) for row in rows
@@ -102,43 +105,49 @@ class Store:
         on: Own,
         lease: int,
         queue: str,
-        lines: Sequence[LaneCursor],
+        cursors: Sequence[LaneCursor],
         takes: Sequence[int] | None,
         limit: int,
     ) -> list[ClaimedJob]:
-        """Claim up to `limit` jobs, of each line what it may take; in the order of the lines."""
-        lanes, priorities, marks, ids = zip(*lines, strict=True)
+        """Claim up to `limit` jobs, from each cursor at most what `takes` says.
+
+        The jobs are in the order of the cursors.
+        """
+        lanes, priorities, ready_ats, ids = zip(*cursors, strict=True)
         rows = await on.fetch(
             self.call("claim"),
             lease,
             queue,
             list(lanes),
             list(priorities),
-            list(marks),
+            list(ready_ats),
             list(ids),
             takes,
             limit,
             _ASYNC_COMMIT,
         )
-        # Postgres updates in the order of ids; the line's order is another.
+        # Postgres returns the rows in the order of their ids, not of the times they were ready.
         rows.sort(key=itemgetter("ready_at"))
-        if len(lines) > 1:
-            turn = {(line.lane, line.priority): index for index, line in enumerate(lines)}
-            rows.sort(key=lambda row: turn[row["lane"], row["priority"]])
+        if len(cursors) > 1:
+            order = {(cursor.lane, cursor.priority): at for at, cursor in enumerate(cursors)}
+            rows.sort(key=lambda row: order[row["lane"], row["priority"]])
         return [ClaimedJob(row, queue) for row in rows]
 
     async def mark_started(
         self, on: Executor, jobs: Sequence[ClaimedJob]
     ) -> tuple[set[UUID], set[UUID]]:
-        """Mark attempts of suspects as begun: the tokens of those that may begin, and of those to
-        ask for again, whose rows somebody holds. The others have lost their jobs."""
-        ids, tokens = [one.id for one in jobs], [one.token for one in jobs]
+        """Record that suspect jobs are about to start.
+
+        Return two sets of tokens: of jobs that may start, and of jobs whose rows are locked, which
+        the caller has to try again. The other jobs are no longer this worker's.
+        """
+        ids, tokens = [job.id for job in jobs], [job.token for job in jobs]
         rows = await on.fetch(self.call("mark_started"), ids, tokens)
-        marked = {row["token"] for row in rows if row["marked"]}
-        return marked, {row["token"] for row in rows} - marked
+        started = {row["token"] for row in rows if row["marked"]}
+        return started, {row["token"] for row in rows} - started
 
     async def move_to_lanes(self, on: Executor, moves: Sequence[tuple[int, UUID, str]]) -> int:
-        """Put claimed jobs back into other lanes; how many were still theirs who asked."""
+        """Return claimed jobs to other lanes of their queue. Return how many were still ours."""
         ids, tokens, lanes = zip(*moves, strict=True)
         return int(await on.fetchval(self.call("move_to_lanes"), ids, tokens, lanes))
 
@@ -149,45 +158,50 @@ class Store:
         return int(await on.fetchval(self.call("read_rules_version")))
 
     async def try_outcome(self, on: Executor, settlement: Settlement) -> None:
-        """Raise the error that keeps Postgres from storing an outcome in any table."""
-        await on.fetch(self.statement("try_outcome"), *settle.outcome(settlement))
+        """Raise the error that Postgres raises for an outcome whatever table it is written to."""
+        await on.fetch(self.statement("try_outcome"), *settle.outcome_parameters(settlement))
 
     async def settle(
         self, on: Executor, settlements: Sequence[Settlement]
     ) -> list[tuple[int, UUID, Answer]]:
-        """Write outcomes; what was not settled comes back with the reason."""
+        """Write outcomes. Return those that were not written, each with the reason."""
         rows = await on.fetch(self.call("settle"), *settle.parameters(settlements, _DURABLE))
         return [(row["id"], row["token"], row["answer"]) for row in rows]
 
     async def mark_outcomes_lost(
         self, on: Executor, settlements: Sequence[Settlement], why: str
     ) -> list[int]:
-        """Take back jobs that ran and whose outcomes cannot be written; which of them it were."""
-        ids, tokens = [one.id for one in settlements], [one.token for one in settlements]
+        """Count a loss for jobs that ran but whose outcomes cannot be written; retry or fail them.
+
+        Return the ids of the jobs that were still this worker's.
+        """
+        ids = [settlement.id for settlement in settlements]
+        tokens = [settlement.token for settlement in settlements]
         rows = await on.fetch(self.call("mark_outcome_lost"), ids, tokens, why)
         return [row["id"] for row in rows]
 
     async def find_completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
-        """Those of the jobs that these very attempts have completed already."""
-        ids, tokens = [one.id for one in settlements], [one.token for one in settlements]
+        """Return the ids of the jobs that these very attempts have completed already."""
+        ids = [settlement.id for settlement in settlements]
+        tokens = [settlement.token for settlement in settlements]
         return {row["job"] for row in await on.fetch(self.statement("find_completed"), ids, tokens)}
 
     async def fence(self, on: Executor, job: int, token: UUID) -> None:
         await on.fetch(self.call("fence"), job, token)
 
     async def complete(self, on: Executor, job: int, token: UUID, result: str | None) -> bool:
-        """Fence a job and complete it, in one question; whether it is settled."""
+        """Fence a job and complete it in one statement. Return whether it is settled."""
         return not await on.fetch(self.statement("complete_job"), job, token, result)
 
     async def progress(
         self, on: Executor, reports: Sequence[tuple[int, UUID, float, float | None, str | None]]
     ) -> list[int]:
-        """Record how far attempts are; the jobs that are no longer theirs come back."""
+        """Save the progress of attempts. Return the ids of jobs that are no longer theirs."""
         columns = [list(column) for column in zip(*reports, strict=True)]
         rows = await on.fetch(self.statement("save_progress"), *columns)
         return [row["job"] for row in rows]
 
-    # A worker's right to its jobs
+    # Leases
 
     async def open_lease(
         self, on: Executor, worker: str, seconds: float, info: dict[str, Any]
@@ -198,7 +212,7 @@ class Store:
     async def heartbeat(
         self, on: Executor, lease: int, seconds: float, info: dict[str, Any] | None = None
     ) -> tuple[bool, list[tuple[int, UUID, str]]]:
-        """Renew a lease: whether it lives, and what its worker must be told."""
+        """Renew a lease. Return whether it is still valid, and the signals for its worker."""
         row = await on.fetchrow(
             self.call("heartbeat"), lease, seconds, None if info is None else _json(info)
         )
@@ -218,15 +232,22 @@ class Store:
         return bool(await on.fetchval(self.call("elect"), role, lease, seconds))
 
     async def promote(
-        self, on: Executor, mark: datetime | None, limit: int
+        self, on: Executor, after: datetime | None, limit: int
     ) -> tuple[int, datetime, float | None]:
-        """Make due jobs ready: how many, where to go on, in how many seconds the next is due."""
-        row = await on.fetchrow(self.call("promote"), mark or _BEGINNING, limit)
+        """Make due scheduled jobs ready.
+
+        Return how many, the time from which to continue, and the seconds until the next is due.
+        """
+        row = await on.fetchrow(self.call("promote"), after or _EPOCH, limit)
         assert row is not None
         return row["promoted"], row["upto"], row["next_in"]
 
     async def rescue(self, on: Executor, limit: int) -> list[tuple[int, bool | None]]:
-        """The jobs, and whether they failed for good; None if the history lacks a partition."""
+        """Take jobs from lost workers.
+
+        Return their ids, and whether each failed for good; None if the history has no partition
+        for it.
+        """
         rows = await on.fetch(self.call("rescue"), limit)
         return [(row["id"], row["lost"]) for row in rows]
 
@@ -245,7 +266,7 @@ class Store:
         return dict(row)
 
     async def unserved_queues(self, on: Executor, seconds: float) -> list[tuple[str, float]]:
-        """The queues without a worker whose jobs have been ready for so long, the oldest first."""
+        """Return queues without a worker whose jobs have been ready for `seconds`, oldest first."""
         rows = await on.fetch(self.statement("list_unserved_queues"), seconds)
         return [(row["queue"], row["seconds"]) for row in rows]
 
@@ -253,11 +274,11 @@ class Store:
         return int(await on.fetchval(self.statement("ensure_partitions"), ahead))
 
     async def expired_partitions(self, on: Own) -> list[tuple[str, ...]]:
-        """For each partition whose day has passed, the statements that are left to take it away."""
+        """Return, for each partition past its retention, the statements that still have to run."""
         rows = await on.fetch(self.statement("list_expired_partitions"), self.schema, None)
-        return [_steps_to_remove(row) for row in rows]
+        return [_removal_statements(row) for row in rows]
 
-    # What people ask and change
+    # Read and change jobs
 
     async def get(self, on: Executor, ids: Sequence[int]) -> list[Job]:
         rows = await on.fetch(self.statement("get_jobs"), list(ids))
@@ -282,15 +303,17 @@ class Store:
         return [job_from(row) for row in rows]
 
     async def find_text(
-        self, on: Executor, filters: Sequence[Any], look: int, text: str
+        self, on: Executor, filters: Sequence[Any], max_scanned: int, text: str
     ) -> tuple[list[int], int | None]:
-        """Of the next jobs, so many at most, those whose arguments hold a text; and the last that
-        was looked at, None if that was all."""
-        row = await on.fetchrow(self.statement("find_jobs_by_text"), *filters, look, text)
-        assert row is not None
-        return list(row["ids"]), row["last"] if row["seen"] == look else None
+        """Scan the next jobs for a text in their arguments.
 
-    # Whoever is named by `by` is noted in the audit; what a program does unnamed is no news.
+        Return the ids of those that contain it, and the last job scanned, or None at the end.
+        """
+        row = await on.fetchrow(self.statement("find_jobs_by_text"), *filters, max_scanned, text)
+        assert row is not None
+        return list(row["ids"]), row["last"] if row["seen"] == max_scanned else None
+
+    # Changes are written to the audit if `by` names the person who made them.
 
     async def cancel(
         self, on: Executor, ids: Sequence[int], reason: str, *, by: str | None = None
@@ -321,10 +344,10 @@ class Store:
         return [row["name"] for row in await on.fetch(self.statement("list_paused_queues"))]
 
 
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _steps_to_remove(row: asyncpg.Record) -> tuple[str, ...]:
+def _removal_statements(row: asyncpg.Record) -> tuple[str, ...]:
     if row["pending"]:
         return row["finalize"], row["drop"]
     return (row["detach"], row["drop"]) if row["attached"] else (row["drop"],)

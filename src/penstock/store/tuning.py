@@ -1,4 +1,4 @@
-"""The statements that change settings while workers run, and those that read them back."""
+"""Run the statements that change and read settings, while workers run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Changes: TypeAlias = Mapping[str, Any]
 
 
 class Settings:
-    """Statements for those who change settings, on whatever connection the caller has.
+    """Run statements for settings on the connection of the caller.
 
-    Changes hold what is to change and nothing else; `by` goes into the audit, where None is the
-    database's role.
+    `changes` holds only the settings to change. `by` goes into the audit; None stands for the
+    database role.
     """
 
     def __init__(self, store: Store) -> None:
@@ -41,7 +41,7 @@ class Settings:
     async def set_tenant(
         self, on: Executor, name: str, changes: Changes, by: str | None
     ) -> Row | None:
-        """The tenant as it is now; None if there is no such plan."""
+        """Change a tenant and return it; None if the plan does not exist."""
         rows = await self._rows(on, "set_tenant", name, _json(changes), by)
         return rows[0] if rows else None
 
@@ -52,7 +52,7 @@ class Settings:
         return bool((await self._row(on, "remove_limit", key, by))["removed"])
 
     async def remove_plan(self, on: Executor, name: str, by: str | None) -> tuple[bool, int]:
-        """Whether it was removed, and how many tenants have it: with any it stays."""
+        """Remove a plan that no tenant has. Return whether it was removed, and how many have it."""
         row = await self._row(on, "remove_plan", name, by)
         return row["removed"], row["tenants"]
 
@@ -70,7 +70,7 @@ class Settings:
         return bool((await self._row(on, "remove_retention", state, queue, tenant, by))["removed"])
 
     async def lock_holders(self, on: Executor) -> list[Row]:
-        """Sessions whose locks keep partitions from being made, the longest first."""
+        """Return the sessions whose locks prevent new partitions, the oldest first."""
         return await self._rows(on, "find_lock_holders", self._store.schema)
 
     async def retentions(self, on: Executor) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The statements of workflows."""
+"""Run the statements for workflows."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ Row = dict[str, Any]
 
 
 class Added(NamedTuple):
-    """A step that was stored; a duplicate was there before, by the same attempt's job."""
+    """A stored step. It is a duplicate if an earlier attempt of the same job stored it."""
 
     id: int
     duplicate: bool
 
 
 class Workflows:
-    """Statements about workflows, on whatever connection the caller has."""
+    """Run statements for workflows on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    # Those who put them together
+    # Start and extend
 
     async def create(
         self, on: Executor, flow: Workflow, tenant: str, *, by: str | None = None
     ) -> int:
-        """A new workflow, without jobs."""
+        """Create a workflow without jobs, and return its id."""
         statement = self._store.statement("create_workflow")
         return int(await on.fetchval(statement, tenant, flow.name, flow.meta, by))
 
     async def extend(
         self, on: Executor, workflow: int, flow: Workflow, *, notify: bool, durable: bool
     ) -> list[Added]:
-        """Add steps to a workflow, in the order of `flow.in_order()`."""
+        """Add steps to a workflow. The results are in the order of `flow.in_order()`."""
         options = msgspec.json.encode({"notify": notify, "durable": durable}).decode()
         rows = await on.fetch(
             self._store.statement("extend_workflow"), workflow, encode_steps(flow), options
@@ -53,15 +53,17 @@ class Workflows:
     # Workers
 
     async def extend_own(
-        self, on: Executor, job: int, token: UUID, call: int, added: str
+        self, on: Executor, job: int, token: UUID, call: int, steps: str
     ) -> list[Added]:
-        """Add steps in the form of `encode_steps` from an attempt; those of earlier attempts are
-        not added again."""
-        rows = await on.fetch(self._store.call("extend_own_workflow"), job, token, call, added)
+        """Add steps, in the form of `encode_steps`, to the workflow of a running job.
+
+        Steps that earlier attempts of the job have added are not added again.
+        """
+        rows = await on.fetch(self._store.call("extend_own_workflow"), job, token, call, steps)
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
     async def parents(self, on: Executor, job: int, token: UUID) -> list[Parent]:
-        """What the jobs came to that this one has waited for."""
+        """Return the outcomes of the jobs that this one has waited for."""
         rows = await on.fetch(self._store.statement("read_parents"), job, token)
         return [_parent(dict(row)) for row in rows]
 
@@ -72,11 +74,11 @@ class Workflows:
         return None if row is None else dict(row)
 
     async def is_finished(self, on: Executor, workflow: int) -> bool | None:
-        """None if there is no such workflow."""
-        over: bool | None = await on.fetchval(
+        """Return whether a workflow has finished, or None if it does not exist."""
+        finished: bool | None = await on.fetchval(
             self._store.statement("is_workflow_finished"), workflow
         )
-        return over
+        return finished
 
     async def page(
         self, on: Executor, tenant: str | None, after: int | None, limit: int
@@ -87,24 +89,26 @@ class Workflows:
         return await self._rows(on, "list_workflow_steps", workflow)
 
     async def awaited(self, on: Executor, job: int) -> list[Awaited]:
-        """The jobs that one waits for, and those that it has waited for."""
+        """Return the jobs that a job waits for, and those that it has waited for."""
         rows = await self._rows(on, "list_dependencies", job)
         return [Awaited(**row | {"id": str(row["id"])}) for row in rows]
 
     async def cancel(self, on: Executor, workflow: int, reason: str, by: str | None) -> int | None:
-        """How many jobs were ended; None if there is no such workflow."""
+        """Cancel a workflow. Return how many jobs it ended, or None if it does not exist."""
         ended: int | None = await on.fetchval(
             self._store.statement("cancel_workflow"), workflow, reason, by
         )
         return ended
 
     async def retry(self, on: Executor, workflow: int, by: str | None) -> int | None:
-        """How many jobs came back; None if there is no such workflow."""
-        back: int | None = await on.fetchval(self._store.statement("retry_workflow"), workflow, by)
-        return back
+        """Retry a workflow. Return how many jobs run again, or None if it does not exist."""
+        retried: int | None = await on.fetchval(
+            self._store.statement("retry_workflow"), workflow, by
+        )
+        return retried
 
     async def count_cancelled_branches(self, on: Executor, ids: Sequence[int]) -> Counter[str]:
-        """Of jobs that came back alone, how many have steps behind them, by their workflows."""
+        """Count, by workflow, the retried jobs whose dependents were cancelled when they failed."""
         rows = await self._rows(on, "list_cancelled_branches", list(ids))
         return Counter({str(row["workflow"]): row["steps"] for row in rows})
 
@@ -117,10 +121,10 @@ class Workflows:
 
 
 def links(flow: Workflow, workflow: int) -> Links:
-    """What the steps of a new workflow wait for, in the order of `flow.in_order()`."""
+    """Return the names and parents of a new workflow's steps, in the order of `flow.in_order()`."""
     order = flow.in_order()
-    at = {step.number: place for place, step in enumerate(order, start=1)}
-    parents = [_edges(flow.parents[step.number], at) for step in order]
+    positions = {step.number: at for at, step in enumerate(order, start=1)}
+    parents = [_encode_edges(flow.parents[step.number], positions) for step in order]
     return Links(
         workflow=workflow,
         steps=[step.name for step in order],
@@ -129,42 +133,48 @@ def links(flow: Workflow, workflow: int) -> Links:
 
 
 def encode_steps(flow: Workflow) -> str:
-    """All that is to be added, as JSON."""
+    """Return steps to add, with their requests and edges, as JSON."""
     order = flow.in_order()
-    at = {step.number: place for place, step in enumerate(order, start=1)}
+    positions = {step.number: at for at, step in enumerate(order, start=1)}
     encode_steps = [
         {
-            "request": stored_form(step.request) | _more(step.request),
+            "request": stored_form(step.request) | _own_options(step.request),
             "step": step.name,
-            "parents": msgspec.Raw((_edges(flow.parents[step.number], at) or "[]").encode()),
-            "children": msgspec.Raw((_edges(flow.children[step.number], at) or "[]").encode()),
+            "parents": _raw_edges(flow.parents[step.number], positions),
+            "children": _raw_edges(flow.children[step.number], positions),
         }
         for step in order
     ]
     return msgspec.json.encode(encode_steps).decode()
 
 
-def _more(request: Request[Any]) -> dict[str, Any]:
-    """What `stored_form` leaves to the one who enqueues."""
+def _own_options(request: Request[Any]) -> dict[str, Any]:
+    """Return the options that `stored_form` leaves out, as far as they are set."""
     options = request.options
-    given = {"run_at": options.run_at, "deadline": options.deadline, "tenant": options.tenant}
-    return {name: value for name, value in given.items() if value}
+    values = {"run_at": options.run_at, "deadline": options.deadline, "tenant": options.tenant}
+    return {name: value for name, value in values.items() if value}
 
 
-def _edges(edges: dict[Known, OnFailure], at: dict[int, int]) -> str | None:
+def _raw_edges(edges: dict[Known, OnFailure], positions: dict[int, int]) -> msgspec.Raw:
+    return msgspec.Raw((_encode_edges(edges, positions) or "[]").encode())
+
+
+def _encode_edges(edges: dict[Known, OnFailure], positions: dict[int, int]) -> str | None:
     if not edges:
         return None
-    return msgspec.json.encode([_edge(one, policy, at) for one, policy in edges.items()]).decode()
+    encoded = [_edge(step, policy, positions) for step, policy in edges.items()]
+    return msgspec.json.encode(encoded).decode()
 
 
-def _edge(one: Known, policy: OnFailure, at: dict[int, int]) -> dict[str, Any]:
+def _edge(step: Known, policy: OnFailure, positions: dict[int, int]) -> dict[str, Any]:
+    """Return an edge to a step, which is new (a number), an existing job, or known by name."""
     edge: dict[str, Any] = {}
-    if isinstance(one, int):
-        edge["at"] = at[one]
-    elif isinstance(one, Existing):
-        edge["job"] = one.id
+    if isinstance(step, int):
+        edge["at"] = positions[step]
+    elif isinstance(step, Existing):
+        edge["job"] = step.id
     else:
-        edge["step"] = one
+        edge["step"] = step
     if policy != "cancel":
         edge["on_failure"] = policy
     return edge

@@ -1,7 +1,7 @@
-"""Callers' own connections, of whatever driver, asked the way asyncpg is.
+"""Use a caller's connection, of whatever driver, like one of asyncpg.
 
-An adapter translates one question: SQL and parameters in, rows as mappings out. Transactions stay
-with the caller and the caller's library.
+An adapter runs single statements: it takes SQL and parameters, and returns rows as mappings. The
+caller and the caller's library begin and end transactions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ __all__ = ["Adapter", "adapt", "drive", "is_in_transaction"]
 
 Manner = Literal["async", "blocking"]
 
-# The module that adapts the connections of a library is called like the library.
+# Each library's connections are adapted by the module of the same name.
 LIBRARIES = ("psycopg", "sqlalchemy", "django")
 
 
 def adapt(connection: Any, manner: Manner = "async") -> Executor:
-    """The connection as the store asks it; TypeError if it is none, or of the other manner."""
+    """Return an executor for the connection.
+
+    Raises TypeError if it is not a supported connection, or not of this manner.
+    """
     roots = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
     for library in LIBRARIES:
         if library in roots:
@@ -38,10 +41,10 @@ def adapt(connection: Any, manner: Manner = "async") -> Executor:
 
 
 async def is_in_transaction(on: Executor) -> bool:
-    """Whether the statement just asked belongs to a transaction that the caller will end."""
+    """Return whether the connection is in a transaction that the caller will end."""
     if isinstance(on, Adapter):
         return await on.is_in_transaction()
-    # A pool of asyncpg is asked like a connection, but takes another one for each statement.
+    # A pool of asyncpg has a connection's methods, but may use another connection for each call.
     return not isinstance(on, asyncpg.Pool) and on.is_in_transaction()
 
 

@@ -1,4 +1,4 @@
-"""What an adapter for another driver must answer, and how one that blocks is driven."""
+"""The interface of an adapter for another driver, and how to run a blocking one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 class Adapter(ABC):
-    """One connection of another driver. A blocking one answers without ever giving up control."""
+    """A connection of another driver.
+
+    The methods of a blocking adapter are coroutines that never wait for an event loop.
+    """
 
     manner: ClassVar[Literal["async", "blocking"]]
 
     @abstractmethod
     async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
-        """The rows that a statement gives; none if it gives none."""
+        """Run a statement and return its rows; an empty list if it returns none."""
 
     @abstractmethod
     async def is_in_transaction(self) -> bool:
-        """Whether what a statement has locked stays locked after it."""
+        """Return whether locks of a statement outlive it, because a transaction is open."""
 
     async def fetchrow(self, query: str, *params: Any) -> Row | None:
         rows = await self.fetch(query, *params)
@@ -38,7 +41,10 @@ T = TypeVar("T")
 
 
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result. On a blocking adapter no question waits, so one step is all of it."""
+    """Run a coroutine that uses a blocking adapter, and return its result.
+
+    It needs no event loop: nothing in it waits, so a single step completes it.
+    """
     try:
         coroutine.send(None)
     except StopIteration as end:

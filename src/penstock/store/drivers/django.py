@@ -1,4 +1,4 @@
-"""Django's connection: `django.db.connection`, or one of `django.db.connections`."""
+"""Adapt Django's connections: `django.db.connection` and those in `django.db.connections`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Django(Adapter):
         return self._connection.in_atomic_block or not self._connection.get_autocommit()
 
     def _with_zone(self, value: Any) -> Any:
-        """Without USE_TZ, Django reads every moment as one of its own time zone."""
+        """Add Django's time zone: without USE_TZ, Django returns naive datetimes in that zone."""
         if isinstance(value, datetime) and value.tzinfo is None:
             return value.replace(tzinfo=ZoneInfo(self._connection.timezone_name))
         return value

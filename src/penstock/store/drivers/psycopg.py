@@ -1,4 +1,4 @@
-"""psycopg 3, async and blocking."""
+"""Adapt connections of psycopg 3, async and blocking."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class AsyncPsycopg(Adapter):
         self._connection = connection
 
     async def fetch(self, query: str, *params: Any) -> list[Row]:
-        # A plain cursor, whatever kind the connection makes by itself.
+        # A plain cursor, whatever `cursor_factory` the connection has.
         async with psycopg.AsyncCursor(self._connection, row_factory=dict_row) as cursor:
             await cursor.execute(*Statement(query, params).pyformat)
             if _is_pipelined(self._connection):
                 async with self._connection.pipeline():
-                    pass  # Its end waits for the answers; the caller's pipeline goes on.
+                    pass  # Leaving the block waits for results; the caller's pipeline continues.
             return list(await cursor.fetchall()) if cursor.description else []
 
     async def is_in_transaction(self) -> bool:
@@ -44,7 +44,7 @@ class BlockingPsycopg(Adapter):
             cursor.execute(*Statement(query, params).pyformat)
             if _is_pipelined(self._connection):
                 with self._connection.pipeline():
-                    pass  # Its end waits for the answers; the caller's pipeline goes on.
+                    pass  # Leaving the block waits for results; the caller's pipeline continues.
             return list(cursor.fetchall()) if cursor.description else []
 
     async def is_in_transaction(self) -> bool:
@@ -64,5 +64,5 @@ def _is_pipelined(connection: AnyConnection) -> bool:
 
 
 def _is_in_transaction(connection: AnyConnection) -> bool:
-    begins_one = not connection.autocommit
-    return begins_one or connection.info.transaction_status != TransactionStatus.IDLE
+    begins_implicitly = not connection.autocommit
+    return begins_implicitly or connection.info.transaction_status != TransactionStatus.IDLE

@@ -1,7 +1,7 @@
-"""SQLAlchemy 2: connections and sessions, async and blocking.
+"""Adapt connections and sessions of SQLAlchemy 2, async and blocking.
 
-Asked through SQLAlchemy and not through the driver below it: only so does SQLAlchemy know that a
-transaction has begun, which its commit needs.
+Statements go through SQLAlchemy, not to the driver below it. Otherwise SQLAlchemy would not know
+that a transaction has begun, and its commit would do nothing.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from penstock.store.statement import Statement
 class AsyncAlchemy(Adapter):
     manner = "async"
 
-    def __init__(self, given: AsyncConnection | AsyncSession | async_scoped_session[Any]) -> None:
-        self._given = given
+    def __init__(self, bind: AsyncConnection | AsyncSession | async_scoped_session[Any]) -> None:
+        self._bind = bind
 
     async def fetch(self, query: str, *params: Any) -> list[Row]:
         connection = await self._connection()
-        marked = _marked(connection.dialect, query, params)
-        return _rows(await connection.exec_driver_sql(*marked))
+        statement = _for_dialect(connection.dialect, query, params)
+        return _rows(await connection.exec_driver_sql(*statement))
 
     async def is_in_transaction(self) -> bool:
-        return not _commits_by_itself((await self._connection()).sync_connection)
+        return not _is_autocommit((await self._connection()).sync_connection)
 
     async def _connection(self) -> AsyncConnection:
-        given = self._given
-        return given if isinstance(given, AsyncConnection) else await given.connection()
+        bind = self._bind
+        return bind if isinstance(bind, AsyncConnection) else await bind.connection()
 
 
 class BlockingAlchemy(Adapter):
     manner = "blocking"
 
-    def __init__(self, given: Connection | Session | scoped_session[Any]) -> None:
-        self._given = given
+    def __init__(self, bind: Connection | Session | scoped_session[Any]) -> None:
+        self._bind = bind
 
     async def fetch(self, query: str, *params: Any) -> list[Row]:
         connection = self._connection()
-        return _rows(connection.exec_driver_sql(*_marked(connection.dialect, query, params)))
+        statement = _for_dialect(connection.dialect, query, params)
+        return _rows(connection.exec_driver_sql(*statement))
 
     async def is_in_transaction(self) -> bool:
-        return not _commits_by_itself(self._connection())
+        return not _is_autocommit(self._connection())
 
     def _connection(self) -> Connection:
-        given = self._given
-        return given if isinstance(given, Connection) else given.connection()
+        bind = self._bind
+        return bind if isinstance(bind, Connection) else bind.connection()
 
 
 def adapt(connection: Any) -> Adapter | None:
@@ -61,8 +62,8 @@ def adapt(connection: Any) -> Adapter | None:
     return None
 
 
-def _marked(dialect: Any, query: str, params: tuple[Any, ...]) -> tuple[str, Any]:
-    """The statement the way the driver below marks its parameters."""
+def _for_dialect(dialect: Any, query: str, params: tuple[Any, ...]) -> tuple[str, Any]:
+    """Return the statement with the parameter style of the driver below SQLAlchemy."""
     if dialect.name == "postgresql" and dialect.paramstyle == "pyformat":
         return Statement(query, params).pyformat
     if dialect.name == "postgresql" and dialect.paramstyle == "numeric_dollar":
@@ -73,8 +74,11 @@ def _marked(dialect: Any, query: str, params: tuple[Any, ...]) -> tuple[str, Any
     )
 
 
-def _commits_by_itself(connection: Connection | None) -> bool:
-    """With the isolation level AUTOCOMMIT, SQLAlchemy's transactions are none of Postgres's."""
+def _is_autocommit(connection: Connection | None) -> bool:
+    """Return whether each statement commits: the isolation level is AUTOCOMMIT.
+
+    SQLAlchemy's transactions are then no transactions in Postgres.
+    """
     driver: Any = connection and connection.connection.dbapi_connection
     return bool(driver.autocommit)
 
