@@ -18,7 +18,7 @@ from typing import NoReturn
 import asyncpg
 
 from penstock import Batch, Context, Fixed, Item, Process, task
-from penstock.isolation.system import sockets
+from penstock.isolation.system import list_sockets
 
 AT_ONCE = Fixed(0)
 
@@ -120,7 +120,7 @@ def writes_garbage_and_crashes() -> None:
 
 def write_everywhere(data: bytes) -> None:
     """Write to every socket of this process."""
-    for file in sockets():
+    for file in list_sockets():
         with contextlib.suppress(OSError):
             os.write(file, data)
 
@@ -128,7 +128,7 @@ def write_everywhere(data: bytes) -> None:
 @task(isolate=Process(deaths=1))
 def hangs_up_on_its_worker() -> None:
     """Closes every socket that it finds."""
-    for file in sockets():
+    for file in list_sockets():
         os.close(file)
     linger()
 
@@ -244,7 +244,7 @@ def starts_others(path: str) -> None:
     linger()
 
 
-def life(channel: object, board: object, row: int, path: str) -> None:
+def main_loop(channel: object, limits_page: object, row: int, path: str) -> None:
     """Not a job: all that a child does."""
     other = subprocess.Popen(["sleep", "1000"])
     sign(path, other.pid)

@@ -239,7 +239,7 @@ async def test_jobs_wait_while_the_supervisor_cannot_start(
 ) -> None:
     async with isolating(app, **IMPATIENT):
         with monkeypatch.context() as patch:
-            patch.setattr(client, "program", lambda *_: ["/no/such/python"])
+            patch.setattr(client, "module_command", lambda *_: ["/no/such/python"])
             job = await app.enqueue(jobs.pid)
             parked = await reaches(app, job, "scheduled")
         assert await app.wait(job, timeout=30) != os.getpid()

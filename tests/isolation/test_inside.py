@@ -10,7 +10,7 @@ import pytest
 
 from penstock import Database as Settings
 from penstock import JobFailed, JobLog, Penstock, Workflow, task
-from penstock.worker.children.main import Inner
+from penstock.worker.children.main import ChildResources
 from tests.fixtures.database import Database
 from tests.fixtures.until import until
 from tests.isolation import inside, jobs
@@ -222,8 +222,10 @@ async def test_a_child_that_leaves_closes_its_resources(app: Penstock, notes: Pa
 
 
 async def test_a_resource_that_does_not_open_is_missing(caplog: pytest.LogCaptureFixture) -> None:
-    inner = Inner({inside.Model: inside.never_opens, inside.Broken: inside.cancels}, Settings())
-    await inner.need([inside.Broken, inside.Model], 0.01)
+    inner = ChildResources(
+        {inside.Model: inside.never_opens, inside.Broken: inside.cancels}, Settings()
+    )
+    await inner.open_all([inside.Broken, inside.Model], 0.01)
     assert inner.missing([inside.Broken, inside.Model]) == ["Broken", "Model"]
     assert "Broken could not be opened in a child process: CancelledError" in caplog.text
     assert "Model takes longer than 0.01 s to open" in caplog.text

@@ -8,27 +8,27 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.isolation.limits_page import BUSY, Allowed, new_board
+from penstock.isolation.limits_page import RUNNING, ChildLimits, create_limits_page
 from penstock.isolation.protocol import Plan, encode
-from penstock.isolation.supervisor import Supervisor, Ward
-from penstock.isolation.system import scratch
+from penstock.isolation.supervisor import Supervisor, WatchedChild
+from penstock.isolation.system import open_scratch_file
 
 
 class Watch:
     """A supervisor with one child, whose job may take three seconds."""
 
-    def __init__(self, supervisor: Supervisor, ward: Ward) -> None:
+    def __init__(self, supervisor: Supervisor, watched: WatchedChild) -> None:
         self._supervisor = supervisor
-        self._ward = ward
+        self._ward = watched
         self.now = 100.0
 
     def begins(self, since: float) -> None:
-        self._supervisor._board.begin(self._ward.row, Allowed(since, 3.0, 0, BUSY))
+        self._supervisor._limits_page.begin(self._ward.row, ChildLimits(since, 3.0, 0, RUNNING))
 
     def look(self, at: float) -> bool:
         """Look once; whether the child is condemned."""
         self.now = at
-        self._due = at + self._supervisor._watch()
+        self._due = at + self._supervisor._check_children()
         return self._ward.cause is not None
 
     def looks(self, until: float) -> bool:
@@ -42,23 +42,23 @@ class Watch:
 @pytest.fixture
 def watch() -> Iterator[Watch]:
     control, other = socket.socketpair()
-    file, board = new_board()
+    file, board = create_limits_page()
     with (
         subprocess.Popen(["/bin/sleep", "600"]) as process,
         tempfile.TemporaryFile() as trace,
-        scratch() as plan,
+        open_scratch_file() as plan,
         control,
         other,
     ):
         plan.write(encode(Plan("nothing:at_all", None)))
         supervisor = Supervisor(control, file, plan.fileno(), clock=lambda: watch.now)
-        ward = supervisor._wards[1] = Ward(1, process.pid, 0, trace)
-        watch = Watch(supervisor, ward)
+        watched = supervisor._children[1] = WatchedChild(1, process.pid, 0, trace)
+        watch = Watch(supervisor, watched)
         yield watch
         process.kill()
         supervisor._wake.close()
         supervisor._woken.close()
-        supervisor._board.close()
+        supervisor._limits_page.close()
     board.close()
     os.close(file)
 

@@ -1,6 +1,6 @@
 """Where a child process was when it died, as people want to read it."""
 
-from penstock.isolation.death import shortened
+from penstock.isolation.death import shorten_trace
 
 BELOW = """\
   File "/site/penstock/worker/run/executor.py", line 390 in _call
@@ -30,7 +30,7 @@ Thread 0x00007f88afc98b80 (most recent call first):
 {IDLE}
 Extension modules: msgspec._core, uvloop.loop (total: 2)
 """
-    assert shortened(raw) == f"Fatal Python error: Segmentation fault\n{SHOWN}"
+    assert shorten_trace(raw) == f"Fatal Python error: Segmentation fault\n{SHOWN}"
 
 
 def test_trace_of_a_killed_child_shows_its_busy_threads() -> None:
@@ -39,7 +39,7 @@ Thread 0x00007f88ad8326c0 (most recent call first):
 {HANDLER}{BELOW}
 Current thread 0x00007f88afc98b80 (most recent call first):
 {IDLE}"""
-    assert shortened(raw) == SHOWN
+    assert shorten_trace(raw) == SHOWN
 
 
 def test_a_thread_that_only_waits_tells_nothing() -> None:
@@ -48,11 +48,13 @@ Thread 0x00007f88ad8326c0 (most recent call first):
   File "/python/threading.py", line 327 in wait
 {BELOW}
 """
-    assert shortened(waits + f"Current thread 0x1 (most recent call first):\n{HANDLER}") == SHOWN
+    assert (
+        shorten_trace(waits + f"Current thread 0x1 (most recent call first):\n{HANDLER}") == SHOWN
+    )
 
 
 def test_what_cannot_be_shortened_stays_as_it_is() -> None:
-    assert shortened("") == ""
-    assert shortened("Fatal Python error: Aborted\n") == "Fatal Python error: Aborted"
+    assert shorten_trace("") == ""
+    assert shorten_trace("Fatal Python error: Aborted\n") == "Fatal Python error: Aborted"
     crash = "Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n  <no frame>"
-    assert shortened(crash) == crash
+    assert shorten_trace(crash) == crash

@@ -13,7 +13,7 @@ from penstock import Penstock, Process
 from penstock.store import ClaimedJob
 from penstock.store.grants import Limits
 from penstock.worker import Worker
-from penstock.worker.children.assignment import NotBegun
+from penstock.worker.children.assignment import NotStarted
 from penstock.worker.children.pool import ChildPool
 from penstock.worker.limits import keeper
 from penstock.worker.limits.buckets import Bucket
@@ -483,7 +483,7 @@ async def test_a_job_that_no_child_had_time_for_has_used_no_start(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def none_is_free(self: ChildPool, *_: object) -> None:
-        raise NotBegun
+        raise NotStarted
 
     monkeypatch.setattr(ChildPool, "process_of", lambda *_: Process())
     monkeypatch.setattr(ChildPool, "run", none_is_free)

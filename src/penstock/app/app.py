@@ -36,7 +36,7 @@ from penstock.tasks import (
     declare,
 )
 from penstock.worker import Resources, Worker
-from penstock.worker.children.pool import children_of
+from penstock.worker.children.pool import parse_children
 from penstock.worker.limits.slots import DEFAULT_SLOTS, slots_of
 from penstock.worker.tenants import Tenants
 
@@ -331,7 +331,7 @@ class Penstock(Client):
         """
         if given is not None or not self.applications:
             return given
-        return max(LEAST_CHILDREN, children_of(None))
+        return max(LEAST_CHILDREN, parse_children(None))
 
     def _named_queues(self, children: int) -> dict[str, int]:
         """The queues that tasks, schedules and applications name, with their slots.

@@ -1,4 +1,4 @@
-"""What a child process does before its main loop, forked or started as a program of its own."""
+"""Prepares a child process, forked or spawned, before it enters its main loop."""
 
 from __future__ import annotations
 
@@ -17,86 +17,87 @@ from multiprocessing import spawn
 from typing import Any, Final
 
 from penstock.forks import TERMINATING_SIGNALS, reset_signals_in_forks
-from penstock.isolation.limits_page import board_of
+from penstock.isolation.limits_page import open_limits_page
 from penstock.isolation.protocol import Plan, read_plan
 
-# With this a supervisor asks where a child is, before it kills it.
-WHERE: Final = signal.SIGUSR2
+# The supervisor sends this signal to get a child's stack before it kills the child.
+TRACE_SIGNAL: Final = signal.SIGUSR2
 PR_SET_PDEATHSIG: Final = 1
-# If the system has no memory left, a child goes before those who look after it.
-EXPENDABLE: Final = b"500"
-# Whether this process imports a program for its children: then it must not begin to work itself.
+# When the system runs out of memory, it kills a child before its worker or supervisor.
+OOM_SCORE: Final = b"500"
+# Whether this process is importing a program for its children: it must not start a worker then.
 is_preparing = False
 
 
 def prepare(plan: Plan) -> None:
-    """Import all that the plan names."""
+    """Import every module that the plan names."""
     global is_preparing
     is_preparing = True
     try:
-        _import(plan)
+        _import_plan(plan)
     finally:
         is_preparing = False
 
 
-def _import(plan: Plan) -> None:
+def _import_plan(plan: Plan) -> None:
     sys.path[:] = plan.path
     for name in plan.before:
         find(name)()
     if plan.main:
-        # As for the children of `multiprocessing`: the script, under another name than `__main__`.
+        # Like the children of `multiprocessing`, import the script under another name than
+        # `__main__`.
         spawn.prepare(plan.main)
     for module in plan.modules:
         import_module(module)
 
 
 def find(place: str) -> Any:
-    """What `module:qualified.name` stands for."""
+    """Import and return the object at `module:qualified.name`."""
     module, _, path = place.partition(":")
-    found: Any = import_module(module)
+    target: Any = import_module(module)
     for name in path.split("."):
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target
 
 
 def begin(parent: int, trace: int) -> None:
-    """Be a process of its own, which goes with its parent."""
+    """Detach this process into a session of its own that ends with its parent."""
     os.setsid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         with contextlib.suppress(OSError):
-            _write("/proc/self/oom_score_adj", EXPENDABLE)
+            _write("/proc/self/oom_score_adj", OOM_SCORE)
     if os.getppid() != parent:
         os._exit(0)
-    # A signal to all of a service is its worker's to act on. A handler, and not SIG_IGN, which
-    # programs that a job starts would inherit.
+    # A signal to the whole service is for its worker to act on. This installs a handler instead of
+    # SIG_IGN, which programs that a job starts would inherit.
     for number in TERMINATING_SIGNALS:
         signal.signal(number, _ignore)
     reset_signals_in_forks()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for stream in (sys.stdout, sys.stderr):
-        # What is printed before a crash must not be lost with it. Imports may have put something
-        # else in a stream's place.
+        # Output printed before a crash must not be lost. Imports may have replaced a stream with
+        # another object.
         if reconfigure := getattr(stream, "reconfigure", None):
             reconfigure(line_buffering=True)
     faulthandler.enable(trace)
-    faulthandler.register(WHERE, trace)
+    faulthandler.register(TRACE_SIGNAL, trace)
 
 
-def live(plan: Plan, channel: int, board: int, row: int) -> None:
-    """Live the life of the plan, and end with it."""
-    life: Callable[..., None] = find(plan.life)
-    life(socket.socket(fileno=channel), board_of(board), row, plan.given)
+def run_main_loop(plan: Plan, channel: int, limits_page: int, row: int) -> None:
+    """Run the plan's main loop, and return when it ends."""
+    main_loop: Callable[..., None] = find(plan.main_loop)
+    main_loop(socket.socket(fileno=channel), open_limits_page(limits_page), row, plan.settings)
 
 
-def confess(trace: int) -> None:
-    """Say what error ends this process, also where its supervisor finds it."""
-    told = traceback.format_exc()
+def report_crash(trace: int) -> None:
+    """Write the current exception to stderr, and to the trace file that the supervisor reads."""
+    report = traceback.format_exc()
     with contextlib.suppress(OSError):
-        os.write(trace, told.encode(errors="replace"))
+        os.write(trace, report.encode(errors="replace"))
     with contextlib.suppress(Exception):
-        sys.stderr.write(told)
+        sys.stderr.write(report)
 
 
 def _ignore(number: int, frame: object) -> None: ...
@@ -111,12 +112,12 @@ def _write(path: str, data: bytes) -> None:
 
 
 def main() -> None:
-    parent, plan, channel, board, row, trace = map(int, sys.argv[1:])
+    parent, plan_file, channel, limits_page, row, trace = map(int, sys.argv[1:])
     try:
         begin(parent, trace)
-        told = read_plan(os.pread(plan, os.fstat(plan).st_size, 0))
-        prepare(told)
-        live(told, channel, board, row)
+        plan = read_plan(os.pread(plan_file, os.fstat(plan_file).st_size, 0))
+        prepare(plan)
+        run_main_loop(plan, channel, limits_page, row)
     except BaseException:
-        confess(trace)
+        report_crash(trace)
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""A worker's way to its supervisor: asks for children, hears how they ended."""
+"""The worker's connection to its supervisor: it asks for children and hears how they died."""
 
 from __future__ import annotations
 
@@ -16,169 +16,170 @@ from typing import Final, NamedTuple
 
 from penstock.forks import reset_in_forks
 from penstock.isolation.death import Death
-from penstock.isolation.limits_page import MOST, new_board
+from penstock.isolation.limits_page import MAX_CHILDREN, create_limits_page
 from penstock.isolation.protocol import (
     Died,
     Frames,
     Kill,
     Plan,
-    Settled,
+    Prepared,
     Start,
     encode,
-    framed,
+    frame_message,
     read_news,
-    received,
+    receive,
 )
-from penstock.isolation.system import program, scratch
+from penstock.isolation.system import module_command, open_scratch_file
 
 logger = logging.getLogger("penstock.isolation")
 
-LEAVE: Final = 5.0
-MAIN: Final = ("init_main_from_name", "init_main_from_path")
+EXIT_WAIT_S: Final = 5.0
+MAIN_MODULE_KEYS: Final = ("init_main_from_name", "init_main_from_path")
 
 
-class Born(NamedTuple):
-    """A child that was asked for: its number, and our end of the channel to it."""
+class StartedChild(NamedTuple):
+    """A child that the supervisor was asked to start: its number, and our end of its channel."""
 
     number: int
     channel: socket.socket
 
 
 class SupervisorClient:
-    """One supervisor and its children, for the loop that it was started in."""
+    """Starts one supervisor and talks to it, on the loop in which it was started."""
 
     def __init__(
         self,
         plan: Plan,
-        died: Callable[[int, Death], None],
-        settled: Callable[[str | None], None],
-        lost: Callable[[], None],
+        on_death: Callable[[int, Death], None],
+        on_prepared: Callable[[str | None], None],
+        on_supervisor_lost: Callable[[], None],
     ) -> None:
         self._plan = plan
-        self._died = died
-        self._settled = settled
-        self._lost = lost
+        self._on_death = on_death
+        self._on_prepared = on_prepared
+        self._on_supervisor_lost = on_supervisor_lost
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._numbers = 0
         self._rows: dict[int, int] = {}
-        self._free = set(range(MOST))
+        self._free = set(range(MAX_CHILDREN))
         self._process: subprocess.Popen[bytes] | None = None
-        # Whether the supervisor has imported all that it needs, or has said why it cannot.
-        self.is_settled = False
+        # Whether the supervisor has imported all that it needs, or has reported why it cannot.
+        self.is_prepared = False
 
     def start(self) -> None:
-        """Start the supervisor; what it has to say comes later."""
+        """Start the supervisor process. It reports through the callbacks later."""
         self.since = time.monotonic()
-        with ExitStack() as undo, ExitStack() as given:
+        with ExitStack() as undo, ExitStack() as passed_on:
             self._control, theirs = socket.socketpair()
             undo.callback(self._control.close)
-            given.callback(theirs.close)
-            board, self._board = new_board()
-            undo.callback(self._board.close)
-            given.callback(os.close, board)
-            plan = given.enter_context(scratch())
+            passed_on.callback(theirs.close)
+            page_file, self._limits_page = create_limits_page()
+            undo.callback(self._limits_page.close)
+            passed_on.callback(os.close, page_file)
+            plan = passed_on.enter_context(open_scratch_file())
             plan.write(encode(self._plan))
-            files = (theirs.fileno(), board, plan.fileno())
+            files = (theirs.fileno(), page_file, plan.fileno())
             self._process = subprocess.Popen(
-                program("penstock.isolation.supervisor", *files),
+                module_command("penstock.isolation.supervisor", *files),
                 pass_fds=files,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
             undo.pop_all()
         self._control.setblocking(False)
-        self._loop.add_reader(self._control, self._hear)
+        self._loop.add_reader(self._control, self._read)
         reset_in_forks(self)
 
     def reset_after_fork(self) -> None:
         """Close the socket in a process that a job has forked in the worker.
 
-        The supervisor hears by it that the worker has ended, even if such a process lives on.
+        The supervisor learns from the closed socket that the worker has ended. A copy that such a
+        process keeps open would hide that.
         """
         if self._process is not None:
-            # A loop that reads from a socket puts off its `close`.
+            # The loop reads from the socket and would postpone its `close`.
             os.close(self._control.detach())
 
-    def bear(self) -> Born:
-        """Ask for a child; raises OSError if that cannot be."""
+    def start_child(self) -> StartedChild:
+        """Ask for a new child. Raise OSError if the system has no socket or supervisor for it."""
         ours, theirs = socket.socketpair()
         number, row = self._numbers + 1, self._free.pop()
         try:
             with theirs:
-                self._say(Start(number, row), [theirs.fileno()])
+                self._send(Start(number, row), [theirs.fileno()])
         except OSError:
             ours.close()
             self._free.add(row)
             raise
         self._numbers, self._rows[number] = number, row
         ours.setblocking(False)
-        return Born(number, ours)
+        return StartedChild(number, ours)
 
-    def give(self, number: int, seconds: float) -> None:
-        """A child is given something, which it must begin within so many seconds."""
-        self._board.give(self._rows[number], seconds)
+    def expect_start(self, number: int, seconds: float) -> None:
+        """Have the child killed unless it begins what it was sent within these seconds."""
+        self._limits_page.expect_start(self._rows[number], seconds)
 
     def began(self, number: int) -> float:
-        """When a child began what it does, by the system's monotonic clock; 0 if it has not."""
-        return self._board.began(self._rows[number]) if number in self._rows else 0.0
+        """Return when a child began its job, by the system's monotonic clock; 0 if it has not."""
+        return self._limits_page.began(self._rows[number]) if number in self._rows else 0.0
 
     def kill(self, number: int) -> None:
-        """Have a child killed."""
-        # A supervisor that does not read is stopped or gone: its end is heard of by itself.
+        """Ask the supervisor to kill a child."""
+        # A supervisor that does not read is stopped or gone, and its end is noticed elsewhere.
         if number in self._rows:
             with contextlib.suppress(OSError):
-                self._say(Kill(number), [])
+                self._send(Kill(number), [])
 
-    def _say(self, order: Start | Kill, channels: list[int]) -> None:
-        socket.send_fds(self._control, [framed(encode(order))], channels)
+    def _send(self, order: Start | Kill, channels: list[int]) -> None:
+        socket.send_fds(self._control, [frame_message(encode(order))], channels)
 
-    def _hear(self) -> None:
-        if (data := received(self._control)) is None:
+    def _read(self) -> None:
+        if (data := receive(self._control)) is None:
             return
         if not data:
             self._loop.remove_reader(self._control)
             if self._process is not None:
                 logger.error("The supervisor of child processes is gone, and they with it.")
-                self._lost()
+                self._on_supervisor_lost()
             return
         for message in self._frames.feed(data):
-            self._take(message)
+            self._handle(message)
 
-    def _take(self, message: bytes) -> None:
+    def _handle(self, message: bytes) -> None:
         match read_news(message):
             case Died(number, death):
                 self._free.add(self._rows.pop(number))
-                self._died(number, death)
-            case Settled(forks, trouble):
-                self.is_settled = True
+                self._on_death(number, death)
+            case Prepared(forks, trouble):
+                self.is_prepared = True
                 if not forks:
                     logger.info(
                         "Imports have started threads or opened connections: child processes are "
                         "started anew, not forked."
                     )
-                self._settled(trouble)
+                self._on_prepared(trouble)
 
     async def close(self) -> None:
-        """Let the supervisor go, and all children with it."""
+        """Disconnect from the supervisor, which then ends with all children; wait for its exit."""
         process, self._process = self._process, None
         if process is None:
             return
         self._loop.remove_reader(self._control)
         self._control.close()
-        self._board.close()
-        await asyncio.to_thread(_end, process)
+        self._limits_page.close()
+        await asyncio.to_thread(_wait_for_exit, process)
 
 
 def main_module() -> dict[str, str]:
-    """How a child finds what is `__main__` here."""
-    told = spawn.get_preparation_data("penstock")
-    return {name: str(told[name]) for name in MAIN if name in told}
+    """Return how a child can import the module that is `__main__` here: by name or by path."""
+    data = spawn.get_preparation_data("penstock")
+    return {name: str(data[name]) for name in MAIN_MODULE_KEYS if name in data}
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
     try:
-        process.wait(LEAVE)
+        process.wait(EXIT_WAIT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -1,4 +1,4 @@
-"""How a child ended, in words, and where it was, as `faulthandler` wrote it."""
+"""Describes why a child died, and shortens the stack that `faulthandler` wrote of it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-THREAD: Final = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*$", re.MULTILINE)
-FRAME: Final = re.compile(r'^  File "(.*)", line \d+ in ')
-# From here on a stack is that of every job.
-BELOW: Final = re.compile(
+THREAD_LINE: Final = re.compile(r"^(Current thread|Thread) 0x[0-9a-f]+.*$", re.MULTILINE)
+FRAME_LINE: Final = re.compile(r'^  File "(.*)", line \d+ in ')
+# Below these files the stack is the same for every job.
+CALLER_FILE: Final = re.compile(
     r"/(penstock/(worker|isolation)/(\w+/)?|(asyncio|concurrent/futures)/)[^/]*\.py$"
 )
-WAITS: Final = re.compile(r"/threading\.py$")
-CURRENT: Final = "Current thread"
-FATAL: Final = "Fatal Python error"
+WAITING_FILE: Final = re.compile(r"/threading\.py$")
+CURRENT_THREAD: Final = "Current thread"
+FATAL_ERROR: Final = "Fatal Python error"
 
 
-def shortened(trace: str) -> str:
-    """What was fatal, and the frames of the handler: of the thread that crashed, or of all."""
-    head, *parts = THREAD.split(trace)
+def shorten_trace(trace: str) -> str:
+    """Return the fatal error and the handler's frames: those of the crashed thread, or of all."""
+    head, *parts = THREAD_LINE.split(trace)
     threads = list(_threads(parts))
-    if head.startswith(FATAL):
-        threads = [each for each in threads if each[0] == CURRENT]
+    if head.startswith(FATAL_ERROR):
+        threads = [thread for thread in threads if thread[0] == CURRENT_THREAD]
     stacks = [stack for _, stack in threads if stack]
     if not stacks:
         return trace.strip()
@@ -34,23 +34,23 @@ def shortened(trace: str) -> str:
 
 
 def _threads(parts: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Which thread, and those of its frames that tell something."""
-    for which, lines in zip(parts[::2], parts[1::2], strict=True):
+    """Yield the header of each thread, and its frames unless it only waits."""
+    for header, lines in zip(parts[::2], parts[1::2], strict=True):
         frames = []
         for line in lines.splitlines():
-            if not (found := FRAME.match(line)):
+            if not (frame := FRAME_LINE.match(line)):
                 continue
-            if BELOW.search(found[1]):
+            if CALLER_FILE.search(frame[1]):
                 break
             frames.append(line)
-        tells = [line for line in frames if not WAITS.search(FRAME.match(line)[1])]  # type: ignore[index]
-        yield which, frames if tells else []
+        running = [line for line in frames if not WAITING_FILE.search(FRAME_LINE.match(line)[1])]  # type: ignore[index]
+        yield header, frames if running else []
 
 
-# Why a supervisor killed: more memory than allowed, longer than allowed, longer than the job's own
-# timeout and its grace, because it did not begin what it was given, or because it was asked to.
-# The worker asked because the child wrote something that is no message, or closed the channel.
-# Or it was not the supervisor, who was killed itself.
+# Why a child was killed. By its supervisor: it held more memory than allowed, ran longer than
+# allowed (time), longer than the job's own timeout and grace (timeout), did not begin its job in
+# time (late), or the worker asked for it. The worker asks because the child did not stop, wrote
+# garbage, or closed the channel. "supervisor": the supervisor itself was killed.
 Cause = Literal["memory", "time", "timeout", "late", "asked", "garbage", "closed", "supervisor"]
 
 SEGFAULTS: Final = (signal.SIGSEGV, signal.SIGBUS)
@@ -58,8 +58,10 @@ MEGABYTE: Final = 2**20
 
 
 class Death(Struct, frozen=True, kw_only=True):
-    """The end of a child: its exit status, why it was killed if it was, where it was then; and
-    when what it did had begun, by the system's monotonic clock, 0 if it did nothing."""
+    """How a child ended: exit status, why it was killed if it was, and the stack it left.
+
+    `began` is when its job began, by the system's monotonic clock; 0 if it had none.
+    """
 
     status: int
     cause: Cause | None = None
@@ -70,7 +72,7 @@ class Death(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What it is called in an error's type."""
+        """The name that an error of this death has as its type."""
         if self.cause == "memory":
             return "OutOfMemory"
         if self.cause in ("time", "timeout"):
@@ -113,20 +115,22 @@ class Death(Struct, frozen=True, kw_only=True):
 
     @property
     def _end(self) -> str:
-        """How it ended, if that was before it could be killed."""
+        """Return the exit status as an addition to a sentence; empty if we killed the child."""
         return "" if self.status == -signal.SIGKILL else f"; {self._status}"
 
     @property
     def _status(self) -> str:
-        return _told(self.status, "in the middle of the job" if self.began else "without a job")
+        return _describe_status(
+            self.status, "in the middle of the job" if self.began else "without a job"
+        )
 
 
-def gone_with_its_supervisor(began: float) -> Death:
-    """The end of a child that nobody could tell of any more."""
+def death_of_supervisor(began: float) -> Death:
+    """Return the death of a child whose supervisor is gone and cannot report it."""
     return Death(status=-signal.SIGKILL, cause="supervisor", began=began)
 
 
-def _told(status: int, when: str) -> str:
+def _describe_status(status: int, when: str) -> str:
     if status >= 0:
         return f"the child process left with exit code {status} {when}"
     number = -status

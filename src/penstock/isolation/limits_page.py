@@ -1,8 +1,8 @@
-"""A page of memory that a supervisor shares with its children: what each is allowed at the moment.
+"""Shared memory in which each child finds, in one row, what it may use at the moment.
 
-A worker writes when it gives a job, a child when it begins and ends it; nobody has to be told. The
-clock is the system's
-monotonic one, the same in all processes.
+The worker writes a row when it assigns a job, the child when it begins and ends one, and the
+supervisor reads it: no messages are needed. Times are those of the system's monotonic clock, which
+is the same in all processes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import struct
 import time
 from typing import Final, NamedTuple
 
-from penstock.isolation.system import scratch
+from penstock.isolation.system import open_scratch_file
 
-MOST: Final = 1024
-_ENTRY: Final = struct.Struct("=ddqq")
-ROW: Final = 64
-SIZE: Final = MOST * ROW
-# Nothing; a job that has begun; the same, and its seconds are those of its own timeout; one that
-# was given and has not begun.
-IDLE, BUSY, TIMEOUT, GIVEN = range(4)
+MAX_CHILDREN: Final = 1024
+_ROW_FORMAT: Final = struct.Struct("=ddqq")
+ROW_BYTES: Final = 64
+PAGE_BYTES: Final = MAX_CHILDREN * ROW_BYTES
+# The states of a child: idle; running a job; running one whose seconds are its own timeout;
+# assigned one that has not begun.
+IDLE, RUNNING, RUNNING_TIMED, ASSIGNED = range(4)
 
 
-class Allowed(NamedTuple):
-    """Seconds since a moment, and bytes; 0 is no limit."""
+class ChildLimits(NamedTuple):
+    """The seconds that a child has since a moment, and its bytes of memory. 0 means no limit."""
 
     since: float
     seconds: float
@@ -35,51 +35,53 @@ class Allowed(NamedTuple):
     @property
     def began(self) -> float:
         """When the job began; 0 if it has not."""
-        return 0.0 if self.state == GIVEN else self.since
+        return 0.0 if self.state == ASSIGNED else self.since
 
-    def is_late(self, now: float) -> bool:
+    def is_over_time(self, now: float) -> bool:
         return self.seconds > 0 and now > self.since + self.seconds
 
 
 class LimitsPage:
-    """One row a child."""
+    """A page with one row for each child."""
 
     def __init__(self, page: mmap.mmap) -> None:
         self._page = page
 
-    def begin(self, row: int, allowed: Allowed) -> None:
-        _ENTRY.pack_into(self._page, row * ROW, *allowed)
+    def begin(self, row: int, limits: ChildLimits) -> None:
+        """Write that the child's job has begun, and its limits."""
+        _ROW_FORMAT.pack_into(self._page, row * ROW_BYTES, *limits)
 
-    def give(self, row: int, seconds: float) -> None:
-        """Something was given to the child, which has so long to begin it."""
-        self.begin(row, Allowed(time.monotonic(), seconds, 0, GIVEN))
+    def expect_start(self, row: int, seconds: float) -> None:
+        """Give the child these seconds to begin the job that it was assigned."""
+        self.begin(row, ChildLimits(time.monotonic(), seconds, 0, ASSIGNED))
 
     def close(self) -> None:
         self._page.close()
 
     def end(self, row: int) -> None:
-        _ENTRY.pack_into(self._page, row * ROW, 0.0, 0.0, 0, IDLE)
+        """Write that the child is idle."""
+        _ROW_FORMAT.pack_into(self._page, row * ROW_BYTES, 0.0, 0.0, 0, IDLE)
 
-    def read(self, row: int) -> Allowed | None:
-        """What the child is allowed; None while it is idle."""
-        entry = _ENTRY.unpack_from(self._page, row * ROW)
-        if entry != _ENTRY.unpack_from(self._page, row * ROW):
+    def read(self, row: int) -> ChildLimits | None:
+        """Return the child's limits; None while it is idle or the row is being written."""
+        entry = _ROW_FORMAT.unpack_from(self._page, row * ROW_BYTES)
+        if entry != _ROW_FORMAT.unpack_from(self._page, row * ROW_BYTES):
             return None  # It is being written at this moment.
-        return None if entry[-1] == IDLE else Allowed(*entry)
+        return None if entry[-1] == IDLE else ChildLimits(*entry)
 
     def began(self, row: int) -> float:
-        """When it began what it does; 0 while it does nothing."""
-        allowed = self.read(row)
-        return 0.0 if allowed is None else allowed.began
+        """Return when the child's job began; 0 if it has none, or has not begun it."""
+        limits = self.read(row)
+        return 0.0 if limits is None else limits.began
 
 
-def new_board() -> tuple[int, LimitsPage]:
-    """An empty page and the file behind it, which others can map."""
-    with scratch() as file:
-        file.truncate(SIZE)
-        return os.dup(file.fileno()), board_of(file.fileno())
+def create_limits_page() -> tuple[int, LimitsPage]:
+    """Create an empty page, and return the file behind it, which others can map."""
+    with open_scratch_file() as file:
+        file.truncate(PAGE_BYTES)
+        return os.dup(file.fileno()), open_limits_page(file.fileno())
 
 
-def board_of(file: int) -> LimitsPage:
-    """The page in a file."""
-    return LimitsPage(mmap.mmap(file, SIZE))
+def open_limits_page(file: int) -> LimitsPage:
+    """Map the page in a file."""
+    return LimitsPage(mmap.mmap(file, PAGE_BYTES))

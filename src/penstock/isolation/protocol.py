@@ -1,4 +1,4 @@
-"""Messages between a worker and its supervisor, each framed by a mark and its length."""
+"""The messages between a worker and its supervisor, each framed by magic bytes and its length."""
 
 from __future__ import annotations
 
@@ -12,78 +12,82 @@ from msgspec import Struct
 
 from penstock.isolation.death import Death
 
-# Each message begins with it, so that the first bytes of anything else give themselves away, also
-# where they could be a length. No text begins like this.
-MARK: Final = b"\xf5\x00PS"
-_HEAD: Final = struct.Struct("<4sI")
-READ: Final = 256 * 1024
+# Each message begins with these bytes, so that foreign bytes are recognised at once, even where
+# they could be a length. No text begins like this.
+MAGIC: Final = b"\xf5\x00PS"
+_HEADER: Final = struct.Struct("<4sI")
+READ_BYTES: Final = 256 * 1024
 
 
-def framed(message: bytes) -> bytes:
-    """A message as it is sent."""
-    return _HEAD.pack(MARK, len(message)) + message
+def frame_message(message: bytes) -> bytes:
+    """Return the message with its header, as it is sent."""
+    return _HEADER.pack(MAGIC, len(message)) + message
 
 
-def received(channel: socket.socket) -> bytes | None:
-    """What has arrived on a channel that does not wait: None if nothing has, b"" if it is over."""
+def receive(channel: socket.socket) -> bytes | None:
+    """Read from a non-blocking socket: None if nothing has arrived, b"" if it was closed."""
     try:
-        return channel.recv(READ)
+        return channel.recv(READ_BYTES)
     except BlockingIOError:
         return None
     except OSError:
         return b""  # Reset: the other side went and had not read all.
 
 
-class NotAMessage(Exception):
-    """What has arrived is no message, or one that is longer than it may be."""
+class InvalidMessage(Exception):
+    """The bytes that arrived are no message, or one that is too long."""
 
 
 class Frames:
-    """Puts messages together again from what arrives."""
+    """Assembles messages from the bytes that arrive."""
 
-    def __init__(self, longest: int = 2**32) -> None:
+    def __init__(self, max_bytes: int = 2**32) -> None:
         self._rest = bytearray()
-        self._longest = longest
+        self._max_bytes = max_bytes
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The messages that are whole now."""
+        """Add bytes, and yield the messages that are complete."""
         rest = self._rest
         rest += data
         at = 0
         try:
-            while len(rest) - at >= _HEAD.size:
-                mark, length = _HEAD.unpack_from(rest, at)
-                if mark != MARK:
-                    raise NotAMessage(f"bytes that no message begins with: {mark!r}")
-                if length > self._longest:
-                    raise NotAMessage(f"a message of {length} bytes; {self._longest} are allowed")
-                end = at + _HEAD.size + length
+            while len(rest) - at >= _HEADER.size:
+                magic, length = _HEADER.unpack_from(rest, at)
+                if magic != MAGIC:
+                    raise InvalidMessage(f"bytes that no message begins with: {magic!r}")
+                if length > self._max_bytes:
+                    raise InvalidMessage(
+                        f"a message of {length} bytes; {self._max_bytes} are allowed"
+                    )
+                end = at + _HEADER.size + length
                 if len(rest) < end:
                     return
-                at, begin = end, at + _HEAD.size
+                at, begin = end, at + _HEADER.size
                 yield bytes(memoryview(rest)[begin:end])
-            if not MARK.startswith(start := bytes(rest[at : at + len(MARK)])):
-                raise NotAMessage(f"bytes that no message begins with: {start!r}")
+            if not MAGIC.startswith(start := bytes(rest[at : at + len(MAGIC)])):
+                raise InvalidMessage(f"bytes that no message begins with: {start!r}")
         finally:
             del rest[:at]
 
 
 class Plan(Struct, frozen=True):
-    """What a child is to be: the modules it imports, the function that is its life and what that
-    gets, as plain values."""
+    """What a child imports, the function that is its main loop, and the settings that this gets.
 
-    life: str
-    given: Any
+    Settings are plain values.
+    """
+
+    main_loop: str
+    settings: Any
     modules: list[str] = []
     path: list[str] = []
-    # Called before the modules are imported, as "module:function".
+    # Functions to call before the modules are imported, as "module:function".
     before: list[str] = []
-    # How to find what is `__main__` in the worker, by name or by path.
+    # How to import the worker's `__main__`, by name or by path.
     main: dict[str, str] = {}
 
 
 class Start(Struct, tag=True):
-    """Start a child; its end of the channel comes along."""
+    """Start a child. Its end of the channel is sent along."""
 
     number: int
     row: int
@@ -96,13 +100,13 @@ class Kill(Struct, tag=True):
 
 
 class Died(Struct, tag=True):
-    """A child is dead."""
+    """A child has died."""
 
     number: int
     death: Death
 
 
-class Settled(Struct, tag=True):
+class Prepared(Struct, tag=True):
     """The supervisor has imported what children need, or could not."""
 
     forks: bool
@@ -110,7 +114,7 @@ class Settled(Struct, tag=True):
 
 
 ToSupervisor = Start | Kill
-FromSupervisor = Died | Settled
+FromSupervisor = Died | Prepared
 
 encode = msgspec.msgpack.Encoder().encode
 read_plan = msgspec.msgpack.Decoder(Plan).decode

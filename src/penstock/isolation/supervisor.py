@@ -1,12 +1,12 @@
 """The supervisor: a process between a worker and its children.
 
-It imports what the children need, once, and forks them from there: a child begins in milliseconds
-and shares that memory. It has one thread and runs no job, so a fork finds no lock held, unlike one
-of the worker with its threads, pools and loop. If what it imports has started threads or opened
-connections, it starts children anew instead, which takes as long as the imports do.
+It imports what the children need once and forks them from there, so a child starts in milliseconds
+and shares that memory. It has one thread and runs no job, so a fork finds no lock held, unlike a
+fork of the worker with its threads, pools and loop. If the imports have started threads or opened
+connections, it spawns children as new programs instead, which takes as long as the imports do.
 
-It looks at what each child uses, kills those that are over, and tells the worker how each ended. If
-the worker is gone, it ends with all children.
+It checks what each child uses, kills those that exceed their limits, and reports each death to the
+worker. When the worker is gone, it ends with all children.
 """
 
 from __future__ import annotations
@@ -27,48 +27,59 @@ from typing import IO, Final, NoReturn
 
 from penstock.isolation import child
 from penstock.isolation.death import Cause, Death
-from penstock.isolation.limits_page import BUSY, GIVEN, TIMEOUT, LimitsPage, board_of
+from penstock.isolation.limits_page import (
+    ASSIGNED,
+    RUNNING,
+    RUNNING_TIMED,
+    LimitsPage,
+    open_limits_page,
+)
 from penstock.isolation.protocol import (
-    READ,
+    READ_BYTES,
     Died,
     Frames,
     Kill,
-    Settled,
+    Prepared,
     Start,
     encode,
-    framed,
+    frame_message,
     read_orders,
     read_plan,
 )
 from penstock.isolation.system import (
     HAS_PROC,
+    count_threads,
     kill,
-    program,
-    reaped,
-    resident,
-    scratch,
-    sockets,
-    threads,
+    list_sockets,
+    module_command,
+    open_scratch_file,
+    reap,
+    resident_bytes,
 )
 
-# How often the children are looked at, while one works and while none does.
-LOOK: Final = 0.02 if HAS_PROC else 0.25
-IDLE: Final = 0.1
-# A look that comes so much too late was kept waiting: the processes were stopped or suspended.
-LATE_LOOK: Final = 1.0
-# How long a condemned child has to say where it is: on a busy machine its turn may be late. And how
-# many times the memory that it is allowed it may hold meanwhile, should it not hear.
-LAST_WORDS: Final = 1.0
-TOO_FAR: Final = 2
-LAST_LOOK: Final = 0.005
-TRACE_LIMIT: Final = 16 * 1024
-FDS: Final = 16
-LATE: Final[dict[int, Cause]] = {BUSY: "time", TIMEOUT: "timeout", GIVEN: "late"}
+# The seconds between two checks of the children, while one works and while none does.
+CHECK_INTERVAL_S: Final = 0.02 if HAS_PROC else 0.25
+IDLE_CHECK_INTERVAL_S: Final = 0.1
+# A check that is this late was delayed because the processes were stopped or suspended.
+LATE_CHECK_S: Final = 1.0
+# A child that is to be killed has this long to write its stack: on a busy machine it may be
+# scheduled late. Meanwhile it may exceed its memory limit by this factor, in case it ignores the
+# signal.
+TRACE_WAIT_S: Final = 1.0
+MEMORY_KILL_FACTOR: Final = 2
+TRACE_CHECK_INTERVAL_S: Final = 0.005
+MAX_TRACE_BYTES: Final = 16 * 1024
+MAX_FDS_PER_MESSAGE: Final = 16
+CAUSE_OF_STATE: Final[dict[int, Cause]] = {
+    RUNNING: "time",
+    RUNNING_TIMED: "timeout",
+    ASSIGNED: "late",
+}
 
 
 @dataclass
-class Ward:
-    """A child of the supervisor."""
+class WatchedChild:
+    """A child process and what the supervisor knows of it."""
 
     number: int
     pid: int
@@ -78,29 +89,29 @@ class Ward:
     resident: int = 0
     limit: float = 0.0
     began: float = 0.0
-    dies_at: float = 0.0
-    said: int = 0
-    # When what it does began or was given, and how long it has stood still since.
+    kill_at: float = 0.0
+    trace_size: int = 0
+    # When its job began or was assigned, and how long all processes have been stopped since.
     since: float = 0.0
-    stood_still: float = 0.0
+    paused_s: float = 0.0
 
 
 class Supervisor:
-    """Starts children, watches them, kills them, tells of their ends."""
+    """Starts children, watches them, kills them, and reports their deaths."""
 
     def __init__(
         self,
         control: socket.socket,
-        board: int,
+        limits_file: int,
         plan: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._control = control
-        self._board_file = board
-        self._board: LimitsPage = board_of(board)
+        self._limits_file = limits_file
+        self._limits_page: LimitsPage = open_limits_page(limits_file)
         self._frames = Frames()
         self._channels: deque[int] = deque()
-        self._wards: dict[int, Ward] = {}
+        self._children: dict[int, WatchedChild] = {}
         self._plan_file = plan
         self._plan = read_plan(os.pread(plan, os.fstat(plan).st_size, 0))
         self._forks = True
@@ -110,14 +121,14 @@ class Supervisor:
         self._woken = woken
         self._pid = os.getpid()
         self._clock = clock
-        self._look_due = float("inf")
+        self._next_check_at = float("inf")
 
     def run(self) -> NoReturn:
-        """Serve until the worker is gone."""
+        """Serve the worker until it is gone."""
         self._set_signals()
         try:
-            self._settle()
-            self._serve()
+            self._prepare()
+            self._serve_worker()
         except BaseException:
             traceback.print_exc()
         finally:
@@ -129,26 +140,26 @@ class Supervisor:
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
-    def _serve(self) -> NoReturn:
+    def _serve_worker(self) -> NoReturn:
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             while True:
-                ready = [key.fileobj for key, _ in selector.select(self._watch())]
+                ready = [key.fileobj for key, _ in selector.select(self._check_children())]
                 if self._control in ready:
-                    self._hear()
-                # Also if nothing was ready: a signal may be lost to a library that takes them all.
+                    self._read_orders()
+                # Check even if nothing was ready: a library may have taken the signal away.
                 if self._woken in ready or not ready:
-                    self._bury()
+                    self._report_deaths()
 
     # The worker
 
-    def _hear(self) -> None:
+    def _read_orders(self) -> None:
         channels: list[int] = []
         try:
-            data, channels, _, _ = socket.recv_fds(self._control, READ, FDS)
+            data, channels, _, _ = socket.recv_fds(self._control, READ_BYTES, MAX_FDS_PER_MESSAGE)
         except OSError:
-            data = b""  # The worker died and has not read all that it was told.
+            data = b""  # The worker died before it had read every report.
         if not data:
             self._end()
         for channel in channels:
@@ -159,53 +170,53 @@ class Supervisor:
                 case Start(number, row):
                     self._start(number, row, self._channels.popleft())
                 case Kill(number):
-                    if ward := self._wards.get(number):
-                        self._condemn(ward, "asked", 0.0)
+                    if watched := self._children.get(number):
+                        self._start_kill(watched, "asked", 0.0)
 
-    def _tell(self, news: Died | Settled) -> None:
+    def _report(self, news: Died | Prepared) -> None:
         try:
-            self._control.sendall(framed(encode(news)))
+            self._control.sendall(frame_message(encode(news)))
         except OSError:
             self._end()
 
     def _end(self) -> NoReturn:
-        for ward in self._wards.values():
-            kill(ward.pid)
-        # Who waits for the supervisor's end may count on theirs.
-        for ward in self._wards.values():
+        for watched in self._children.values():
+            kill(watched.pid)
+        # Whoever waits for the supervisor's end may rely on the children being gone.
+        for watched in self._children.values():
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(ward.pid, 0)
+                os.waitpid(watched.pid, 0)
         os._exit(0)
 
     # Children
 
-    def _settle(self) -> None:
-        trouble = None
-        before = sockets()
+    def _prepare(self) -> None:
+        problem = None
+        before = list_sockets()
         try:
             child.prepare(self._plan)
-            child.find(self._plan.life)
+            child.find(self._plan.main_loop)
         except BaseException:
-            trouble = traceback.format_exc(limit=-20)
-        # Imports may have set handlers of their own.
+            problem = traceback.format_exc(limit=-20)
+        # Imports may have installed signal handlers of their own.
         self._set_signals()
-        self._forks = threads() == 1 and sockets() <= before
+        self._forks = count_threads() == 1 and list_sockets() <= before
         gc.collect()
         gc.freeze()
-        self._tell(Settled(self._forks, trouble))
+        self._report(Prepared(self._forks, problem))
 
     def _start(self, number: int, row: int, channel: int) -> None:
-        self._board.end(row)
+        self._limits_page.end(row)
         try:
-            trace = scratch()
+            trace = open_scratch_file()
             pid = (
                 self._fork(row, channel, trace) if self._forks else self._spawn(row, channel, trace)
             )
         except OSError as error:
-            # No process or no file can be had now: that one child is not, and the others live.
-            self._tell(Died(number, Death(status=1, trace=str(error))))
+            # The system has no process or file left: this child fails, and the others live.
+            self._report(Died(number, Death(status=1, trace=str(error))))
         else:
-            self._wards[number] = Ward(number, pid, row, trace)
+            self._children[number] = WatchedChild(number, pid, row, trace)
         finally:
             os.close(channel)
 
@@ -216,20 +227,20 @@ class Supervisor:
         return pid
 
     def _become(self, row: int, channel: int, trace: int) -> NoReturn:
-        """Be a child from here on."""
+        """Turn this forked process into a child. It never returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
-            for ward in self._wards.values():
-                ward.trace.close()
+            for watched in self._children.values():
+                watched.trace.close()
             for other in (self._control, self._wake, self._woken):
                 other.close()
             os.close(self._plan_file)
             child.begin(self._pid, trace)
-            child.live(self._plan, channel, self._board_file, row)
+            child.run_main_loop(self._plan, channel, self._limits_file, row)
             code = 0
         except BaseException:
-            child.confess(trace)
+            child.report_crash(trace)
         finally:
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
@@ -237,96 +248,104 @@ class Supervisor:
             os._exit(code)
 
     def _spawn(self, row: int, channel: int, trace: IO[bytes]) -> int:
-        files = (self._plan_file, channel, self._board_file, trace.fileno())
+        files = (self._plan_file, channel, self._limits_file, trace.fileno())
         for file in files:
             os.set_inheritable(file, True)
-        plan, channel, board, told = files
-        given = (self._pid, plan, channel, board, row, told)
+        plan, channel, limits_page, trace_file = files
+        arguments = (self._pid, plan, channel, limits_page, row, trace_file)
         try:
             return os.posix_spawn(
-                sys.executable, program("penstock.isolation.child", *given), os.environ
+                sys.executable, module_command("penstock.isolation.child", *arguments), os.environ
             )
         finally:
             for file in files:
                 os.set_inheritable(file, False)
 
-    # The watch
+    # Limits
 
-    def _watch(self) -> float:
-        """Look at every child; in how many seconds to look again."""
-        now, pause = self._clock(), IDLE
-        # After a pause of all (SIGSTOP, a suspended laptop) children get their time first.
-        late = now - self._look_due
-        late = late if late > LATE_LOOK else 0.0
-        for ward in self._wards.values():
-            if ward.cause is not None:
-                if now >= ward.dies_at or _has_spoken(ward) or _goes_too_far(ward):
-                    kill(ward.pid)
-                pause = LAST_LOOK
-            elif (allowed := self._board.read(ward.row)) is not None:
-                pause = min(pause, LOOK)
-                ward.began = allowed.began
-                if allowed.since != ward.since:
-                    ward.since, ward.stood_still = allowed.since, 0.0
-                if allowed.since <= now - late:
-                    ward.stood_still += late
-                if allowed.is_late(now - ward.stood_still):
-                    self._condemn(ward, LATE[allowed.state], allowed.seconds)
-                elif allowed.memory and (held := resident(ward.pid)) > allowed.memory:
-                    ward.resident = held
-                    self._condemn(ward, "memory", allowed.memory)
-        self._look_due = now + pause
+    def _check_children(self) -> float:
+        """Check the limits of every child, and return the seconds until the next check."""
+        now, pause = self._clock(), IDLE_CHECK_INTERVAL_S
+        # After a pause of all processes (SIGSTOP, a suspended laptop) children get their lost time
+        # back.
+        late = now - self._next_check_at
+        late = late if late > LATE_CHECK_S else 0.0
+        for watched in self._children.values():
+            if watched.cause is not None:
+                if (
+                    now >= watched.kill_at
+                    or _is_trace_complete(watched)
+                    or _is_far_over_memory(watched)
+                ):
+                    kill(watched.pid)
+                pause = TRACE_CHECK_INTERVAL_S
+            elif (limits := self._limits_page.read(watched.row)) is not None:
+                pause = min(pause, CHECK_INTERVAL_S)
+                watched.began = limits.began
+                if limits.since != watched.since:
+                    watched.since, watched.paused_s = limits.since, 0.0
+                if limits.since <= now - late:
+                    watched.paused_s += late
+                if limits.is_over_time(now - watched.paused_s):
+                    self._start_kill(watched, CAUSE_OF_STATE[limits.state], limits.seconds)
+                elif limits.memory and (resident := resident_bytes(watched.pid)) > limits.memory:
+                    watched.resident = resident
+                    self._start_kill(watched, "memory", limits.memory)
+        self._next_check_at = now + pause
         return pause
 
-    def _condemn(self, ward: Ward, cause: Cause, limit: float) -> None:
-        """Ask a child where it is, to kill it when it has said so, or in a moment."""
-        if ward.cause is not None:
+    def _start_kill(self, watched: WatchedChild, cause: Cause, limit: float) -> None:
+        """Ask a child for its stack. It is killed once that is written, or a moment later."""
+        if watched.cause is not None:
             return
-        ward.cause, ward.limit = cause, limit
+        watched.cause, watched.limit = cause, limit
         with contextlib.suppress(ProcessLookupError):
-            os.kill(ward.pid, child.WHERE)
-        ward.dies_at = self._clock() + LAST_WORDS
+            os.kill(watched.pid, child.TRACE_SIGNAL)
+        watched.kill_at = self._clock() + TRACE_WAIT_S
 
-    def _bury(self) -> None:
-        """Tell of all children that have died."""
+    def _report_deaths(self) -> None:
+        """Report every child that has died."""
         with contextlib.suppress(BlockingIOError):
             while self._woken.recv(4096):
                 pass
-        for ward in list(self._wards.values()):
-            if (status := reaped(ward.pid)) is None:
+        for watched in list(self._children.values()):
+            if (status := reap(watched.pid)) is None:
                 continue
-            del self._wards[ward.number]
-            if ward.cause in (None, "asked"):
-                ward.began = self._board.began(ward.row)
+            del self._children[watched.number]
+            if watched.cause in (None, "asked"):
+                watched.began = self._limits_page.began(watched.row)
             death = Death(
                 status=os.waitstatus_to_exitcode(status),
-                cause=ward.cause,
-                resident=ward.resident,
-                limit=ward.limit,
-                began=ward.began,
-                trace=_read(ward.trace),
+                cause=watched.cause,
+                resident=watched.resident,
+                limit=watched.limit,
+                began=watched.began,
+                trace=_read(watched.trace),
             )
-            ward.trace.close()
-            self._tell(Died(ward.number, death))
+            watched.trace.close()
+            self._report(Died(watched.number, death))
 
 
-def _has_spoken(ward: Ward) -> bool:
-    """Whether all that it says is there: a report ends with a line's end, and grows no more."""
-    said, ward.said = ward.said, os.fstat(ward.trace.fileno()).st_size
-    return 0 < said == ward.said and _read(ward.trace).endswith("\n")
+def _is_trace_complete(watched: WatchedChild) -> bool:
+    """Return whether the stack is written: it ends with a newline, and has stopped growing."""
+    trace_size, watched.trace_size = watched.trace_size, os.fstat(watched.trace.fileno()).st_size
+    return 0 < trace_size == watched.trace_size and _read(watched.trace).endswith("\n")
 
 
-def _goes_too_far(ward: Ward) -> bool:
-    return ward.cause == "memory" and resident(ward.pid) > TOO_FAR * ward.limit
+def _is_far_over_memory(watched: WatchedChild) -> bool:
+    return (
+        watched.cause == "memory"
+        and resident_bytes(watched.pid) > MEMORY_KILL_FACTOR * watched.limit
+    )
 
 
 def _read(trace: IO[bytes]) -> str:
     size = os.fstat(trace.fileno()).st_size
-    return os.pread(trace.fileno(), min(size, TRACE_LIMIT), 0).decode(errors="replace")
+    return os.pread(trace.fileno(), min(size, MAX_TRACE_BYTES), 0).decode(errors="replace")
 
 
 def main() -> NoReturn:
-    control, board, plan = map(int, sys.argv[1:])
-    for file in (control, board, plan):
+    control, limits_file, plan = map(int, sys.argv[1:])
+    for file in (control, limits_file, plan):
         os.set_inheritable(file, False)
-    Supervisor(socket.socket(fileno=control), board, plan).run()
+    Supervisor(socket.socket(fileno=control), limits_file, plan).run()

@@ -1,4 +1,4 @@
-"""Processes of the system: their memory, killing a group, when a fork is safe, scratch files."""
+"""Asks the operating system: memory of a process, process groups, threads, scratch files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import threading
 from pathlib import Path
 from typing import IO, Final
 
-PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 HAS_PROC: Final = sys.platform == "linux"
 
 
-def resident(pid: int) -> int:
-    """The bytes that a process holds in memory, as `ps` and `top` show them; 0 if it is gone."""
+def resident_bytes(pid: int) -> int:
+    """Return the bytes that a process holds in memory, as `ps` and `top` show; 0 if it is gone."""
     try:
         return _from_proc(pid) if HAS_PROC else _from_ps(pid)
     except (OSError, ValueError, IndexError):
@@ -28,35 +28,38 @@ def resident(pid: int) -> int:
 def _from_proc(pid: int) -> int:
     file = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
     try:
-        return int(os.read(file, 100).split()[1]) * PAGE
+        return int(os.read(file, 100).split()[1]) * PAGE_BYTES
     finally:
         os.close(file)
 
 
 def _from_ps(pid: int) -> int:
-    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=5)
-    return int(told.stdout) * 1024
+    output = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=5)
+    return int(output.stdout) * 1024
 
 
-# Where an end can be found before the number of the process is free for another.
+# With waitid, an exit is seen before the pid is free for another process.
 HAS_WAITID: Final = hasattr(os, "waitid")
 
 
 def kill(pid: int) -> None:
-    """Kill a child and all that belongs to its session's group."""
+    """Kill a child and its whole process group."""
     _kill_group(pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
 
 
-def reaped(pid: int) -> int | None:
-    """How a child ended, None if it lives; what it had started itself ends with it."""
+def reap(pid: int) -> int | None:
+    """Return a child's exit status, or None if it lives.
+
+    Kill its process group once it has ended.
+    """
     if HAS_WAITID:
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return None
         _kill_group(pid)
-    found, status = os.waitpid(pid, os.WNOHANG)
-    if not found:
+    ended_pid, status = os.waitpid(pid, os.WNOHANG)
+    if not ended_pid:
         return None
     if not HAS_WAITID:
         _kill_group(pid)
@@ -68,17 +71,17 @@ def _kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def threads() -> int:
-    """How many threads this process has, those of libraries in C too where the system tells."""
+def count_threads() -> int:
+    """Count this process's threads, including those of C libraries where the system knows."""
     try:
         return sum(1 for _ in Path("/proc/self/task").iterdir())
     except OSError:
         return threading.active_count()
 
 
-def sockets() -> set[int]:
-    """The sockets that this process has open."""
-    files = (int(each.name) for each in Path("/dev/fd").iterdir())
+def list_sockets() -> set[int]:
+    """Return the open sockets of this process."""
+    files = (int(entry.name) for entry in Path("/dev/fd").iterdir())
     return {file for file in files if _is_socket(file)}
 
 
@@ -89,19 +92,21 @@ def _is_socket(file: int) -> bool:
         return False
 
 
-def scratch() -> IO[bytes]:
-    """A new file, gone when the last process that has it open closes it."""
+def open_scratch_file() -> IO[bytes]:
+    """Open a new file that is deleted once the last process has closed it."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("penstock"), "w+b", buffering=0)
     return tempfile.TemporaryFile(buffering=0)
 
 
-HERE: Final = str(Path(__file__).parents[2])
-RUN: Final = "import sys; sys.path.insert(0, {here!r}); from {module} import main; main()"
+SOURCE_ROOT: Final = str(Path(__file__).parents[2])
+RUN_MAIN: Final = (
+    "import sys; sys.path.insert(0, {source_root!r}); from {module} import main; main()"
+)
 
 
-def program(module: str, *arguments: int) -> list[str]:
-    """The command that calls a module's `main`, with -W, -X, -O and the like as they are here."""
+def module_command(module: str, *arguments: int) -> list[str]:
+    """Return the command that calls a module's `main`, with this Python's flags (-W, -X, -O)."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    code = RUN.format(here=HERE, module=module)
+    code = RUN_MAIN.format(source_root=SOURCE_ROOT, module=module)
     return [sys.executable, *flags, "-c", code, *map(str, arguments)]

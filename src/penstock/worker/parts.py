@@ -94,9 +94,9 @@ class Parts:
         self.lines = JobLines() if log.completed else None
         self.quota = quota
         self._cancelled_early: list[tuple[int, UUID]] = []
-        places = Imports(tasks, resources)
-        places.check(tasks)
-        self.opened = Opened(resources, health, link.opened, places.elsewhere, timing)
+        imports = Imports(tasks, resources)
+        imports.check(tasks)
+        self.opened = Opened(resources, health, link.opened, imports.child_only_resources, timing)
         # For handlers, who ask through the worker.
         explained = partial(link.explained, doubt=TRY_AGAIN, is_sent=True)
         self.owed = Owed(pool, health)
@@ -120,20 +120,20 @@ class Parts:
         self.suspects = Suspects(pool, store, health, timing)
         self.isolation = ChildPool(
             partial(
-                places.plan,
+                imports.plan,
                 name,
                 link.opened,
                 upkeep.park_limit,
                 self._tracing.inside if self._tracing else None,
                 log,
             ),
-            places.tasks.keys(),
+            imports.tasks.keys(),
             journal,
             self.budgets,
             self.progress.report,
             events,
             self.suspects,
-            most=children,
+            max_children=children,
             timing=timing,
         )
         self.executor = Executor(
@@ -283,7 +283,7 @@ class Parts:
             "missing_resources": self.opened.troubles,
             "alone": None if alone is None else str(alone),
             "children": self.isolation.count,
-            "children_most": self.isolation.most,
+            "children_most": self.isolation.max_children,
             "unwritten": self.completer.unwritten,
         }
 

@@ -23,7 +23,7 @@ from penstock.migrate.rights import check_worker
 from penstock.store import errors
 from penstock.tasks import Registry, Timetable
 from penstock.telemetry import Events
-from penstock.worker.children.pool import children_of
+from penstock.worker.children.pool import parse_children
 from penstock.worker.claim.claimer import Quota
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.drain import run_dry
@@ -95,7 +95,7 @@ class Worker:
         self._upkeep = upkeep
         self._timing = DEFAULT_TIMING
         self._log = log or JobLog()
-        self._children = children_of(children)
+        self._children = parse_children(children)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
         self._queues = queues if callable(queues) else slots_of(queues)
         # Made at the start: until then a module may still register tasks.

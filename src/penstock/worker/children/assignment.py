@@ -8,31 +8,33 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from penstock.isolation.death import Death, shortened
+from penstock.isolation.death import Death, shorten_trace
 from penstock.job import TRACEBACK_LIMIT, AttemptError, storable
 from penstock.outcome import Died, TimedOut
 from penstock.tasks.settings import Process
 from penstock.worker.attempt import Attempt
-from penstock.worker.children.channel import Child
-from penstock.worker.children.messages import Ended, Order
+from penstock.worker.children.channel import ChildConnection
+from penstock.worker.children.messages import Ended, StartAttempt
 
 
 class NoProcess(Exception):
-    """No child process can be had here; says why."""
+    """There can be no child process here. The message says why."""
 
 
-class NotBegun(Exception):
-    """No child has begun it: none was free for long, or the one that got it died of another; or
-    the worker ends, and its children with it."""
+class NotStarted(Exception):
+    """No child has begun the attempt.
+
+    None was free for long, or the one that got it died of another job, or the worker is ending.
+    """
 
 
 class LostJob(Exception):
     """The job was taken from this attempt before it began."""
 
 
-# What a child came to; None if nobody asks.
-Answered = Ended | Death | None
-UNANSWERED: Final = Exception("Nothing has come of it yet.")
+# How a child's attempt ended; None if it was stopped and has no outcome.
+ChildReply = Ended | Death | None
+NO_REPLY: Final = Exception("The child has not replied yet.")
 
 
 @dataclass(eq=False, slots=True)
@@ -41,51 +43,54 @@ class Assignment:
 
     attempt: Attempt
     process: Process
-    rated: Sequence[str]
+    rated_keys: Sequence[str]
     future: asyncio.Future[None]
-    since: float
-    # If the attempt has a timeout, it begins before then or is given back: from outside its timeout
-    # counts from the claim, with a grace that has room for this and for a Process's grace.
-    begin_before: float
-    answer: Answered | Exception = UNANSWERED
-    given: float = 0.0
-    child: Child | None = None
+    waiting_since: float
+    # An attempt with a timeout starts before this or is given back. The leader counts its timeout
+    # from the claim, with a grace that has room for this wait and for a Process's grace.
+    start_before: float
+    reply: ChildReply | Exception = NO_REPLY
+    assigned_at: float = 0.0
+    child: ChildConnection | None = None
     timer: asyncio.TimerHandle | None = None
 
     @property
-    def is_answered(self) -> bool:
-        return self.answer is not UNANSWERED
+    def has_reply(self) -> bool:
+        return self.reply is not NO_REPLY
 
-    def is_of(self, token: UUID) -> bool:
-        """Whether this is the attempt that somebody in a child speaks for."""
+    def is_for(self, token: UUID) -> bool:
+        """Return whether a message with this token is about this attempt."""
         return self.attempt.job.token == token
 
-    def end(self, answer: Answered | Exception) -> None:
-        """Say what came of it, the first time; also if the one who waits is told to stop just now,
-        and has not heard it yet."""
-        if not self.is_answered:
-            self.answer = answer
+    def end(self, reply: ChildReply | Exception) -> None:
+        """Set the reply, if there is none yet.
+
+        A waiter that is being told to stop may not have seen it yet: it stands.
+        """
+        if not self.has_reply:
+            self.reply = reply
             if not self.future.done():
                 self.future.set_result(None)
 
-    def result(self) -> Answered:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
+    def result(self) -> ChildReply:
+        """Return the child's reply, or raise why there is none."""
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
 
     def cancel_timer(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
 
-    def order(self) -> Order:
-        """What the child is told to do."""
+    def to_message(self) -> StartAttempt:
+        """Return the message that has the child run this attempt."""
         job, process = self.attempt.job, self.process
         row = job.row
         grace = process.grace_seconds
         timeout = None if job.timeout is None else job.timeout + grace
         seconds = process.seconds
         is_timeout = timeout is not None and (seconds is None or timeout < seconds)
-        return Order(
+        return StartAttempt(
             job.id,
             job.token,
             job.task,
@@ -104,23 +109,23 @@ class Assignment:
             row["created_at"],
             job.batch,
             row["extra"] if (trace := self.attempt.trace) is None else trace.carried(row["extra"]),
-            list(self.rated),
+            list(self.rated_keys),
             (timeout if is_timeout else seconds) or 0.0,
             process.memory or 0,  # type: ignore[arg-type]
             is_timeout,
-            0.0 if timeout is None else self.begin_before,
+            0.0 if timeout is None else self.start_before,
         )
 
 
-def outcome_of(attempt: Attempt, process: Process, death: Death) -> Died | TimedOut:
-    """What it means for an attempt that its child died."""
+def outcome_of_death(attempt: Attempt, process: Process, death: Death) -> Died | TimedOut:
+    """Return the outcome of an attempt whose child died."""
     is_timeout = death.cause == "timeout"
     message = str(death)
     error = AttemptError(
         kind="timeout" if is_timeout else "death",
         type=death.name,
         message=f"{message[:1].upper()}{message[1:]}.",
-        traceback=storable(shortened(death.trace), TRACEBACK_LIMIT),
+        traceback=storable(shorten_trace(death.trace), TRACEBACK_LIMIT),
         attempt=attempt.job.number,
     )
     return TimedOut(error) if is_timeout else Died(error, process.deaths)

@@ -1,4 +1,4 @@
-"""The channel between a worker and one child process, at both of its ends."""
+"""The channel between a worker and one child process, at both ends."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from uuid import UUID
 import msgspec
 
 from penstock.forks import reset_in_forks
-from penstock.isolation.client import Born
+from penstock.isolation.client import StartedChild
 from penstock.isolation.death import Cause
-from penstock.isolation.protocol import Frames, NotAMessage, framed, received
+from penstock.isolation.protocol import Frames, InvalidMessage, frame_message, receive
 from penstock.worker.children.messages import (
-    Answer,
-    Asked,
     FromChild,
     FromWorker,
+    Request,
+    Response,
+    decode_error,
     encode,
-    raised,
+    encode_error,
     read_from_child,
     read_from_worker,
-    trouble,
 )
 
 if TYPE_CHECKING:
@@ -35,33 +35,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.isolation")
 
-# The largest result, or all steps that a job may keep, and something more.
-LONGEST: Final = 64 * 2**20
-# How long a supervisor may take to tell of a death.
-DYING: Final = 1.0
+# Room for the largest result, or for all steps that a job may keep, and a little more.
+MAX_MESSAGE_BYTES: Final = 64 * 2**20
+# How long a supervisor may take to report a death after the channel has closed.
+DEATH_REPORT_WAIT_S: Final = 1.0
 
-Serve = Callable[["Assignment | None", Asked], Awaitable[Any]]
-Heard = Callable[["Child", FromChild], None]
-Broken = Callable[["Child", Cause, object], None]
+ServeRequest = Callable[["Assignment | None", Request], Awaitable[Any]]
+OnMessage = Callable[["ChildConnection", FromChild], None]
+OnBroken = Callable[["ChildConnection", Cause, object], None]
 
 
-class Child:
-    """The channel to a child, and how many jobs it has run."""
+class ChildConnection:
+    """The worker's end of a child's channel, and the assignment that the child has."""
 
-    def __init__(self, born: Born, heard: Heard, serve: Serve, broken: Broken) -> None:
-        self.number = born.number
+    def __init__(
+        self, started: StartedChild, on_message: OnMessage, serve: ServeRequest, on_broken: OnBroken
+    ) -> None:
+        self.number = started.number
         self.jobs = 0
-        self.is_up = False
-        # Why its channel can be used no more.
+        self.is_ready = False
+        # Why the channel is broken, if it is.
         self.broken_by: Cause | None = None
-        self.is_doomed = False
-        # What it runs at the moment: for the one who gave it.
-        self.errand: Assignment | None = None
-        self._channel = born.channel
-        self._heard = heard
+        self.is_killed = False
+        # The assignment that the child has now. The pool sets it.
+        self.assignment: Assignment | None = None
+        self._channel = started.channel
+        self._on_message = on_message
         self._serve = serve
-        self._broken = broken
-        self._frames = Frames(LONGEST)
+        self._on_broken = on_broken
+        self._frames = Frames(MAX_MESSAGE_BYTES)
         self._unsent = bytearray()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._channel, self._read)
@@ -69,17 +71,17 @@ class Child:
         self._is_open = True
 
     def send(self, message: FromWorker) -> None:
-        """Say something to the child; never waits."""
+        """Send a message to the child. It never waits."""
         if not self._is_open:
             return
-        data = framed(encode(message))
+        data = frame_message(encode(message))
         if not self._unsent:
             try:
                 data = data[self._channel.send(data) :]
             except BlockingIOError:
                 pass
             except OSError:
-                return  # It is dead; the supervisor will tell.
+                return  # It is dead, and the supervisor will report that.
         if data:
             if not self._unsent:
                 self._loop.add_writer(self._channel, self._write)
@@ -96,51 +98,52 @@ class Child:
             self._loop.remove_writer(self._channel)
 
     def _read(self) -> None:
-        if (data := received(self._channel)) is None:
+        if (data := receive(self._channel)) is None:
             return
         if not data:
-            # The supervisor tells how it ended, unless a job has only closed what is not its own.
+            # The supervisor reports how it died, unless a job has only closed a file that is not
+            # its own.
             self._loop.remove_reader(self._channel)
-            self._loop.call_later(DYING, self._hung_up)
+            self._loop.call_later(DEATH_REPORT_WAIT_S, self._check_closed)
             return
         try:
             for message in self._frames.feed(data):
-                self._hear(read_from_child(message))
-        except (NotAMessage, msgspec.MsgspecError) as error:
-            # Somebody else speaks through it, or writes over its memory.
+                self._handle(read_from_child(message))
+        except (InvalidMessage, msgspec.MsgspecError) as error:
+            # Something else writes to the channel, or over the child's memory.
             self._loop.remove_reader(self._channel)
-            self._broken(self, "garbage", error)
+            self._on_broken(self, "garbage", error)
 
-    def _hung_up(self) -> None:
+    def _check_closed(self) -> None:
         if self._is_open:
-            self._broken(self, "closed", "it closed its channel and lives")
+            self._on_broken(self, "closed", "it closed its channel and lives")
 
-    def _hear(self, message: FromChild) -> None:
+    def _handle(self, message: FromChild) -> None:
         try:
-            self._take(message)
+            self._dispatch(message)
         except Exception:
-            # A filter of a log, say: what comes after it must be heard all the same.
+            # A log filter may have failed, say: later messages must be handled all the same.
             logger.exception("What a child process said was not heard: %s", type(message).__name__)
 
-    def _take(self, message: FromChild) -> None:
-        if isinstance(message, Asked):
-            # For what it runs now: in a moment that may be another attempt.
-            task = self._loop.create_task(self._answer(message, self.errand))
+    def _dispatch(self, message: FromChild) -> None:
+        if isinstance(message, Request):
+            # It is for the present assignment: in a moment that may be another one.
+            task = self._loop.create_task(self._respond(message, self.assignment))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
         else:
-            self._heard(self, message)
+            self._on_message(self, message)
 
-    async def _answer(self, asked: Asked, errand: Assignment | None) -> None:
+    async def _respond(self, request: Request, assignment: Assignment | None) -> None:
         try:
-            answer = Answer(asked.call, await self._serve(errand, asked))
+            response = Response(request.call, await self._serve(assignment, request))
         except Exception as error:
-            answer = Answer(asked.call, None, trouble(error))
-        if asked.call:
-            self.send(answer)
+            response = Response(request.call, None, encode_error(error))
+        if request.call:
+            self.send(response)
 
     def close(self) -> None:
-        """It is dead: what it said before is heard, and nothing more."""
+        """Read what the dead child sent before its end, and close the channel."""
         if self._is_open:
             self._read()
             self._is_open = False
@@ -152,11 +155,11 @@ class Child:
 
 
 class Channel:
-    """Sends from any thread, hears on the loop, and makes calls of both."""
+    """The child's end: it sends from any thread, receives on the loop, and makes calls."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        # As loops want it; some make it so themselves.
+        # Event loops require it; some set it themselves.
         self._channel.setblocking(False)
         self._writable = select.poll()
         self._writable.register(channel, select.POLLOUT)
@@ -164,60 +167,65 @@ class Channel:
         self.reset_after_fork()
         reset_in_forks(self)
         self._calls: dict[int, asyncio.Future[Any]] = {}
-        self._number = 0
+        self._last_call = 0
 
     def reset_after_fork(self) -> None:
-        """Also in what a job forks, where the lock may be held by a thread that is not there."""
-        self._sending = threading.Lock()
+        """Create the lock.
 
-    def listen(self, heard: Callable[[FromWorker], None], gone: Callable[[], None]) -> None:
-        """Hand on what the worker says, on the running loop."""
-        self._heard, self._gone = heard, gone
-        asyncio.get_running_loop().add_reader(self._channel, self._hear)
+        In a process that a job has forked, a thread of the parent may hold the old one.
+        """
+        self._send_lock = threading.Lock()
+
+    def listen(
+        self, on_message: Callable[[FromWorker], None], on_close: Callable[[], None]
+    ) -> None:
+        """Pass on the worker's messages, on the running loop."""
+        self._on_message, self._on_close = on_message, on_close
+        asyncio.get_running_loop().add_reader(self._channel, self._handle)
 
     def send(self, message: FromChild) -> None:
-        """Say something to the worker; waits while it has not read what was said before."""
-        rest = memoryview(framed(encode(message)))
-        with self._sending:
+        """Send a message to the worker. It waits while the worker has not read earlier ones."""
+        rest = memoryview(frame_message(encode(message)))
+        with self._send_lock:
             while rest:
                 try:
                     rest = rest[self._channel.send(rest) :]
                 except BlockingIOError:
                     self._writable.poll()
 
-    async def ask(self, token: UUID, what: str, *args: Any) -> Any:
-        """Have the worker do something for an attempt, and return or raise what came of it."""
-        self._number += 1
-        number = self._number
+    async def call(self, token: UUID, method: str, *args: Any) -> Any:
+        """Have the worker do something for an attempt; return the result or raise the error."""
+        self._last_call += 1
+        number = self._last_call
         future = self._calls[number] = asyncio.get_running_loop().create_future()
         try:
-            self.send(Asked(number, token, what, list(args)))
+            self.send(Request(number, token, method, list(args)))
             return await future
         finally:
             del self._calls[number]
 
-    def tell(self, token: UUID, what: str, *args: Any) -> None:
-        """The same without an answer."""
-        self.send(Asked(0, token, what, list(args)))
+    def notify(self, token: UUID, method: str, *args: Any) -> None:
+        """Have the worker do something for an attempt, without waiting for a response."""
+        self.send(Request(0, token, method, list(args)))
 
-    def _hear(self) -> None:
-        if (data := received(self._channel)) is None:
+    def _handle(self) -> None:
+        if (data := receive(self._channel)) is None:
             return
         if not data:
-            self._gone()
+            self._on_close()
             return
-        for message in self._frames.feed(data):
-            told = read_from_worker(message)
-            if isinstance(told, Answer):
-                self._answer(told)
+        for frame in self._frames.feed(data):
+            message = read_from_worker(frame)
+            if isinstance(message, Response):
+                self._respond(message)
             else:
-                self._heard(told)
+                self._on_message(message)
 
-    def _answer(self, answer: Answer) -> None:
-        future = self._calls.get(answer.call)
+    def _respond(self, response: Response) -> None:
+        future = self._calls.get(response.call)
         if future is None or future.done():
             return
-        if answer.trouble is None:
-            future.set_result(answer.value)
+        if response.error is None:
+            future.set_result(response.value)
         else:
-            future.set_exception(raised(answer.trouble))
+            future.set_exception(decode_error(response.error))

@@ -1,4 +1,4 @@
-"""Where tasks and resources are found by name, in another process."""
+"""Finds out which tasks and resources a child process can import, and under which path."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from penstock.worker.children.messages import ChildSettings
 from penstock.worker.run.resources import Opener, Resources
 
 MAIN = "__main__"
-LIFE = "penstock.worker.children.main:live"
+MAIN_LOOP = "penstock.worker.children.main:run_child"
 
 
 class Imports:
-    """The tasks that a child process can run: those it can find, with all that they need."""
+    """The tasks that a child process can import, with all resources that they need."""
 
     def __init__(self, tasks: Registry, resources: Resources) -> None:
         self._tasks = tasks
@@ -30,35 +30,39 @@ class Imports:
         self.resources = {
             kind: (import_path(kind), import_path(opener))
             for kind, opener in self._openers.items()
-            if _is_at(kind, import_path(kind)) and _is_at(opener, import_path(opener))
+            if _is_at_path(kind, import_path(kind)) and _is_at_path(opener, import_path(opener))
         }
         self.tasks = {
-            task.name: place
+            task.name: path
             for task in tasks
-            if task.settings.isolate is not False and (place := self._place(task))
+            if task.settings.isolate is not False and (path := self._find_path(task))
         }
 
-    def _place(self, task: Task[..., Any]) -> str | None:
-        place = import_path(task.__wrapped__)
-        found = _found(place)
-        if not isinstance(found, Task) or not found.is_same(task) or self._lacks(task):
+    def _find_path(self, task: Task[..., Any]) -> str | None:
+        path = import_path(task.__wrapped__)
+        loaded = _load(path)
+        if (
+            not isinstance(loaded, Task)
+            or not loaded.is_same(task)
+            or self._missing_resources(task)
+        ):
             return None
-        return place if self._tasks.around(found).fn is task.fn else None
+        return path if self._tasks.around(loaded).fn is task.fn else None
 
-    def _lacks(self, task: Task[..., Any]) -> list[str]:
-        """The resources that cannot be opened there."""
+    def _missing_resources(self, task: Task[..., Any]) -> list[str]:
+        """Return the resources of a task that a child could not open."""
         needed = [kind for kind in task.settings.resources if kind in self._openers]
         return [kind.__name__ for kind in needed if kind not in self.resources]
 
     def check(self, tasks: Iterable[Task[..., Any]]) -> None:
-        """Raise ConfigError for a task that is to run in child processes and cannot."""
+        """Raise an error for a task that must run in child processes and cannot."""
         for task in tasks:
             if task.settings.isolate and task.name not in self.tasks:
-                lacks = self._lacks(task)
+                missing = self._missing_resources(task)
                 why = (
-                    f"a child process opens its own {lacks[0]}: let a function at the top level of "
-                    "a module do that, so that it can be imported"
-                    if lacks
+                    f"a child process opens its own {missing[0]}: let a function at the top level "
+                    "of a module do that, so that it can be imported"
+                    if missing
                     else "a child process imports its task: put it at the top level of a module, "
                     "under its own name"
                 )
@@ -68,7 +72,7 @@ class Imports:
                 )
 
     @property
-    def elsewhere(self) -> set[type[Any]]:
+    def child_only_resources(self) -> set[type[Any]]:
         """The resources that only child processes need."""
         inside, here = set[type[Any]](), set[type[Any]]()
         for task in self._tasks:
@@ -83,8 +87,8 @@ class Imports:
         tracing: str | None,
         log: JobLog,
     ) -> Plan:
-        """What a child process is to be."""
-        given = ChildSettings(
+        """Return the plan for child processes."""
+        settings = ChildSettings(
             worker=worker,
             database=database,
             park_limit=park_limit,
@@ -96,8 +100,8 @@ class Imports:
             log=log,
         )
         return Plan(
-            life=LIFE,
-            given=given,
+            main_loop=MAIN_LOOP,
+            settings=settings,
             modules=self.modules,
             path=list(sys.path),
             before=before_imports(),
@@ -106,37 +110,37 @@ class Imports:
 
     @property
     def modules(self) -> list[str]:
-        """What a child imports; not the program itself, which is another there."""
-        places = [*self.tasks.values(), *(one for pair in self.resources.values() for one in pair)]
-        return sorted({place.partition(":")[0] for place in places} - {MAIN})
+        """The modules that a child imports. The program itself is another module there."""
+        paths = [*self.tasks.values(), *(path for pair in self.resources.values() for path in pair)]
+        return sorted({path.partition(":")[0] for path in paths} - {MAIN})
 
     @property
     def is_in_main(self) -> bool:
-        return any(place.startswith(f"{MAIN}:") for place in self.tasks.values())
+        return any(path.startswith(f"{MAIN}:") for path in self.tasks.values())
 
 
 def before_imports() -> list[str]:
-    """What a child calls before it imports: Django's models need its settings first."""
+    """Return what a child calls before its imports: Django's models need its settings first."""
     django = sys.modules.get("django.apps")
     is_ready = django is not None and django.apps.ready
     return ["django:setup"] if is_ready and "DJANGO_SETTINGS_MODULE" in os.environ else []
 
 
-def import_path(thing: Any) -> str:
-    return f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', '')}"
+def import_path(target: Any) -> str:
+    return f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}"
 
 
-def _found(place: str) -> Any:
-    module, _, path = place.partition(":")
-    if module not in sys.modules or "<locals>" in path:
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
+    if module not in sys.modules or "<locals>" in name:
         return None
     if module == MAIN and not main_module():
-        return None  # It was typed in, or given with -c: there is nothing to import.
+        return None  # The program was typed in, or passed with -c: it cannot be imported.
     try:
-        return find(place)
+        return find(path)
     except AttributeError:
         return None
 
 
-def _is_at(thing: type[Any] | Opener, place: str) -> bool:
-    return _found(place) is thing
+def _is_at_path(target: type[Any] | Opener, path: str) -> bool:
+    return _load(path) is target

@@ -1,4 +1,4 @@
-"""Log lines of a child process on their way to the worker, whose handlers write them."""
+"""Sends a child's log records to the worker, whose handlers write them."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from typing import Any, Final
 from penstock.worker.children.channel import Channel
 from penstock.worker.children.messages import Logged
 
-_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_PLAIN: Final = (float, bool, type(None))
-_LARGEST: Final = 2**63
+_STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+}
+_PLAIN_TYPES: Final = (float, bool, type(None))
+_MAX_INT: Final = 2**63
 
 
 class Sender(logging.Handler):
-    """Sends each record, its arguments and its traceback put into its text."""
+    """Sends each record with its arguments and traceback formatted into the text."""
 
-    def __init__(self, line: Channel) -> None:
+    def __init__(self, channel: Channel) -> None:
         super().__init__()
-        self._line = line
+        self._channel = channel
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._line.send(
+            self._channel.send(
                 Logged(
-                    _text(record.name),
+                    _replace_invalid(record.name),
                     record.levelno,
-                    _text(self.format(record)),
+                    _replace_invalid(self.format(record)),
                     record.created,
-                    _text(record.pathname),
+                    _replace_invalid(record.pathname),
                     record.lineno,
                     record.funcName or "",
                     _fields(record),
@@ -43,51 +47,51 @@ class Sender(logging.Handler):
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
     return {
-        _text(name): value if _is_plain(value) else _text(str(value))
+        _replace_invalid(name): value if _is_plain(value) else _replace_invalid(str(value))
         for name, value in vars(record).items()
-        if name not in _RECORD
+        if name not in _STANDARD_FIELDS
     }
 
 
 def _is_plain(value: object) -> bool:
-    return isinstance(value, _PLAIN) or (isinstance(value, int) and abs(value) < _LARGEST)
+    return isinstance(value, _PLAIN_TYPES) or (isinstance(value, int) and abs(value) < _MAX_INT)
 
 
-def _text(text: str) -> str:
-    """As it can be sent: names of files may hold what is no text."""
+def _replace_invalid(text: str) -> str:
+    """Replace characters that UTF-8 cannot encode, as names of files may have."""
     return text.encode(errors="replace").decode()
 
 
-def send_all(line: Channel, level: int) -> None:
-    """From now on the worker's handlers write what this process logs, and no others."""
+def send_logs_to_worker(channel: Channel, level: int) -> None:
+    """Send all that this process logs to the worker, and to no handler here."""
     root = logging.getLogger()
     for logger in root.manager.loggerDict.values():
-        # One that has handlers of its own has them in the worker, too.
+        # A logger that has its own handlers has them in the worker, too.
         if isinstance(logger, logging.Logger):
             logger.handlers.clear()
             logger.propagate = True
-    root.handlers[:] = [Sender(line)]
+    root.handlers[:] = [Sender(channel)]
     root.setLevel(level)
 
 
-def write(logged: Logged) -> None:
-    """In the worker: write a line of a child as if it were logged here."""
-    logger = logging.getLogger(logged.logger)
-    if logger.isEnabledFor(logged.level):
+def write_record(message: Logged) -> None:
+    """Handle a child's log record in the worker, as if it had been logged here."""
+    logger = logging.getLogger(message.logger)
+    if logger.isEnabledFor(message.level):
         record = logging.makeLogRecord(
             {
-                **logged.fields,
-                "name": logged.logger,
-                "levelno": logged.level,
-                "levelname": logging.getLevelName(logged.level),
-                "msg": logged.text,
-                "created": logged.created,
-                "msecs": logged.created % 1 * 1000,
-                "pathname": logged.path,
-                "filename": Path(logged.path).name,
-                "module": Path(logged.path).stem,
-                "lineno": logged.line,
-                "funcName": logged.function,
+                **message.fields,
+                "name": message.logger,
+                "levelno": message.level,
+                "levelname": logging.getLevelName(message.level),
+                "msg": message.text,
+                "created": message.created,
+                "msecs": message.created % 1 * 1000,
+                "pathname": message.path,
+                "filename": Path(message.path).name,
+                "module": Path(message.path).stem,
+                "lineno": message.line,
+                "funcName": message.function,
             }
         )
         logger.handle(record)

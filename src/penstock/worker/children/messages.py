@@ -1,4 +1,4 @@
-"""Errors on their way from the worker into a child process, where the handler is to see them."""
+"""The messages and errors that travel between a worker and its child processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.worker.attempt import StopReason
 
 
 class ChildSettings(Struct, frozen=True):
-    """What a child knows from its beginning: where tasks and resources are found by name."""
+    """What a child knows from the start: where it finds tasks and resources by name."""
 
     worker: str
     database: Database
@@ -32,8 +32,8 @@ class ChildSettings(Struct, frozen=True):
 # From the worker
 
 
-class Order(Struct, tag=True, array_like=True):
-    """Run an attempt; the first fields are those of a claim's row."""
+class StartAttempt(Struct, tag=True, array_like=True):
+    """Run an attempt. The first fields are those of a claimed job's row."""
 
     id: int
     token: UUID
@@ -53,49 +53,49 @@ class Order(Struct, tag=True, array_like=True):
     created_at: datetime
     batch: int | None
     extra: str | None
-    rated: list[str]
+    rated_keys: list[str]
     seconds: float
     memory: int
     is_timeout: bool
-    # By the system's monotonic clock; 0 if there is no hurry.
-    begin_by: float
+    # The time by the system's monotonic clock; 0 if it may start at any time.
+    start_by: float
 
 
 class Stop(Struct, tag=True, array_like=True):
-    """The attempt is to end."""
+    """Stop the attempt."""
 
     reason: StopReason
 
 
-class Trouble(Struct, array_like=True):
-    """An error: one of ours by its name, with what it holds; of others the text."""
+class RemoteError(Struct, array_like=True):
+    """An error on its way: one of ours by its name and fields, any other as text."""
 
     name: str
     message: str
-    held: dict[str, Any]
+    fields: dict[str, Any]
 
 
-class Answer(Struct, tag=True, array_like=True):
-    """What came of a call."""
+class Response(Struct, tag=True, array_like=True):
+    """The result of a call."""
 
     call: int
     value: Any
-    trouble: Trouble | None = None
+    error: RemoteError | None = None
 
 
 class Leave(Struct, tag=True, array_like=True):
-    """End: nothing more comes."""
+    """Leave: no more attempts will come."""
 
 
 # From the child
 
 
-class Up(Struct, tag=True, array_like=True):
-    """Ready for a first order."""
+class Ready(Struct, tag=True, array_like=True):
+    """The child can run its first attempt."""
 
 
 class Ended(Struct, tag=True, array_like=True):
-    """What became of the attempt. Not idle: its handler still runs."""
+    """The attempt's outcome. If the child is not idle, the handler still runs."""
 
     transition: Transition
     result: str | None
@@ -112,14 +112,14 @@ class Idle(Struct, tag=True, array_like=True):
     resident: int
 
 
-class Dropped(Struct, tag=True, array_like=True):
-    """The attempt has ended, and nobody asks how."""
+class Abandoned(Struct, tag=True, array_like=True):
+    """The attempt was stopped, and has no outcome."""
 
     resident: int
 
 
-class Told(Struct, tag=True, array_like=True):
-    """How far the handler of an attempt is."""
+class ProgressReport(Struct, tag=True, array_like=True):
+    """How far a handler says that it is."""
 
     token: UUID
     done: float
@@ -128,7 +128,7 @@ class Told(Struct, tag=True, array_like=True):
 
 
 class Logged(Struct, tag=True, array_like=True):
-    """A line of a log, as text, and what its record has besides."""
+    """A log record: its formatted text, and its extra fields."""
 
     logger: str
     level: int
@@ -140,17 +140,17 @@ class Logged(Struct, tag=True, array_like=True):
     fields: dict[str, str | int | float | bool | None]
 
 
-class Asked(Struct, tag=True, array_like=True):
-    """A call that only the worker can answer, for the attempt with this token."""
+class Request(Struct, tag=True, array_like=True):
+    """A call that only the worker can serve, for the attempt with this token."""
 
     call: int
     token: UUID
-    what: str
+    method: str
     args: list[Any]
 
 
-FromWorker = Order | Stop | Answer | Leave
-FromChild = Up | Ended | Idle | Dropped | Told | Logged | Asked
+FromWorker = StartAttempt | Stop | Response | Leave
+FromChild = Ready | Ended | Idle | Abandoned | ProgressReport | Logged | Request
 
 encode = msgspec.msgpack.Encoder().encode
 read_from_worker = msgspec.msgpack.Decoder(FromWorker).decode
@@ -160,19 +160,20 @@ read_from_child = msgspec.msgpack.Decoder(FromChild).decode
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def trouble(error: Exception) -> Trouble:
-    """An error as it is sent."""
-    held = {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)}
-    return Trouble(type(error).__name__, str(error), held)
+def encode_error(error: Exception) -> RemoteError:
+    """Encode an error to be sent."""
+    fields = {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)}
+    return RemoteError(type(error).__name__, str(error), fields)
 
 
-def raised(told: Trouble) -> Exception:
-    """The error to raise for it: the same if it is one of ours, else one that quotes it."""
-    kind: Any = getattr(errors, told.name, None)
+def decode_error(remote: RemoteError) -> Exception:
+    """Rebuild the error: the same class if it is one of ours, else a RuntimeError that quotes
+    it."""
+    kind: Any = getattr(errors, remote.name, None)
     if not (isinstance(kind, type) and issubclass(kind, errors.PenstockError)):
-        return RuntimeError(f"{told.name}: {told.message}")
-    # Not through its __init__, which would put the text together from what it is given.
+        return RuntimeError(f"{remote.name}: {remote.message}")
+    # Its __init__ would compose the message anew from its arguments.
     error: Exception = kind.__new__(kind)
-    error.args = (told.message,)
-    vars(error).update(told.held)
+    error.args = (remote.message,)
+    vars(error).update(remote.fields)
     return error

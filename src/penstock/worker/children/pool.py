@@ -1,4 +1,4 @@
-"""Runs attempts in child processes, which are kept warm and given one attempt at a time."""
+"""Runs attempts in child processes, which are kept warm and run one attempt at a time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from penstock.errors import ConfigError, StaleAttempt
-from penstock.isolation import child as preparation
+from penstock.isolation import child as child_module
 from penstock.isolation.client import SupervisorClient
-from penstock.isolation.death import Cause, Death, gone_with_its_supervisor
+from penstock.isolation.death import Cause, Death, death_of_supervisor
 from penstock.isolation.protocol import Plan
 from penstock.outcome import Died, TimedOut
 from penstock.store import ClaimedJob
@@ -26,27 +26,27 @@ from penstock.telemetry import ChildDied, Events
 from penstock.worker.attempt import Attempt
 from penstock.worker.children import logs
 from penstock.worker.children.assignment import (
-    Answered,
     Assignment,
+    ChildReply,
     LostJob,
     NoProcess,
-    NotBegun,
-    outcome_of,
+    NotStarted,
+    outcome_of_death,
 )
-from penstock.worker.children.channel import Child
+from penstock.worker.children.channel import ChildConnection
 from penstock.worker.children.messages import (
-    Asked,
-    Dropped,
+    Abandoned,
     Ended,
     FromChild,
     Idle,
     Leave,
     Logged,
+    ProgressReport,
+    Ready,
+    Request,
     Stop,
-    Told,
-    Up,
 )
-from penstock.worker.children.remote import help_with
+from penstock.worker.children.remote import build_calls
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.context import Report
 from penstock.worker.run.journal import Journal
@@ -55,29 +55,29 @@ from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.isolation")
 
-# For a job that is isolated only because it is a suspect.
-SUSPECT: Final = Process()
-LEAVE: Final = 5.0
-# A supervisor that still imports cannot be told of more children than this.
-COMING: Final = 64
-MOST: Final = 500
-UNGUARDED: Final = (
+# The settings of a job that is isolated only because it is a suspect.
+SUSPECT_PROCESS: Final = Process()
+EXIT_WAIT_S: Final = 5.0
+# While the supervisor still imports, its socket takes at most this many start requests.
+MAX_STARTING: Final = 64
+MAX_CHILDREN: Final = 500
+MISSING_MAIN_GUARD: Final = (
     "A child process imports the program to find its tasks, and the program starts a worker when "
     'it is imported. Start it under `if __name__ == "__main__":`, as for multiprocessing.'
 )
 
 
-def children_of(given: int | None) -> int:
-    """How many child processes a worker may have: one for each processor, if nobody says."""
-    if given is None:
+def parse_children(children: int | None) -> int:
+    """Check how many child processes a worker may have. None means one for each processor."""
+    if children is None:
         return os.cpu_count() or 1
-    if type(given) is not int or not 1 <= given <= MOST:
-        raise ConfigError("children", given, f"a whole number from 1 to {MOST}, or None")
-    return given
+    if type(children) is not int or not 1 <= children <= MAX_CHILDREN:
+        raise ConfigError("children", children, f"a whole number from 1 to {MAX_CHILDREN}, or None")
+    return children
 
 
 class ChildPool:
-    """The child processes of one worker."""
+    """The child processes of one worker, and the attempts that wait for one."""
 
     def __init__(
         self,
@@ -89,133 +89,143 @@ class ChildPool:
         events: Events,
         suspects: Suspects,
         *,
-        most: int,
+        max_children: int,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        if preparation.is_preparing:
-            raise RuntimeError(UNGUARDED)
+        if child_module.is_preparing:
+            raise RuntimeError(MISSING_MAIN_GUARD)
         self._plan = plan
         self._names = names
         self._report = report
         self._events = events
         self._suspects = suspects
-        self._marking: set[asyncio.Task[None]] = set()
-        self._most = most
+        self._mark_tasks: set[asyncio.Task[None]] = set()
+        self._max_children = max_children
         self._timing = timing
         self._loop = asyncio.get_running_loop()
-        self._nursery: SupervisorClient | None = None
-        self._children: dict[int, Child] = {}
-        self._leaving: dict[int, Child] = {}
-        self._left = asyncio.Event()
-        self._left.set()
-        self._idle: list[Child] = []
+        self._supervisor: SupervisorClient | None = None
+        self._children: dict[int, ChildConnection] = {}
+        self._leaving: dict[int, ChildConnection] = {}
+        self._all_left = asyncio.Event()
+        self._all_left.set()
+        self._idle: list[ChildConnection] = []
         self._waiting: deque[Assignment] = deque()
-        self._stillborn = 0
-        self._why, self._hopeless_until = "", 0.0
-        self._endings: set[asyncio.Future[None]] = set()
-        self._next: asyncio.TimerHandle | None = None
-        self._patience: asyncio.TimerHandle | None = None
-        self._help = help_with(journal, budgets)
+        self._failed_starts = 0
+        self._start_problem, self._no_start_until = "", 0.0
+        self._closing: set[asyncio.Future[None]] = set()
+        self._start_timer: asyncio.TimerHandle | None = None
+        self._wait_timer: asyncio.TimerHandle | None = None
+        self._calls = build_calls(journal, budgets)
 
     @property
-    def most(self) -> int:
+    def max_children(self) -> int:
         """How many children there may be."""
-        return self._most
+        return self._max_children
 
     @property
     def count(self) -> int:
-        """How many there are; may be asked for from any thread."""
+        """How many children there are. Safe to call from any thread."""
         return len(self._children)
 
     def process_of(self, task: Task[..., Any], job: ClaimedJob) -> Process | None:
-        """How to isolate an attempt; None if it runs in the worker."""
+        """Return how to isolate an attempt; None if it runs in the worker."""
         isolate = task.settings.isolate
         if isolate:
             return isolate
-        is_alone = job.row["suspect"] and task.name in self._names
-        return SUSPECT if is_alone else None
+        runs_suspect = job.row["suspect"] and task.name in self._names
+        return SUSPECT_PROCESS if runs_suspect else None
 
-    async def run(self, attempt: Attempt, process: Process, rated: Sequence[str]) -> Answered:
-        """What came of an attempt; None if it was told to stop and nobody asks.
+    async def run(
+        self, attempt: Attempt, process: Process, rated_keys: Sequence[str]
+    ) -> ChildReply:
+        """Run an attempt in a child, and return its reply; None if it was stopped and has no
+        outcome.
 
-        Raises NoProcess if no child can be had, NotBegun if none had time for it, LostJob if it
-        had lost its job when one had, MarkRefused if the database would not mark it as begun,
-        CancelledError if none had begun it when it was told to stop.
+        Raises NoProcess if there can be no child, NotStarted if none had time for it, LostJob if
+        the job was taken back before it started, MarkRefused if the database would not mark it as
+        begun, and CancelledError if it was told to stop before a child had begun it.
         """
-        if self._loop.time() < self._hopeless_until:
-            raise NoProcess(self._why)
+        if self._loop.time() < self._no_start_until:
+            raise NoProcess(self._start_problem)
         since = time.monotonic()
-        errand = Assignment(
+        assignment = Assignment(
             attempt,
             process,
-            rated,
+            rated_keys,
             self._loop.create_future(),
             since,
             since + self._timing.handler_begin,
         )
-        self._waiting.append(errand)
-        self._pump()
+        self._waiting.append(assignment)
+        self._assign_waiting()
         try:
-            await errand.future
+            await assignment.future
         except asyncio.CancelledError:
-            if errand.child is None:
+            if assignment.child is None:
                 with contextlib.suppress(ValueError):
-                    self._waiting.remove(errand)
+                    self._waiting.remove(assignment)
                 raise
-            if not errand.is_answered:  # Or it was over before it could be told to stop.
-                await self._stop(errand, errand.child)
-        return errand.result()
+            if not assignment.has_reply:  # It may have ended before it could be told to stop.
+                await self._stop(assignment, assignment.child)
+        return assignment.result()
 
-    async def _stop(self, errand: Assignment, child: Child) -> None:
-        """Tell the handler to stop, and kill it if it does not in time."""
-        errand.future = self._loop.create_future()
-        child.send(Stop(errand.attempt.stopped or "cancelled"))
-        errand.timer = self._loop.call_later(errand.process.grace_seconds, self._kill, child)
-        await errand.future
+    async def _stop(self, assignment: Assignment, child: ChildConnection) -> None:
+        """Tell the handler to stop, and kill the child if it does not stop in time."""
+        assignment.future = self._loop.create_future()
+        child.send(Stop(assignment.attempt.stopped or "cancelled"))
+        assignment.timer = self._loop.call_later(
+            assignment.process.grace_seconds, self._kill, child
+        )
+        await assignment.future
 
-    def _kill(self, child: Child) -> None:
-        # Numbers are one supervisor's: another one may have given the same to another child.
+    def _kill(self, child: ChildConnection) -> None:
+        # Each supervisor numbers its own children: a new one may have given this number to another
+        # child.
         is_ours = child in (self._children.get(child.number), self._leaving.get(child.number))
-        if self._nursery is not None and is_ours:
-            child.is_doomed = True
-            self._nursery.kill(child.number)
+        if self._supervisor is not None and is_ours:
+            child.is_killed = True
+            self._supervisor.kill(child.number)
 
-    def _broken(self, child: Child, cause: Cause, why: object) -> None:
-        """Kill a child whose channel can be used no more."""
+    def _on_broken_channel(self, child: ChildConnection, cause: Cause, why: object) -> None:
+        """Kill a child whose channel is broken."""
         is_leaving = self._leaving.get(child.number) is child
         if child.broken_by is None and not is_leaving:
             logger.error("The channel to a child process is broken, the child is killed: %s.", why)
             child.broken_by = cause
             self._kill(child)
 
-    # Who gets which child
+    # Assigning attempts to children
 
-    def _pump(self) -> None:
+    def _assign_waiting(self) -> None:
         while self._waiting and self._idle:
-            errand, child = self._waiting.popleft(), self._idle.pop()
-            if errand.attempt.job.is_suspect:
-                self._mark(errand, child)
+            assignment, child = self._waiting.popleft(), self._idle.pop()
+            if assignment.attempt.job.is_suspect:
+                self._mark_then_assign(assignment, child)
             else:
-                self._give(errand, child)
-        if self._waiting and self._patience is None:
-            self._patience = self._loop.call_later(self._timing.child_wait, self._lose_patience)
-        coming = sum(not child.is_up for child in self._children.values())
-        most = min(len(self._waiting), COMING)
-        while self._waiting and coming < most and self._has_room:
-            self._bear()
-            coming += 1
+                self._assign(assignment, child)
+        if self._waiting and self._wait_timer is None:
+            self._wait_timer = self._loop.call_later(self._timing.child_wait, self._release_overdue)
+        starting = sum(not child.is_ready for child in self._children.values())
+        max_starting = min(len(self._waiting), MAX_STARTING)
+        while self._waiting and starting < max_starting and self._has_room:
+            self._start_child()
+            starting += 1
 
     @property
     def _has_room(self) -> bool:
-        """Whether there may be one more; those that leave are not gone yet."""
-        return self._next is None and len(self._children) + len(self._leaving) < self._most
+        """Return whether another child may start. Children that are leaving still count."""
+        return (
+            self._start_timer is None
+            and len(self._children) + len(self._leaving) < self._max_children
+        )
 
-    def _lose_patience(self) -> None:
-        """Give back what has waited for long: another worker may have a child for it."""
-        self._patience, now, count = None, time.monotonic(), 0
+    def _release_overdue(self) -> None:
+        """Give back attempts that have waited too long: another worker may have a child for
+        them."""
+        self._wait_timer, now, count = None, time.monotonic(), 0
         patience = self._timing.child_wait
-        while self._waiting and now >= self._waiting[0].since + patience:
-            self._waiting.popleft().end(NotBegun())
+        while self._waiting and now >= self._waiting[0].waiting_since + patience:
+            self._waiting.popleft().end(NotStarted())
             count += 1
         if count:
             logger.warning(
@@ -225,136 +235,145 @@ class ChildPool:
                 self._remedy(),
             )
         if self._waiting:
-            wait = self._waiting[0].since + patience - now
-            self._patience = self._loop.call_later(wait, self._lose_patience)
+            wait = self._waiting[0].waiting_since + patience - now
+            self._wait_timer = self._loop.call_later(wait, self._release_overdue)
 
     def _remedy(self) -> str:
-        if any(child.is_up for child in self._children.values()):
-            return f"Give their queues fewer slots, or the worker more children than {self._most}."
-        since = time.monotonic() if self._nursery is None else self._nursery.since
+        if any(child.is_ready for child in self._children.values()):
+            most = self._max_children
+            return f"Give their queues fewer slots, or the worker more children than {most}."
+        since = time.monotonic() if self._supervisor is None else self._supervisor.since
         return (
             "The supervisor imports what children need, or they begin, for "
             f"{time.monotonic() - since:.0f} s by now: import less in the modules of tasks."
         )
 
-    def _bear(self) -> None:
+    def _start_child(self) -> None:
         try:
-            if self._nursery is None:
-                nursery = SupervisorClient(self._plan(), self._died, self._prepared, self._lost)
-                nursery.start()
-                self._nursery = nursery
-            born = self._nursery.bear()
+            if self._supervisor is None:
+                supervisor = SupervisorClient(
+                    self._plan(), self._on_death, self._on_prepared, self._on_supervisor_lost
+                )
+                supervisor.start()
+                self._supervisor = supervisor
+            started = self._supervisor.start_child()
         except OSError as error:
-            # No process or no file can be had now.
-            self._was_stillborn(Death(status=1, trace=str(error)))
+            # The system has no process or file left.
+            self._handle_failed_start(Death(status=1, trace=str(error)))
             return
-        self._children[born.number] = Child(born, self._heard, self._serve, self._broken)
+        self._children[started.number] = ChildConnection(
+            started, self._handle, self._serve, self._on_broken_channel
+        )
 
-    def _mark(self, errand: Assignment, child: Child) -> None:
-        """Mark a suspect as begun, now that a child has time for it, and give it to the child.
+    def _mark_then_assign(self, assignment: Assignment, child: ChildConnection) -> None:
+        """Mark a suspect as begun, now that a child has time for it, and assign it to the child.
 
-        Not sooner: what still waits for a child when this worker dies has not begun.
+        It is not marked sooner: if this worker dies, what still waited for a child had not begun.
         """
-        marking = self._loop.create_task(self._give_marked(errand, child), name="penstock mark")
-        self._marking.add(marking)
-        marking.add_done_callback(self._marking.discard)
+        marking = self._loop.create_task(
+            self._assign_marked(assignment, child), name="penstock mark"
+        )
+        self._mark_tasks.add(marking)
+        marking.add_done_callback(self._mark_tasks.discard)
 
-    async def _give_marked(self, errand: Assignment, child: Child) -> None:
+    async def _assign_marked(self, assignment: Assignment, child: ChildConnection) -> None:
         try:
-            if not await self._suspects.mark(errand.attempt.job):
-                errand.end(LostJob())
+            if not await self._suspects.mark(assignment.attempt.job):
+                assignment.end(LostJob())
         except MarkRefused as refusal:
-            errand.end(refusal)
+            assignment.end(refusal)
         if self._children.get(child.number) is not child:
-            # The child has died meanwhile.
-            if not errand.future.done():
-                self._waiting.appendleft(errand)
-        elif not errand.future.done():
-            self._give(errand, child)
+            # The child died while the suspect was marked.
+            if not assignment.future.done():
+                self._waiting.appendleft(assignment)
+        elif not assignment.future.done():
+            self._assign(assignment, child)
         else:
-            self._free(child)
-        self._pump()
+            self._release_child(child)
+        self._assign_waiting()
 
-    def _give(self, errand: Assignment, child: Child) -> None:
-        if errand.future.done():
+    def _assign(self, assignment: Assignment, child: ChildConnection) -> None:
+        if assignment.future.done():
             self._idle.append(child)
             return
-        assert self._nursery is not None
-        errand.child, child.errand = child, errand
-        errand.given = time.monotonic()
+        assert self._supervisor is not None
+        assignment.child, child.assignment = child, assignment
+        assignment.assigned_at = time.monotonic()
         child.jobs += 1
-        # Something that another job has left behind may keep the child from hearing of it.
-        self._nursery.give(child.number, self._timing.child_begin)
-        child.send(errand.order())
+        # Leftovers of an earlier job may keep the child from reading its messages.
+        self._supervisor.expect_start(child.number, self._timing.child_begin)
+        child.send(assignment.to_message())
 
-    def _heard(self, child: Child, message: FromChild) -> None:
-        errand = child.errand
+    def _handle(self, child: ChildConnection, message: FromChild) -> None:
+        assignment = child.assignment
         match message:
-            case Up() if not child.is_up:
-                child.is_up = True
-                self._free(child)
-            case Ended() if errand is not None:
-                errand.end(message)
+            case Ready() if not child.is_ready:
+                child.is_ready = True
+                self._release_child(child)
+            case Ended() if assignment is not None:
+                assignment.end(message)
                 if message.idle:
-                    self._free(child, errand, message.resident)
-                elif errand.timer is None:
-                    errand.timer = self._loop.call_later(
-                        errand.process.grace_seconds, self._kill, child
+                    self._release_child(child, assignment, message.resident)
+                elif assignment.timer is None:
+                    assignment.timer = self._loop.call_later(
+                        assignment.process.grace_seconds, self._kill, child
                     )
-            case Dropped(resident) if errand is not None:
-                errand.end(None)
-                self._free(child, errand, resident)
-            case Idle(resident) if errand is not None and errand.is_answered:
-                self._free(child, errand, resident)
-            case Told(token, done, total, text):
-                # Perhaps from a thread that another handler has left behind.
-                if errand is not None and errand.is_of(token):
-                    self._report(errand.attempt, done, total, text)
+            case Abandoned(resident) if assignment is not None:
+                assignment.end(None)
+                self._release_child(child, assignment, resident)
+            case Idle(resident) if assignment is not None and assignment.has_reply:
+                self._release_child(child, assignment, resident)
+            case ProgressReport(token, done, total, text):
+                # The report may come from a thread that an earlier handler has left behind.
+                if assignment is not None and assignment.is_for(token):
+                    self._report(assignment.attempt, done, total, text)
             case Logged():
-                logs.write(message)
+                logs.write_record(message)
             case _:
-                self._broken(child, "garbage", f"{type(message).__name__} out of turn")
+                self._on_broken_channel(child, "garbage", f"{type(message).__name__} out of turn")
 
-    def _free(self, child: Child, errand: Assignment | None = None, resident: int = 0) -> None:
-        """A child has nothing to do: the next attempt, or its end if it is worn."""
-        child.errand = None
-        if child.is_doomed or child.number not in self._children:
+    def _release_child(
+        self, child: ChildConnection, assignment: Assignment | None = None, resident: int = 0
+    ) -> None:
+        """Give an idle child the next attempt, or let it leave if it is worn."""
+        child.assignment = None
+        if child.is_killed or child.number not in self._children:
             return
-        if errand is not None:
-            self._stillborn = 0
-            errand.cancel_timer()
-            if errand.process.is_worn(child.jobs, resident):
+        if assignment is not None:
+            self._failed_starts = 0
+            assignment.cancel_timer()
+            if assignment.process.is_worn(child.jobs, resident):
                 self._retire(child)
                 return
         self._idle.append(child)
-        self._pump()
+        self._assign_waiting()
 
-    def _retire(self, child: Child) -> None:
+    def _retire(self, child: ChildConnection) -> None:
         logger.debug("Child %d leaves after %d jobs.", child.number, child.jobs)
         self._dismiss(child)
         self._replace()
 
     def _replace(self) -> None:
-        """One is gone: the next job finds a warm one."""
+        """Start a child in place of one that left, so that the next job finds it warm."""
         if self._has_room:
-            self._bear()
-        self._pump()
+            self._start_child()
+        self._assign_waiting()
 
-    def _dismiss(self, child: Child) -> None:
-        """Let a child go that has nothing to do: it closes what it has open."""
+    def _dismiss(self, child: ChildConnection) -> None:
+        """Tell an idle child to leave: it closes its resources first."""
         del self._children[child.number]
         self._leaving[child.number] = child
-        self._left.clear()
+        self._all_left.clear()
         child.send(Leave())
-        self._loop.call_later(LEAVE, self._kill, child)
+        self._loop.call_later(EXIT_WAIT_S, self._kill, child)
 
-    # Ends
+    # Deaths and failures
 
-    def _died(self, number: int, death: Death) -> None:
+    def _on_death(self, number: int, death: Death) -> None:
         if (left := self._leaving.pop(number, None)) is not None:
             left.close()
             if not self._leaving:
-                self._left.set()
+                self._all_left.set()
             self._replace()
             return
         child = self._children.pop(number, None)
@@ -365,94 +384,102 @@ class ChildPool:
             self._idle.remove(child)
         if child.broken_by is not None:
             death = msgspec.structs.replace(death, cause=child.broken_by)
-        jobs, errand = child.jobs, child.errand
-        if errand is not None:
-            errand.cancel_timer()
-            has_begun = death.began >= errand.given
+        jobs, assignment = child.jobs, child.assignment
+        if assignment is not None:
+            assignment.cancel_timer()
+            has_begun = death.began >= assignment.assigned_at
             if not has_begun:
-                logger.warning("%r was not begun and is given back: %s.", errand.attempt, death)
+                logger.warning("%r was not begun and is given back: %s.", assignment.attempt, death)
                 jobs -= 1
-            errand.end(death if has_begun else NotBegun())
+            assignment.end(death if has_begun else NotStarted())
         if jobs:
             self._replace()
         else:
-            self._was_stillborn(death)
-            self._pump()
+            self._handle_failed_start(death)
+            self._assign_waiting()
 
-    def _was_stillborn(self, death: Death) -> None:
-        """A child died before its first job: try again a few times, then say so, unless there are
-        others, which will have time for what waits."""
-        if self._next is not None:
+    def _handle_failed_start(self, death: Death) -> None:
+        """Retry a few times after a child died before its first job, then report the problem.
+
+        If other children live, they take what waits, so it keeps trying.
+        """
+        if self._start_timer is not None:
             return
         retries = self._timing.child_retries
-        if self._stillborn >= len(retries) and not any(
-            one.is_up for one in self._children.values()
+        if self._failed_starts >= len(retries) and not any(
+            child.is_ready for child in self._children.values()
         ):
-            self._stillborn = 0
+            self._failed_starts = 0
             self._give_up(f"Child processes die at their start: {death}. {death.trace}")
             return
-        pause = retries[min(self._stillborn, len(retries) - 1)]
-        self._stillborn += 1
-        self._next = self._loop.call_later(pause, self._try_again)
+        pause = retries[min(self._failed_starts, len(retries) - 1)]
+        self._failed_starts += 1
+        self._start_timer = self._loop.call_later(pause, self._try_again)
 
     def _try_again(self) -> None:
-        self._next = None
-        self._pump()
+        self._start_timer = None
+        self._assign_waiting()
 
-    def _prepared(self, trouble: str | None) -> None:
+    def _on_prepared(self, trouble: str | None) -> None:
         if trouble is not None:
             self._give_up(f"Child processes cannot import what the worker has:\n{trouble}")
 
     def _give_up(self, why: str) -> None:
-        """Nothing can be run now; after a while the next attempt tries anew."""
+        """Fail all that waits, and start no child for a while."""
         logger.error("No job can be isolated. %s", why)
-        self._why, self._hopeless_until = why, self._loop.time() + self._timing.children_pause
+        self._start_problem, self._no_start_until = (
+            why,
+            self._loop.time() + self._timing.children_pause,
+        )
         waiting, self._waiting = list(self._waiting), deque()
-        for errand in waiting:
-            errand.end(NoProcess(why))
-        self._end_all()
+        for assignment in waiting:
+            assignment.end(NoProcess(why))
+        self._start_ending()
 
-    def _lost(self) -> None:
-        """The supervisor is gone, and its children with it; a new one is started when needed."""
-        is_settled = self._nursery is not None and self._nursery.is_settled
-        self._end_all(is_lost=True)
-        if is_settled:
-            self._loop.call_soon(self._pump)
+    def _on_supervisor_lost(self) -> None:
+        """Handle the loss of the supervisor and its children.
+
+        A new one starts when it is needed.
+        """
+        is_prepared = self._supervisor is not None and self._supervisor.is_prepared
+        self._start_ending(is_supervisor_lost=True)
+        if is_prepared:
+            self._loop.call_soon(self._assign_waiting)
         else:
-            # What it imports may end it each time.
-            self._was_stillborn(gone_with_its_supervisor(0.0))
+            # Its imports may be what ends it each time.
+            self._handle_failed_start(death_of_supervisor(0.0))
 
-    def _end_all(self, *, is_lost: bool = False) -> None:
-        ending = asyncio.ensure_future(self._drop_all(is_lost=is_lost))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
+    def _start_ending(self, *, is_supervisor_lost: bool = False) -> None:
+        ending = asyncio.ensure_future(self._end_children(is_supervisor_lost=is_supervisor_lost))
+        self._closing.add(ending)
+        ending.add_done_callback(self._closing.discard)
 
-    async def _drop_all(self, *, is_lost: bool = False) -> None:
-        nursery, self._nursery = self._nursery, None
+    async def _end_children(self, *, is_supervisor_lost: bool = False) -> None:
+        supervisor, self._supervisor = self._supervisor, None
         children = [*self._children.values(), *self._leaving.values()]
         self._children, self._leaving = {}, {}
         self._idle.clear()
-        self._left.set()
+        self._all_left.set()
         for child in children:
             child.close()
-            errand = child.errand
-            if errand is not None and nursery is not None:
-                began = nursery.began(child.number)
-                is_death = is_lost and began >= errand.given
-                errand.end(gone_with_its_supervisor(began) if is_death else NotBegun())
-        if nursery is not None:
-            await nursery.close()
+            assignment = child.assignment
+            if assignment is not None and supervisor is not None:
+                began = supervisor.began(child.number)
+                is_death = is_supervisor_lost and began >= assignment.assigned_at
+                assignment.end(death_of_supervisor(began) if is_death else NotStarted())
+        if supervisor is not None:
+            await supervisor.close()
 
     def outcome(self, attempt: Attempt, process: Process, death: Death) -> Died | TimedOut:
-        """What it means for an attempt that its child died; told as an event, too."""
+        """Return what a child's death means for its attempt, and emit ChildDied."""
         job = attempt.job
         self._events.emit(ChildDied(str(job.id), job.task, job.number, death.name))
-        return outcome_of(attempt, process, death)
+        return outcome_of_death(attempt, process, death)
 
     async def close(self) -> None:
-        """Let all children go; those that work still, or do not leave in time, are killed."""
-        self._most = 0
-        for timer in (self._next, self._patience, *self._marking):
+        """Let all children leave. Kill those that still work or do not leave in time."""
+        self._max_children = 0
+        for timer in (self._start_timer, self._wait_timer, *self._mark_tasks):
             if timer is not None:
                 timer.cancel()
         for child in self._idle:
@@ -460,16 +487,16 @@ class ChildPool:
         self._idle.clear()
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LEAVE):
-                    await self._left.wait()
+                async with asyncio.timeout(EXIT_WAIT_S):
+                    await self._all_left.wait()
         finally:
-            # Also if whoever waits for this gives up: children end with their worker.
-            await asyncio.gather(self._drop_all(), *self._endings)
+            # Children must end with their worker, even if whoever waits for this gives up.
+            await asyncio.gather(self._end_children(), *self._closing)
 
-    # What handlers ask for
+    # Requests of handlers
 
-    async def _serve(self, errand: Assignment | None, asked: Asked) -> Any:
-        if errand is None or not errand.is_of(asked.token):
-            # From a task or a thread that a handler has left behind; it knows which it is.
+    async def _serve(self, assignment: Assignment | None, request: Request) -> Any:
+        if assignment is None or not assignment.is_for(request.token):
+            # The request comes from a task or thread that an earlier handler has left behind.
             raise StaleAttempt("", 0)
-        return await self._help[asked.what](errand.attempt, *asked.args)
+        return await self._calls[request.method](assignment.attempt, *request.args)

@@ -1,4 +1,4 @@
-"""What a handler asks of the worker, from inside a child process."""
+"""The journal and budgets of a child process, which call the worker's."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from penstock.worker.children.channel import Channel
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.journal import Journal
 
-Help = Callable[..., Awaitable[Any]]
+Call = Callable[..., Awaitable[Any]]
 
 
-def help_with(journal: Journal, budgets: Budgets) -> dict[str, Help]:
-    """The calls by their names; each gets the attempt that asks."""
+def build_calls(journal: Journal, budgets: Budgets) -> dict[str, Call]:
+    """Return the functions that serve a child's requests, by name.
+
+    Each gets the attempt that asks.
+    """
 
     async def save(attempt: Attempt, kind: str, name: str, result: str) -> float:
         return await journal.save(attempt, Saved(kind, name, result))
@@ -54,20 +57,20 @@ def help_with(journal: Journal, budgets: Budgets) -> dict[str, Help]:
 
 
 class RemoteJournal(Journal):
-    """The worker's journal: each call is made there."""
+    """Calls the worker's journal."""
 
-    def __init__(self, line: Channel) -> None:
-        self._line = line
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
 
     async def read(self, attempt: Attempt) -> list[Saved]:
-        return [Saved(*one) for one in await self._call(attempt, "read")]
+        return [Saved(*row) for row in await self._call(attempt, "read")]
 
     async def save(self, attempt: Attempt, saved: Saved) -> float:
         return float(await self._call(attempt, "save", *saved))
 
     async def recall(self, attempt: Attempt, name: str, key: bytes) -> str | None:
-        found: str | None = await self._call(attempt, "recall", name, key)
-        return found
+        result: str | None = await self._call(attempt, "recall", name, key)
+        return result
 
     async def share(self, attempt: Attempt, saved: Saved, key: bytes, ttl: float) -> None:
         await self._call(attempt, "share", *saved, key, ttl)
@@ -86,29 +89,29 @@ class RemoteJournal(Journal):
         return convert(await self._call(attempt, "parents"), list[Parent])
 
     async def extend(self, attempt: Attempt, call: int, added: str) -> list[Added]:
-        return [Added(*one) for one in await self._call(attempt, "extend", call, added)]
+        return [Added(*row) for row in await self._call(attempt, "extend", call, added)]
 
-    async def _call(self, attempt: Attempt, what: str, *args: Any) -> Any:
+    async def _call(self, attempt: Attempt, method: str, *args: Any) -> Any:
         try:
-            return await _asked(self._line, attempt.job, what, *args)
+            return await _call_worker(self._channel, attempt.job, method, *args)
         except StaleAttempt:
             attempt.stopped = attempt.stopped or "refused"
             raise
 
 
 class RemoteBudgets(Budgets):
-    """The worker's budgets: each call is made there."""
+    """Calls the worker's budgets."""
 
-    def __init__(self, line: Channel) -> None:
-        self._line = line
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._rng = random.Random()
         self._job: ClaimedJob
-        self._rated: Sequence[str] = ()
-        self.has_rate = lambda key: key in self._rated
+        self._rated_keys: Sequence[str] = ()
+        self.has_rate = lambda key: key in self._rated_keys
 
-    def now_for(self, job: ClaimedJob, rated: Sequence[str]) -> None:
-        """The attempt that spends from now on, and those of its keys that have a rate."""
-        self._job, self._rated = job, rated
+    def serve(self, job: ClaimedJob, rated_keys: Sequence[str]) -> None:
+        """Set the job that spends from now on, and those of its keys that have a rate."""
+        self._job, self._rated_keys = job, rated_keys
 
     async def reserve(self, key: str, units: float) -> float | None:
         wait: float | None = await self._call("reserve", key, units)
@@ -121,17 +124,17 @@ class RemoteBudgets(Budgets):
         return float(await self._call("close", key, wait))
 
     def learn(self, key: str, share: float) -> None:
-        self._line.tell(self._job.token, "learn", key, share)
+        self._channel.notify(self._job.token, "learn", key, share)
 
     async def give_back_starts(self, keys: Sequence[str]) -> None:
         await self._call("give_back_starts", list(keys))
 
-    async def _call(self, what: str, *args: Any) -> Any:
-        return await _asked(self._line, self._job, what, *args)
+    async def _call(self, method: str, *args: Any) -> Any:
+        return await _call_worker(self._channel, self._job, method, *args)
 
 
-async def _asked(line: Channel, job: ClaimedJob, what: str, *args: Any) -> Any:
+async def _call_worker(channel: Channel, job: ClaimedJob, method: str, *args: Any) -> Any:
     try:
-        return await line.ask(job.token, what, *args)
+        return await channel.call(job.token, method, *args)
     except StaleAttempt:
         raise StaleAttempt(str(job.id), job.number) from None

@@ -26,7 +26,7 @@ from penstock.tasks import Context, Registry, Task, describe_error
 from penstock.tasks.reader import Call
 from penstock.tasks.settings import Process
 from penstock.worker.attempt import Attempt
-from penstock.worker.children.assignment import LostJob, NoProcess, NotBegun
+from penstock.worker.children.assignment import LostJob, NoProcess, NotStarted
 from penstock.worker.children.messages import Ended
 from penstock.worker.children.pool import ChildPool
 from penstock.worker.claim.micro_batch import Entry, Group, group_key
@@ -308,7 +308,7 @@ class Executor:
         except asyncio.CancelledError as error:
             attempt.has_begun = False
             self._endings.interrupted(attempt, error)
-        except NotBegun:
+        except NotStarted:
             attempt.has_begun = False
             attempt.stopped = attempt.stopped or "shutdown"
             self._endings.interrupted(attempt, asyncio.CancelledError())
