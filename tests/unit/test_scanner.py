@@ -22,24 +22,24 @@ class EmptyQueue:
         return []
 
 
-async def pause_after(seconds: float, shortest: float) -> float:
+async def pause_after(seconds: float, min_interval: float) -> float:
     """How long it rests after the second of two such looks."""
     scanner = Scanner(
         QueueState("default", 10, 100),
         None,  # type: ignore[arg-type]
         EmptyQueue(seconds),  # type: ignore[arg-type]
         Health(Events()),
-        shortest=lambda: shortest,
-        found=lambda: None,
+        min_interval=lambda: min_interval,
+        on_found=lambda: None,
     )
     await scanner.tick()
     return await scanner.tick()
 
 
 async def test_a_look_around_takes_a_twentieth_of_the_time_at_most() -> None:
-    assert await pause_after(0.05, shortest=0.1) >= 20 * 0.05
+    assert await pause_after(0.05, min_interval=0.1) >= 20 * 0.05
 
 
-@pytest.mark.parametrize("shortest", [3600.0, 7200.0])
-async def test_a_quick_look_around_is_repeated_as_often_as_is_set(shortest: float) -> None:
-    assert await pause_after(0.0, shortest) == shortest
+@pytest.mark.parametrize("min_interval", [3600.0, 7200.0])
+async def test_a_quick_look_around_is_repeated_as_often_as_is_set(min_interval: float) -> None:
+    assert await pause_after(0.0, min_interval) == min_interval

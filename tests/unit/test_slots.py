@@ -27,7 +27,7 @@ def end(some: Slots, count: int, seconds: float) -> None:
 
 
 def test_quick_jobs_make_it_fetch_ahead(clock: Clock) -> None:
-    some = Slots(20, ahead_most=1000)
+    some = Slots(20, max_ahead=1000)
     clock.now = 1.0
     end(some, 10_000, 0.001)
     some.measure()
@@ -35,7 +35,7 @@ def test_quick_jobs_make_it_fetch_ahead(clock: Clock) -> None:
 
 
 def test_slow_jobs_that_end_at_once_are_not_taken_for_quick_ones(clock: Clock) -> None:
-    some = Slots(20, ahead_most=1000)
+    some = Slots(20, max_ahead=1000)
     clock.now = 0.01
     end(some, 20, 0.5)
     some.measure()

@@ -93,7 +93,9 @@ async def expect_nothing_counted(*workers: Worker) -> None:
 
         def counts(worker: Worker = worker) -> dict[str, tuple[int, int, int]]:
             limits = worker_state(worker).limits
-            return {key: (one.used, one.at_hand, one.claiming) for key, one in limits.items()}
+            return {
+                key: (seen.used, seen.prefetched, seen.claiming) for key, seen in limits.items()
+            }
 
         def is_clear(counts: Any = counts) -> bool:
             return all(numbers == (0, 0, 0) for numbers in counts().values())

@@ -425,7 +425,7 @@ async def test_a_job_that_waits_to_run_alone_keeps_its_slot(
 def starts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When a token was found fresh for each job: after that the machine may keep it waiting."""
     at: list[float] = []
-    begin = LimitKeeper.begin
+    begin = LimitKeeper.count_start
     is_fresh = Bucket.may_use.fget
     found_fresh = 0.0
 
@@ -441,7 +441,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         begin(self, job)
 
     monkeypatch.setattr(Bucket, "may_use", property(may_use))
-    monkeypatch.setattr(LimitKeeper, "begin", noted)
+    monkeypatch.setattr(LimitKeeper, "count_start", noted)
     return at
 
 
@@ -556,7 +556,7 @@ async def test_worker_does_not_spin_while_it_waits_for_a_limit(
 async def test_very_many_keys_are_asked_for_in_parts(
     app: Penstock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "KEYS", 50)
+    monkeypatch.setattr(keeper, "MAX_KEYS_PER_STATEMENT", 50)
     meter = Meter(app, limits="account:{who}")
     await app.set_limit("account:*", slots=1)
     await app.enqueue_many(meter.task.prepare(str(n)) for n in range(600))

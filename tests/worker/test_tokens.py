@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.worker.limits.buckets import FRESH, Bucket
+from penstock.worker.limits.buckets import MAX_TOKEN_AGE_S, Bucket
 
 pytestmark = pytest.mark.any_pooler
 
@@ -36,22 +36,22 @@ def test_tokens_are_used_one_by_one(pass_time: Any) -> None:
 def test_the_oldest_are_used_first_and_what_is_stale_goes_back(pass_time: Any) -> None:
     tokens = Bucket()
     tokens.put(3, pass_time())
-    tokens.put(2, pass_time(FRESH / 2))
+    tokens.put(2, pass_time(MAX_TOKEN_AGE_S / 2))
     tokens.use()
-    pass_time(FRESH * 0.6)
+    pass_time(MAX_TOKEN_AGE_S * 0.6)
     assert not tokens.may_use
     assert tokens.drop_stale() == 2
     assert (tokens.count, tokens.may_use) == (2, True)
-    pass_time(FRESH)
+    pass_time(MAX_TOKEN_AGE_S)
     assert (tokens.drop_stale(), tokens.count, tokens.stale_at) == (2, 0, float("inf"))
 
 
 def test_what_is_more_than_a_new_burst_is_forgotten(pass_time: Any) -> None:
     tokens = Bucket()
     tokens.put(5, pass_time())
-    tokens.keep(2)
+    tokens.limit_to(2)
     assert tokens.count == 2
-    tokens.keep(0)
+    tokens.limit_to(0)
     assert (tokens.count, tokens.may_use) == (0, False)
 
 

@@ -37,7 +37,7 @@ from penstock.tasks import (
 )
 from penstock.worker import Resources, Worker
 from penstock.worker.children.pool import parse_children
-from penstock.worker.limits.slots import DEFAULT_SLOTS, slots_of
+from penstock.worker.limits.slots import DEFAULT_SLOTS, parse_queues
 from penstock.worker.tenants import Tenants
 
 MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."
@@ -312,7 +312,7 @@ class Penstock(Client):
             self.resources,
             self.timetable,
             self._pools,
-            queues=self._named_queues if queues is None else slots_of(queues),
+            queues=self._named_queues if queues is None else parse_queues(queues),
             tenants=Tenants.of(tenants, except_tenants),
             name=name,
             liveness=liveness or Liveness(),

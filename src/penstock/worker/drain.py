@@ -73,7 +73,7 @@ async def _work_off(crew: Parts) -> None:
         await _quiet(crew)
         if crew.quota.is_spent or crew.gives_up:
             return
-        if not any(state.has_open_lines for state in crew.states.values()):
+        if not any(state.has_claimable_cursors for state in crew.states.values()):
             return
         # What waits for a limit gets it when other workers or time have made room.
         await asyncio.sleep(LIMIT_WAIT)
@@ -83,11 +83,11 @@ async def _quiet(crew: Parts) -> None:
     """Wait until nothing is being claimed, fetched, running or unsettled."""
     while True:
         for claimer in crew.claimers.values():
-            await claimer.settled()
-        await crew.dispatcher.drained()
-        await crew.completer.drained()
-        is_kept = crew.completer.unsettled > 0
-        is_over = not is_kept or crew.completer.is_stuck
+            await claimer.wait_until_idle()
+        await crew.dispatcher.wait_until_idle()
+        await crew.settler.drained()
+        is_kept = crew.settler.unsettled > 0
+        is_over = not is_kept or crew.settler.is_stuck
         if is_over and not (crew.dispatcher.jobs() or crew.mover.jobs()):
             return
         await asyncio.sleep(LIMIT_WAIT if is_kept else HAND_WAIT)

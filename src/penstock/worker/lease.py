@@ -20,7 +20,7 @@ from penstock.worker.room import is_full
 logger = logging.getLogger("penstock.worker")
 
 
-class Session(Service):
+class LeaseKeeper(Service):
     """One lease after the other. While there is none, nothing is claimed."""
 
     name = "lease"
@@ -261,7 +261,7 @@ class Reconciler(Service):
         self,
         pool: Pool,
         store: Store,
-        session: Session,
+        lease_keeper: LeaseKeeper,
         health: Health,
         known: Callable[[], list[int]],
         every: float,
@@ -269,12 +269,12 @@ class Reconciler(Service):
         super().__init__(health)
         self._pool = pool
         self._store = store
-        self._session = session
+        self._lease_keeper = lease_keeper
         self._known = known
         self._budget = ScanBudget(every)
 
     async def tick(self) -> float:
-        async with self._session.undisturbed() as lease:
+        async with self._lease_keeper.undisturbed() as lease:
             if lease is not None:
                 with self._budget:
                     released = await self._store.release(self._pool, lease, self._known())

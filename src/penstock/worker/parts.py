@@ -31,7 +31,7 @@ from penstock.worker.claim.dispatcher import Dispatcher
 from penstock.worker.claim.mover import Mover
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.heartbeat import Signals
-from penstock.worker.lease import Reconciler, Session
+from penstock.worker.lease import LeaseKeeper, Reconciler
 from penstock.worker.limits.keeper import LimitKeeper
 from penstock.worker.limits.rules import RulesReader
 from penstock.worker.listener import Listener
@@ -89,7 +89,7 @@ class Parts:
         self.states = states
         for state in states.values():
             if tasks.shares_all(state.name):
-                state.gathering.expected = tasks.widest(state.name)
+                state.groups.expected_items = tasks.widest(state.name)
         self._tally = tally
         self.lines = JobLines() if log.completed else None
         self.quota = quota
@@ -102,7 +102,7 @@ class Parts:
         self.owed = Owed(pool, health)
         self.budgets = Budgets(pool, store, self.owed, explained)
         self.progress = Progress(pool, store, health)
-        self.completer = Settler(
+        self.settler = Settler(
             pool,
             store,
             health,
@@ -143,7 +143,7 @@ class Parts:
             self.budgets,
             journal,
             self.progress.report,
-            self.completer.submit,
+            self.settler.submit,
             tracing=self._tracing,
             worker=name,
             threads=sum(state.slots.limit for state in states.values()),
@@ -154,7 +154,7 @@ class Parts:
             timing=timing,
         )
         self._fixed_info = _info(states, tenants, tasks, timetable)
-        self.session = Session(
+        self.lease_keeper = LeaseKeeper(
             url,
             pool,
             store,
@@ -165,37 +165,39 @@ class Parts:
             worker=name,
             info=self._info,
         )
-        self.limiter = LimitKeeper(
+        self.limit_keeper = LimitKeeper(
             pool,
             store,
-            self.session,
+            self.lease_keeper,
             health,
-            most=_most_jobs(states, tasks),
-            ahead_most=2 * pace.claim_most,
-            room=self._go_on,
+            max_slots=_max_jobs(states, tasks),
+            max_ahead=2 * pace.claim_most,
+            on_room=self._start_waiting,
             timing=timing,
         )
-        self.rulebook = RulesReader(pool, store, health, list(states), self._apply, timing)
+        self.rules_reader = RulesReader(pool, store, health, list(states), self._apply, timing)
         self.mover = Mover(pool, store, health)
         self.dispatcher = Dispatcher(
             self.executor,
-            self.limiter,
+            self.limit_keeper,
             self.mover.move,
             states.values(),
             tasks.batched,
-            self._wants,
-            self._make_alone,
+            self._claim_if_wanted,
+            self._make_room_for_exclusive,
             upkeep.isolation_wait,
             timing,
         )
         self.listener = Listener(link.listen_url, pool, store, health)
-        self.reconciler = Reconciler(pool, store, self.session, health, self._known, pace.reconcile)
+        self.reconciler = Reconciler(
+            pool, store, self.lease_keeper, health, self._known, pace.reconcile
+        )
         self.maintenance = Maintenance(
             pool,
             store,
             health,
             events,
-            self.session.held,
+            self.lease_keeper.held,
             timetable,
             upkeep,
             look_most=self._look_most,
@@ -206,14 +208,14 @@ class Parts:
                 state,
                 pool,
                 store,
-                self.session,
+                self.lease_keeper,
                 health,
                 events,
-                limiter=self.limiter,
+                limit_keeper=self.limit_keeper,
                 quota=quota,
-                most=pace.claim_most,
+                max_jobs=pace.claim_most,
                 room=self._room,
-                deliver=self._claimed,
+                on_claimed=self._start_claimed,
             )
             for queue, state in states.items()
         }
@@ -223,46 +225,46 @@ class Parts:
                 pool,
                 store,
                 health,
-                shortest=self._scan_every,
-                found=self.claimers[queue].wake,
+                min_interval=self._scan_interval,
+                on_found=self.claimers[queue].wake,
             )
             for queue, state in states.items()
         }
         self._introduce()
 
     def _introduce(self) -> None:
-        self.session.on_signals = self._signalled
-        self.session.on_lapse = self._lapsed
-        self.session.on_doubt = self.reconciler.wake
-        self.session.on_exit = self.completer.last_words
+        self.lease_keeper.on_signals = self._signalled
+        self.lease_keeper.on_lapse = self._lapsed
+        self.lease_keeper.on_doubt = self.reconciler.wake
+        self.lease_keeper.on_exit = self.settler.last_words
         self.listener.on_ready = self._heard_ready
         self.listener.on_due = self.maintenance.promoter.due
-        self.listener.on_signal = self.session.beat_soon
+        self.listener.on_signal = self.lease_keeper.beat_soon
         self.listener.on_leader = self.maintenance.elect
-        self.listener.on_settings = self.rulebook.wake
+        self.listener.on_settings = self.rules_reader.wake
         self.listener.on_schedules = self.maintenance.scheduler.changed
-        self.listener.on_grants = self.limiter.told
-        self.listener.on_waits = self.limiter.asked_for
+        self.listener.on_grants = self.limit_keeper.note_change
+        self.listener.on_waits = self.limit_keeper.note_wait
         self.listener.on_bucket = self._closed
-        self.budgets.has_rate = self.limiter.holdings.has_rate
+        self.budgets.has_rate = self.limit_keeper.book.has_rate
         self.budgets.on_close = self._closed
         self.listener.on_reconnect = self._look_around
         for state in self.states.values():
-            state.may_start = self.limiter.may_start
-            state.may_any_start = partial(self.limiter.may_any_start, state.name)
-            state.is_barred = partial(self.limiter.holdings.barred, state.name)
+            state.may_start = self.limit_keeper.may_start
+            state.may_any_start = partial(self.limit_keeper.may_any_start, state.name)
+            state.is_lane_stopped = partial(self.limit_keeper.book.is_lane_stopped, state.name)
 
     @property
     def services(self) -> list[Service]:
         return [
             self.opened,
-            self.session,
+            self.lease_keeper,
             self.listener,
             self.progress,
             self.owed,
             self.reconciler,
-            self.rulebook,
-            self.limiter,
+            self.rules_reader,
+            self.limit_keeper,
             self.mover,
             self.suspects,
             *self.scanners.values(),
@@ -284,20 +286,20 @@ class Parts:
             "alone": None if alone is None else str(alone),
             "children": self.isolation.count,
             "children_most": self.isolation.max_children,
-            "unwritten": self.completer.unwritten,
+            "unwritten": self.settler.unwritten,
         }
 
     def _beat_soon(self) -> None:
         """There is news of this worker for its lease."""
-        if self.session.lease is not None:
-            self.session.beat_soon(self.session.lease)
+        if self.lease_keeper.lease is not None:
+            self.lease_keeper.beat_soon(self.lease_keeper.lease)
 
     # Claims
 
-    def _wants(self, state: QueueState) -> None:
+    def _claim_if_wanted(self, state: QueueState) -> None:
         claimer = self.claimers[state.name]
         # A claimer that was woken looks anyway.
-        if not claimer.is_woken and state.wanted and state.marks:
+        if not claimer.is_woken and state.wanted and state.cursors:
             claimer.wake()
 
     def _room(self) -> int:
@@ -305,33 +307,33 @@ class Parts:
         refuses to write them, or a job must run alone."""
         if self.dispatcher.is_reserved:
             return 0
-        if self.completer.is_refused:
+        if self.settler.is_refused:
             is_idle = not self.dispatcher.jobs() and not self.mover.jobs()
-            return int(self.completer.wants_probe and is_idle)
-        return self._pace.unsettled_most - self.completer.unsettled
+            return int(self.settler.wants_probe and is_idle)
+        return self._pace.unsettled_most - self.settler.unsettled
 
     @property
     def gives_up(self) -> bool:
         """Whether the database has refused all outcomes for long: nothing more will be claimed."""
-        return self.completer.is_refused and self.completer.is_stuck
+        return self.settler.is_refused and self.settler.is_stuck
 
     def note_unwritten(self) -> None:
         """The outcomes that are left after the settler's close are not written any more."""
-        self._tally.unwritten += len(self.completer.given_up())
+        self._tally.unwritten += len(self.settler.given_up())
 
     def _make_room(self) -> None:
-        if self.completer.unsettled <= self._pace.unsettled_most // 2:
+        if self.settler.unsettled <= self._pace.unsettled_most // 2:
             for state in self.states.values():
-                self._wants(state)
+                self._claim_if_wanted(state)
 
-    async def _make_alone(self) -> None:
+    async def _make_room_for_exclusive(self) -> None:
         """Hold up nobody else: what was fetched can begin elsewhere, and what has ended need not
         run again if the job that will run alone kills this worker."""
-        async with self.session.undisturbed():
-            self.dispatcher.release_fetched()
-        await self.completer.drained()
+        async with self.lease_keeper.undisturbed():
+            self.dispatcher.release_prefetched()
+        await self.settler.drained()
 
-    def _scan_every(self) -> float:
+    def _scan_interval(self) -> float:
         return self._pace.rescan if self.listener.is_listening else self._pace.poll
 
     def _look_most(self) -> float:
@@ -343,14 +345,14 @@ class Parts:
     def _apply(self, rules: Rules) -> None:
         for state in self.states.values():
             state.apply(rules)
-        self.limiter.apply(rules)
+        self.limit_keeper.apply(rules)
         self.dispatcher.recount()
-        self._go_on()
+        self._start_waiting()
 
-    def _go_on(self) -> None:
+    def _start_waiting(self) -> None:
         """There may be room for what had to wait."""
         for state in self.states.values():
-            self.dispatcher.pump(state)
+            self.dispatcher.start_ready(state)
 
     # News
 
@@ -359,52 +361,52 @@ class Parts:
         if state is None:
             return
         if lane is None:
-            self.scanners[queue].soon()
+            self.scanners[queue].scan_soon()
         else:
-            state.marks.lower(lane, priority, ready_at)
+            state.cursors.lower(lane, priority, ready_at)
             self.claimers[queue].wake()
 
     def _look_around(self) -> None:
-        self.rulebook.read_soon()
+        self.rules_reader.read_soon()
         self.maintenance.scheduler.wake()
         for scanner in self.scanners.values():
             scanner.wake()
 
     def _closed(self, key: str, seconds: float) -> None:
         """A key was closed to everybody, or opened again."""
-        self.limiter.closed(key, seconds)
-        self.dispatcher.release_shut()
+        self.limit_keeper.note_closed(key, seconds)
+        self.dispatcher.release_closed()
 
     def _signalled(self, signals: Signals) -> None:
         for job, token, _ in signals:
-            if not self.dispatcher.cancel(job, token) and self.session.is_claiming:
+            if not self.dispatcher.cancel(job, token) and self.lease_keeper.is_claiming:
                 # The answer of the claim may be behind this.
                 self._cancelled_early.append((job, token))
 
-    def _claimed(self, state: QueueState) -> None:
+    def _start_claimed(self, state: QueueState) -> None:
         early, self._cancelled_early = self._cancelled_early, []
         for job, token in early:
             self.dispatcher.cancel(job, token)
-        self.dispatcher.pump(state)
+        self.dispatcher.start_ready(state)
 
     def _known(self) -> list[int]:
-        return [*self.dispatcher.jobs(), *self.mover.jobs(), *self.completer.jobs()]
+        return [*self.dispatcher.jobs(), *self.mover.jobs(), *self.settler.jobs()]
 
     def _lapsed(self, lease: int) -> None:
         running = len(self.dispatcher.running)
         self._events.emit(LeaseLapsed(lease, running))
         logger.warning("Lease %d is gone; its jobs are stopped (%d).", lease, running)
-        self.limiter.holdings.forget()
-        self.dispatcher.forget()
-        self.rulebook.read_soon()
-        self.completer.note_lapse()
+        self.limit_keeper.book.forget()
+        self.dispatcher.drop_lost()
+        self.rules_reader.read_soon()
+        self.settler.note_lapse()
         self.maintenance.rescuer.wake()
 
     async def _write_lapsed(self) -> None:
         """Write what ended under a lease that was lost, before a rescue has it run again."""
-        if self.completer.has_lapsed:
-            await self.session.held()
-            await self.completer.try_lapsed(WRITTEN_BEFORE_RESCUE_S)
+        if self.settler.has_lapsed:
+            await self.lease_keeper.held()
+            await self.settler.try_lapsed(WRITTEN_BEFORE_RESCUE_S)
 
     # Outcomes
 
@@ -473,7 +475,7 @@ def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:
             tracing.ran(attempt.job, attempt.seconds, settlement.transition)
 
 
-def _most_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
+def _max_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
     """How many jobs may run at once, as limits count them: a call holds many in one slot."""
     widest = max(tasks.batched.values(), default=1)
     return widest * sum(state.slots.limit for state in states.values())

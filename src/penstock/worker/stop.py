@@ -163,7 +163,7 @@ class Shutdown:
         self._allow(stopping.limit(has_pools=self._pools.is_used))
         claims = (*crew.scanners.values(), *crew.claimers.values())
         await wait_at_most(max(CLAIMS_ENDED * stopping.leave, STATEMENTS_END_S), _stopped(claims))
-        crew.dispatcher.give_back()
+        crew.dispatcher.release_unstarted()
         await self._settle_pools()
         await self._finish_jobs("finish", stopping.finish)
         crew.dispatcher.stop_all("shutdown")
@@ -186,7 +186,7 @@ class Shutdown:
             logger_shutdown.info(
                 "Stopping (jobs that run: %d): phase %s, up to %g s.", running, phase, seconds
             )
-            await self._phase(phase, running, self._crew.dispatcher.drained(), seconds)
+            await self._phase(phase, running, self._crew.dispatcher.wait_until_idle(), seconds)
 
     async def _phase(
         self, name: str, running: int, ended: Coroutine[Any, Any, None], seconds: float
@@ -216,8 +216,8 @@ class Shutdown:
             crew.progress,
             crew.owed,
             crew.reconciler,
-            crew.rulebook,
-            crew.limiter,
+            crew.rules_reader,
+            crew.limit_keeper,
             crew.mover,
             crew.suspects,
         )
@@ -230,7 +230,7 @@ class Shutdown:
         await asyncio.gather(
             closing,
             self._part("listener", ALL_CLOSED, crew.listener.stop()),
-            self._part("heartbeat", ALL_CLOSED, crew.session.abandon(self._left(ALL_CLOSED))),
+            self._part("heartbeat", ALL_CLOSED, crew.lease_keeper.abandon(self._left(ALL_CLOSED))),
         )
         crew.executor.close()
         if not await self._part("database connections", 1.0, pool.close()):
@@ -238,7 +238,7 @@ class Shutdown:
             await asyncio.sleep(0)  # Lets asyncpg finish with the broken transports.
 
     async def _write_outcomes(self) -> None:
-        await self._crew.completer.close(self._left(OUTCOMES_WRITTEN))
+        await self._crew.settler.close(self._left(OUTCOMES_WRITTEN))
         self._crew.note_unwritten()
 
     async def _give_up_lease(self) -> None:
@@ -254,10 +254,10 @@ class Shutdown:
     async def _close_lease(self) -> None:
         crew = self._crew
         await crew.progress.flush()
-        await crew.limiter.flush()
+        await crew.limit_keeper.flush()
         # If this fails, the lease has to run out: to close it would count no loss.
-        await crew.completer.give_up()
-        await crew.session.close()
+        await crew.settler.give_up()
+        await crew.lease_keeper.close()
 
     def _left(self, share: float = 1.0) -> float:
         """The seconds until a share of the time to leave is over."""

@@ -27,7 +27,7 @@ from penstock.worker.children.pool import parse_children
 from penstock.worker.claim.claimer import Quota
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.drain import run_dry
-from penstock.worker.limits.slots import DEFAULT_SLOTS, slots_of
+from penstock.worker.limits.slots import DEFAULT_SLOTS, parse_queues
 from penstock.worker.parts import Parts
 from penstock.worker.room import when_there_is_room
 from penstock.worker.run.resources import Resources
@@ -97,7 +97,7 @@ class Worker:
         self._log = log or JobLog()
         self._children = parse_children(children)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
-        self._queues = queues if callable(queues) else slots_of(queues)
+        self._queues = queues if callable(queues) else parse_queues(queues)
         # Made at the start: until then a module may still register tasks.
         self.states: dict[str, QueueState] = {}
         self.tenants = tenants
@@ -141,10 +141,10 @@ class Worker:
             schema, place = self._link.store.schema, self._link.database.place
             check = partial(check_worker, self._pool, schema, place)
             await self._in_time(check, left())
-            await self._in_time(crew.rulebook.read, left())
+            await self._in_time(crew.rules_reader.read, left())
             for service in crew.services:
                 service.start()
-            await crew.session.taken(left())
+            await crew.lease_keeper.taken(left())
             await crew.maintenance.scheduler.written(SCHEDULES_WAIT)
         except BaseException as error:
             told = await self._told(error)
@@ -157,7 +157,9 @@ class Worker:
             logger.warning(NO_TASKS, self.name)
 
     def _states(self) -> dict[str, QueueState]:
-        queues = slots_of(self._queues(self._children)) if callable(self._queues) else self._queues
+        queues = (
+            parse_queues(self._queues(self._children)) if callable(self._queues) else self._queues
+        )
         return {
             queue: self.states.get(queue) or self._state(queue, slots)
             for queue, slots in queues.items()
@@ -281,9 +283,9 @@ class Worker:
             logger.critical("The event loop is blocked by %r.", blocking)
         for attempt in list(crew.dispatcher.running.values()):
             logger.critical("%r still runs, at %s.", attempt, where(attempt.future))
-        unwritten = crew.completer.last_words()
+        unwritten = crew.settler.last_words()
         try:
-            given_back = crew.session.give_back(unwritten, "The worker's process ended.")
+            given_back = crew.lease_keeper.give_back(unwritten, "The worker's process ended.")
             asyncio.run(asyncio.wait_for(given_back, GIVE_BACK))
         except Exception as error:
             logger.warning("The lease could not be given back, it will expire: %r", error)

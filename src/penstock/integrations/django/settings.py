@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 
 from penstock.config import Database
 from penstock.errors import ConfigError
-from penstock.worker.limits.slots import slots_of
+from penstock.worker.limits.slots import parse_queues
 
 TASK_BACKEND = "penstock.integrations.django.tasks.backend"
 
@@ -77,7 +77,7 @@ def _queues(key: str, value: Any) -> dict[str, int] | None:
     if value is None:
         return None
     try:
-        return slots_of(value)
+        return parse_queues(value)
     except (ConfigError, TypeError, ValueError) as error:
         why = f" ({error.setting}: {error.allowed})" if isinstance(error, ConfigError) else ""
         allowed = f'queues with their slots, such as {{"default": 20, "email": 5}}{why}'

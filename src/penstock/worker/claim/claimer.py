@@ -1,4 +1,4 @@
-"""Claims jobs of one queue and starts them, as slots are free."""
+"""Claims jobs of one queue, and scans it for cursors."""
 
 from __future__ import annotations
 
@@ -12,77 +12,77 @@ from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import ClaimedJob, Pool, Store, errors
 from penstock.telemetry import Events, JobsClaimed
 from penstock.worker.claim import plan
-from penstock.worker.claim.cursors import Visit
+from penstock.worker.claim.cursors import PlannedTake
 from penstock.worker.claim.queue import QueueState
-from penstock.worker.lease import Session
+from penstock.worker.lease import LeaseKeeper
 from penstock.worker.limits.keeper import LimitKeeper
 
 
 class Quota:
-    """A number of claims that all queues share. Closed, it grants nothing more."""
+    """How many jobs all queues together may still claim. Once closed, it grants none."""
 
     def __init__(self, limit: int | None = None) -> None:
-        self._left = limit
+        self._remaining = limit
         self.claimed = 0
         self.closed = False
 
     def grant(self, wanted: int) -> int:
         if self.closed:
             return 0
-        return wanted if self._left is None else min(wanted, self._left)
+        return wanted if self._remaining is None else min(wanted, self._remaining)
 
     def spend(self, claimed: int) -> None:
         self.claimed += claimed
-        if self._left is not None:
-            self._left -= claimed
+        if self._remaining is not None:
+            self._remaining -= claimed
 
     @property
     def is_spent(self) -> bool:
-        return self.closed or self._left == 0
+        return self.closed or self._remaining == 0
 
 
 logger = logging.getLogger("penstock.claim")
 
-FOR_EVER = 3600.0
-# Lines looked for at once; a queue of more lanes is looked through in pages.
-PAGE = 20_000
+IDLE_PAUSE_S = 3600.0
+# A scan finds this many cursors at most. A queue with more lanes is scanned in pages.
+MAX_CURSORS_PER_SCAN = 20_000
 
 
 class Claimer(Service):
-    """Keeps the slots of one queue full. Woken by news, by freed slots and by scans."""
+    """Keeps the slots of one queue full. Notifications, freed slots and scans wake it."""
 
     def __init__(
         self,
         state: QueueState,
         pool: Pool,
         store: Store,
-        session: Session,
+        lease_keeper: LeaseKeeper,
         health: Health,
         events: Events,
         *,
-        limiter: LimitKeeper,
+        limit_keeper: LimitKeeper,
         quota: Quota,
-        most: int,
+        max_jobs: int,
         room: Callable[[], int],
-        deliver: Callable[[QueueState], None],
+        on_claimed: Callable[[QueueState], None],
     ) -> None:
         super().__init__(health)
         self.name = f"claim of {state.name}"
         self._state = state
         self._pool = pool
         self._store = store
-        self._session = session
+        self._lease_keeper = lease_keeper
         self._events = events
-        self._limiter = limiter
+        self._limit_keeper = limit_keeper
         self._quota = quota
-        self._most = most
+        self._max_jobs = max_jobs
         self._room = room
-        self._deliver = deliver
+        self._on_claimed = on_claimed
         self._idle = asyncio.Event()
-        # What the limiter had answered when nothing but its next answer could help.
-        self._asked: int | None = None
+        # The limit keeper's answer count when a plan found that only its next answer could help.
+        self._answers_when_asked: int | None = None
 
-    async def settled(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until there is nothing more to claim for now."""
         await self._idle.wait()
 
@@ -98,68 +98,71 @@ class Claimer(Service):
         return pause
 
     async def _claim_once(self) -> float:
-        wanted = self._quota.grant(min(self._state.wanted, self._most))
-        if not wanted or not self._state.marks or self._room() <= 0:
-            return FOR_EVER
-        if self._asked == self._limiter.answers:
-            return FOR_EVER
-        async with self._session.claiming() as lease:
+        wanted = self._quota.grant(min(self._state.wanted, self._max_jobs))
+        if not wanted or not self._state.cursors or self._room() <= 0:
+            return IDLE_PAUSE_S
+        if self._answers_when_asked == self._limit_keeper.answer_count:
+            return IDLE_PAUSE_S
+        async with self._lease_keeper.claiming() as lease:
             room = self._room()
             if room <= 0:
-                return FOR_EVER
+                return IDLE_PAUSE_S
             wanted = min(wanted, room)
-            chosen, is_asking = plan.choose(self._state, self._limiter, wanted)
-            if not chosen:
-                # All that is known must wait: for a limit, a window, somebody who resumes it.
-                self._asked = self._limiter.answers if is_asking else None
-                return FOR_EVER
+            takes, is_asking = plan.plan_claim(self._state, self._limit_keeper, wanted)
+            if not takes:
+                # All known jobs must wait: for a limit, a window, or somebody who resumes their
+                # lane.
+                self._answers_when_asked = self._limit_keeper.answer_count if is_asking else None
+                return IDLE_PAUSE_S
             try:
-                jobs = await self._claim(lease, chosen, wanted)
-                if lease != self._session.lease:
-                    # It was lost meanwhile: these jobs will be rescued, they are not ours to run.
+                jobs = await self._claim(lease, takes, wanted)
+                if lease != self._lease_keeper.lease:
+                    # The lease was lost meanwhile: other workers will rescue these jobs, and this
+                    # one must not run them.
                     return 0
                 self._quota.spend(len(jobs))
                 self._state.slots.measure()
-                self._take_in_hand(chosen, jobs)
+                self._prefetch(takes, jobs)
             finally:
-                plan.end(chosen, self._limiter)
-        self._state.marks.advance(chosen, jobs, wanted)
+                plan.release_room(takes, self._limit_keeper)
+        self._state.cursors.advance(takes, jobs, wanted)
         if jobs:
             self._events.emit(JobsClaimed(self._state.name, len(jobs)))
-            self._deliver(self._state)
-        # Until no known line has jobs any more, or there is enough at hand.
+            self._on_claimed(self._state)
+        # Claim again until no known cursor has jobs, or enough are prefetched.
         return 0
 
-    def _take_in_hand(self, chosen: list[Visit], jobs: list[ClaimedJob]) -> None:
-        first = chosen[0].line.lane
-        is_one = len(chosen) == 1 or all(visit.line.lane == first for visit in chosen)
-        self._state.hand.extend(jobs, first if is_one else None)
-        if self._limiter.holdings.is_on:
+    def _prefetch(self, takes: list[PlannedTake], jobs: list[ClaimedJob]) -> None:
+        first = takes[0].cursor.lane
+        is_one_lane = len(takes) == 1 or all(take.cursor.lane == first for take in takes)
+        self._state.buffer.extend(jobs, first if is_one_lane else None)
+        if self._limit_keeper.book.is_on:
             for job in jobs:
-                self._limiter.expect(job)
-            for grant in {one for visit in chosen for one in visit.grants}:
+                self._limit_keeper.count_prefetched(job)
+            for grant in {grant for take in takes for grant in take.grants}:
                 grant.slots.measure()
 
-    async def _claim(self, lease: int, chosen: list[Visit], wanted: int) -> list[ClaimedJob]:
-        self._state.marks.begin_claim()
-        lines = [visit.line for visit in chosen]
-        takes = [visit.take for visit in chosen]
+    async def _claim(self, lease: int, takes: list[PlannedTake], wanted: int) -> list[ClaimedJob]:
+        self._state.cursors.begin_claim()
+        cursors = [take.cursor for take in takes]
+        limits = [take.max_jobs for take in takes]
         try:
             return await self._store.claim(
-                self._pool, lease, self._state.name, lines, takes, wanted
+                self._pool, lease, self._state.name, cursors, limits, wanted
             )
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) or errors.is_lost(error):
-                # It may have happened: what it claimed without our knowing must be given back.
-                self._session.doubt()
+                # The claim may have happened. The jobs that it took unknown to this worker must be
+                # given back.
+                self._lease_keeper.doubt()
             if errors.is_state(error, errors.LEASE_LOST):
-                self._session.lapse(lease)
+                self._lease_keeper.lapse(lease)
                 raise LeaseLost(str(lease)) from error
             raise
 
 
 class Scanner(Service):
-    """Looks where the lines of a queue begin, for all that no notification told."""
+    """Scans a queue for cursors, to find the jobs of which no notification came."""
 
     def __init__(
         self,
@@ -168,32 +171,32 @@ class Scanner(Service):
         store: Store,
         health: Health,
         *,
-        shortest: Callable[[], float],
-        found: Callable[[], None],
+        min_interval: Callable[[], float],
+        on_found: Callable[[], None],
     ) -> None:
         super().__init__(health)
         self.name = f"scan of {state.name}"
         self._state = state
         self._pool = pool
         self._store = store
-        self._shortest = shortest
-        self._found = found
+        self._min_interval = min_interval
+        self._on_found = on_found
         self._budget = ScanBudget(0.0)
-        self._start = ""
-        self._rested = 0.0
+        self._next_lane = ""
+        self._resting_until = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     async def tick(self) -> float:
         with self._budget:
             await self.scan()
         rest = ScanBudget.PAUSE_FACTOR * self._budget.cost
-        self._rested = time.monotonic() + rest
-        return max(self._shortest(), rest)
+        self._resting_until = time.monotonic() + rest
+        return max(self._min_interval(), rest)
 
-    def soon(self) -> None:
-        """There are new jobs somewhere: look now, or when the last look is paid for."""
-        wait = self._rested - time.monotonic()
-        if wait <= 0 or not self._state.marks:
+    def scan_soon(self) -> None:
+        """Scan now because of new jobs, or once the rest after the last scan is over."""
+        wait = self._resting_until - time.monotonic()
+        if wait <= 0 or not self._state.cursors:
             self.wake()
         elif self._timer is None or self._timer.when() < asyncio.get_running_loop().time():
             self._timer = asyncio.get_running_loop().call_later(wait, self.wake)
@@ -204,12 +207,17 @@ class Scanner(Service):
         await super().stop()
 
     async def scan(self) -> bool:
-        """Whether the queue has ready jobs that need not wait for a window or a person."""
-        start = self._start
-        self._state.marks.begin_scan()
-        lines = await self._store.scan_lanes(self._pool, self._state.name, start, PAGE)
-        self._start = lines[-1].lane if len(lines) == PAGE else ""
-        self._state.marks.end_scan(lines, start, self._start or None)
-        if self._state.marks:
-            self._found()
-        return self._state.has_open_lines
+        """Scan one page.
+
+        Return whether the queue has jobs that wait neither for a window nor for a person.
+        """
+        start = self._next_lane
+        self._state.cursors.begin_scan()
+        cursors = await self._store.scan_lanes(
+            self._pool, self._state.name, start, MAX_CURSORS_PER_SCAN
+        )
+        self._next_lane = cursors[-1].lane if len(cursors) == MAX_CURSORS_PER_SCAN else ""
+        self._state.cursors.end_scan(cursors, start, self._next_lane or None)
+        if self._state.cursors:
+            self._on_found()
+        return self._state.has_claimable_cursors

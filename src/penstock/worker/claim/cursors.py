@@ -1,9 +1,9 @@
-"""Low-water marks: where in each line of a queue the next claim begins.
+"""Cursors: from where in each lane and priority of a queue the next claim reads.
 
-A mark is a hint, never the record. It saves a claim from walking over the dead entries of jobs
-long gone, which nobody can clean up while some transaction holds an old snapshot. A job behind
-its mark (its transaction committed late) is found by its NOTIFY, which lowers the mark, or by the
-next scan. A line that a claim has used up is forgotten until one of these tells of it again.
+A cursor is a hint, never the record. It saves a claim from walking over the dead entries of jobs
+long gone, which nobody can clean up while some transaction holds an old snapshot. A job behind its
+cursor (its transaction committed late) is found by its NOTIFY, which lowers the cursor, or by the
+next scan. A cursor that a claim has exhausted is dropped until one of these brings it back.
 """
 
 from __future__ import annotations
@@ -17,149 +17,160 @@ from penstock.job import UNIT_SEPARATOR
 from penstock.store import ClaimedJob, LaneCursor
 from penstock.worker.claim.lanes import RoundRobin
 
-Key = tuple[str, int]
-# From so many lines on it matters where a worker begins.
-MANY = 20
+CursorKey = tuple[str, int]
+# From this many cursors on it matters where a worker begins.
+MIN_CURSORS_TO_ROTATE = 20
 
 
-class Visit(NamedTuple):
-    """A line that a claim looks at, and how many jobs it may take there."""
+class PlannedTake(NamedTuple):
+    """A cursor from which a claim reads, and how many jobs it may take there."""
 
-    line: LaneCursor
-    take: int
+    cursor: LaneCursor
+    max_jobs: int
     grants: tuple[Any, ...] = ()
 
 
 class Cursors:
-    """The known lines of one queue, by who takes the turn with them."""
+    """The known cursors of one queue, by the name of their lane.
 
-    def __init__(self, serves: Callable[[str], bool] = lambda turn: True) -> None:
+    A lane's name comes without the limit keys of its jobs, so jobs with different keys share their
+    lane's turn.
+    """
+
+    def __init__(self, serves: Callable[[str], bool] = lambda lane_name: True) -> None:
         self._serves = serves
-        self._lines: dict[str, dict[Key, LaneCursor]] = {}
-        self._lowered: set[Key] = set()
-        self._news: dict[Key, datetime] = {}
+        self._cursors: dict[str, dict[CursorKey, LaneCursor]] = {}
+        self._lowered: set[CursorKey] = set()
+        self._news: dict[CursorKey, datetime] = {}
         self._scanned = False
-        # The limits for which all known lines waited when they were last looked through in vain.
-        self.held_by: Collection[Any] | None = None
-        self.turns = RoundRobin()
+        # The grants without room on which all known cursors waited when the last plan found
+        # nothing.
+        self.blocking_grants: Collection[Any] | None = None
+        self.rotation = RoundRobin()
 
     def __bool__(self) -> bool:
-        """Whether there is a line to claim from. News alone must not lead past a line of higher
-        priority, so nothing is known before the first scan."""
-        return self._scanned and bool(self._lines)
+        """Return whether there is a cursor to claim from.
 
-    def lines(self, turn: str) -> Collection[LaneCursor]:
-        """The known lines of one that takes turns."""
-        return self._lines.get(turn, {}).values()
+        Nothing is known before the first scan: a notification alone might lead past jobs of higher
+        priority.
+        """
+        return self._scanned and bool(self._cursors)
+
+    def of_lane(self, lane_name: str) -> Collection[LaneCursor]:
+        """Return the known cursors of a lane."""
+        return self._cursors.get(lane_name, {}).values()
 
     def lower(self, lane: str, priority: int, ready_at: datetime) -> None:
-        """News of jobs in a line: begin no later than there."""
-        if not self._serves(turn := turn_of(lane)):
+        """Lower a cursor to a job that a notification reported."""
+        if not self._serves(lane_name := parse_lane_name(lane)):
             return
         key = (lane, priority)
         self._lowered.add(key)
         self._news[key] = min(ready_at, self._news.get(key, ready_at))
-        known = self._lines.get(turn, {}).get(key)
+        known = self._cursors.get(lane_name, {}).get(key)
         if known is None or ready_at < known.ready_at:
-            self._set(turn, LaneCursor(lane, priority, ready_at, 0))
+            self._set(lane_name, LaneCursor(lane, priority, ready_at, 0))
 
     def begin_claim(self) -> None:
-        """A claim is about to look; news from now on may be of jobs that it passes over."""
+        """Note that a claim begins: it may miss jobs that are reported from now on."""
         self._news.clear()
 
-    def advance(self, visits: Sequence[Visit], jobs: Sequence[ClaimedJob], limit: int) -> None:
-        """After a claim: go on behind the last job of each line, or where newer news says."""
-        got, ends = _counted(visits, jobs)
-        for line, take, _ in visits:
-            if (asked := min(take, limit)) <= 0:
+    def advance(self, takes: Sequence[PlannedTake], jobs: Sequence[ClaimedJob], limit: int) -> None:
+        """Move each cursor behind the last job that the claim took, or to newer news."""
+        counts, last_jobs = _count_by_cursor(takes, jobs)
+        for cursor, max_jobs, _ in takes:
+            if (asked := min(max_jobs, limit)) <= 0:
                 break
-            key = (line.lane, line.priority)
-            count = got.get(key, 0)
+            key = (cursor.lane, cursor.priority)
+            count = counts.get(key, 0)
             limit -= count
-            turn = turn_of(line.lane)
+            lane_name = parse_lane_name(cursor.lane)
             if count:
-                end = LaneCursor(*key, ends[key].row["ready_at"], ends[key].id)
+                end = LaneCursor(*key, last_jobs[key].row["ready_at"], last_jobs[key].id)
                 news = self._news.get(key, end.ready_at)
-                self._set(turn, end if news >= end.ready_at else LaneCursor(*key, news, 0))
+                self._set(lane_name, end if news >= end.ready_at else LaneCursor(*key, news, 0))
             if count < asked and key not in self._news:
-                self._drop(turn, key)
+                self._drop(lane_name, key)
                 if not count:
-                    self.turns.again(turn)
+                    self.rotation.move_to_front(lane_name)
 
     def begin_scan(self) -> None:
-        """A scan is about to look; news from now on is newer than what it will see."""
+        """Note that a scan begins: news from now on is newer than what it sees."""
         self._lowered.clear()
 
     def end_scan(
-        self, found: Sequence[LaneCursor], start: str = "", end: str | None = None
+        self, scanned: Sequence[LaneCursor], start: str = "", end: str | None = None
     ) -> None:
-        """What the scan saw from one lane to another replaces what was known there, but for the
-        lines with newer news."""
-        seen = {(line.lane, line.priority) for line in found}
+        """Replace the cursors from one lane to another by those that a scan found.
+
+        Cursors with newer news stay.
+        """
+        seen = {(cursor.lane, cursor.priority) for cursor in scanned}
         gone = [
-            (turn, key)
-            for turn, lines in self._lines.items()
-            for key in lines
+            (lane_name, key)
+            for lane_name, cursors in self._cursors.items()
+            for key in cursors
             if key not in seen
             and key not in self._lowered
             and start <= key[0]
             and (end is None or key[0] <= end)
         ]
-        for turn, key in gone:
-            self._drop(turn, key)
-        for line in found if self._scanned else _from_anywhere(found):
-            if not self._serves(turn := turn_of(line.lane)):
+        for lane_name, key in gone:
+            self._drop(lane_name, key)
+        for cursor in scanned if self._scanned else _rotate_randomly(scanned):
+            if not self._serves(lane_name := parse_lane_name(cursor.lane)):
                 continue
-            key = (line.lane, line.priority)
-            known = self._lines.get(turn, {}).get(key)
-            if key not in self._lowered or known is None or line.ready_at < known.ready_at:
-                self._set(turn, line)
+            key = (cursor.lane, cursor.priority)
+            known = self._cursors.get(lane_name, {}).get(key)
+            if key not in self._lowered or known is None or cursor.ready_at < known.ready_at:
+                self._set(lane_name, cursor)
         self._scanned = True
 
-    def _set(self, turn: str, line: LaneCursor) -> None:
-        lines = self._lines.get(turn)
-        if lines is None:
-            lines = self._lines[turn] = {}
-            self.turns.join(turn)
-        key = (line.lane, line.priority)
-        if key not in lines:
-            self.held_by = None
-        lines[key] = line
+    def _set(self, lane_name: str, cursor: LaneCursor) -> None:
+        cursors = self._cursors.get(lane_name)
+        if cursors is None:
+            cursors = self._cursors[lane_name] = {}
+            self.rotation.add(lane_name)
+        key = (cursor.lane, cursor.priority)
+        if key not in cursors:
+            self.blocking_grants = None
+        cursors[key] = cursor
 
-    def _drop(self, turn: str, key: Key) -> None:
-        lines = self._lines.get(turn, {})
-        lines.pop(key, None)
-        if not lines and turn in self._lines:
-            del self._lines[turn]
-            self.turns.leave(turn)
-
-
-def _from_anywhere(found: Sequence[LaneCursor]) -> Sequence[LaneCursor]:
-    """The same lines, begun somewhere: workers that start together do not all go the same way."""
-    if len(found) < MANY:
-        return found
-    start = random.randrange(len(found))
-    return [*found[start:], *found[:start]]
+    def _drop(self, lane_name: str, key: CursorKey) -> None:
+        cursors = self._cursors.get(lane_name, {})
+        cursors.pop(key, None)
+        if not cursors and lane_name in self._cursors:
+            del self._cursors[lane_name]
+            self.rotation.remove(lane_name)
 
 
-def _counted(
-    visits: Sequence[Visit], jobs: Sequence[ClaimedJob]
-) -> tuple[dict[Key, int], dict[Key, ClaimedJob]]:
-    """How many jobs came of each line, and which was the last."""
-    if len(visits) == 1 and jobs:
-        line = visits[0].line
-        key = (line.lane, line.priority)
+def _rotate_randomly(scanned: Sequence[LaneCursor]) -> Sequence[LaneCursor]:
+    """Start the list at a random place, so that workers which start together claim in different
+    lanes."""
+    if len(scanned) < MIN_CURSORS_TO_ROTATE:
+        return scanned
+    start = random.randrange(len(scanned))
+    return [*scanned[start:], *scanned[:start]]
+
+
+def _count_by_cursor(
+    takes: Sequence[PlannedTake], jobs: Sequence[ClaimedJob]
+) -> tuple[dict[CursorKey, int], dict[CursorKey, ClaimedJob]]:
+    """Return how many jobs came from each cursor, and the last job of each."""
+    if len(takes) == 1 and jobs:
+        cursor = takes[0].cursor
+        key = (cursor.lane, cursor.priority)
         return {key: len(jobs)}, {key: jobs[-1]}
-    got: dict[Key, int] = {}
-    ends: dict[Key, ClaimedJob] = {}
+    counts: dict[CursorKey, int] = {}
+    last_jobs: dict[CursorKey, ClaimedJob] = {}
     for job in jobs:
         row = job.row
         key = (row["lane"], row["priority"])
-        got[key] = got.get(key, 0) + 1
-        ends[key] = job
-    return got, ends
+        counts[key] = counts.get(key, 0) + 1
+        last_jobs[key] = job
+    return counts, last_jobs
 
 
-def turn_of(lane: str) -> str:
-    """Who takes the turn with this lane."""
+def parse_lane_name(lane: str) -> str:
+    """Return the lane's name, without the limit keys that follow it."""
     return lane.partition(UNIT_SEPARATOR)[0]

@@ -9,48 +9,50 @@ from uuid import UUID
 from penstock.store import ClaimedJob
 from penstock.worker.attempt import Attempt, StopReason
 from penstock.worker.claim.queue import QueueState
-from penstock.worker.limits.keeper import HELD_MOST, LimitKeeper
+from penstock.worker.limits.keeper import MAX_BLOCKED_S, LimitKeeper
 from penstock.worker.run.exclusive import ExclusiveRunner
 from penstock.worker.run.executor import Executor
-from penstock.worker.run.groups import Gatherer
+from penstock.worker.run.groups import GroupStarter
 from penstock.worker.run.items import SharedCall
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
-# So many starts in a row, then everything else on the loop gets its turn.
-STARTS = 200
+# After this many starts, the loop's other tasks have their turn.
+MAX_STARTS_IN_A_ROW = 200
 
 
 class Dispatcher:
-    """Starts what was fetched while slots are free.
+    """Starts prefetched jobs while slots are free.
 
-    A suspect, which was taken from a lost worker, runs in a child process. If it cannot, because a
-    child would not find its task, it runs alone here, and nothing else waits here meanwhile.
+    A suspect, which was taken from a lost worker, runs in a child process. If a child could not
+    import its task, it runs alone here, and everything else waits meanwhile.
     """
 
     def __init__(
         self,
         executor: Executor,
-        limiter: LimitKeeper,
+        limit_keeper: LimitKeeper,
         move: Callable[[ClaimedJob, str], None],
         states: Collection[QueueState],
         batched: Container[str],
-        wants: Callable[[QueueState], None],
-        make_alone: Callable[[], Awaitable[None]],
+        claim_if_wanted: Callable[[QueueState], None],
+        make_room: Callable[[], Awaitable[None]],
         wait: float,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._executor = executor
-        self._limiter = limiter
+        self._limit_keeper = limit_keeper
         self._move = move
         self._states = states
         self._batched = batched
-        self._wants = wants
-        self._gatherer = Gatherer(executor, limiter, states, self._call_began, self.pump, timing)
-        self._alone = ExclusiveRunner(
-            self._run, lambda: not self.running, make_alone, self._pump_all, wait
+        self._claim_if_wanted = claim_if_wanted
+        self._group_starter = GroupStarter(
+            executor, limit_keeper, states, self._register_call, self.start_ready, timing
+        )
+        self._exclusive = ExclusiveRunner(
+            self._run, lambda: not self.running, make_room, self._start_ready_everywhere, wait
         )
         self._loop = asyncio.get_running_loop()
-        self._pumping = False
+        self._is_starting = False
         self._empty = asyncio.Event()
         self._empty.set()
         self.running: dict[int, Attempt] = {}
@@ -58,139 +60,143 @@ class Dispatcher:
 
     @property
     def is_reserved(self) -> bool:
-        """Whether a job runs alone or waits to: nothing else may start."""
-        return self._alone.is_wanted
+        """Whether a job runs alone or waits to, so that nothing else may start."""
+        return self._exclusive.is_wanted
 
     @property
     def reserved_for(self) -> int | None:
-        """The job that runs alone, or the next that will. May be asked from another thread."""
-        return self._alone.job
+        """The job that runs alone, or the next one that will. Safe to call from any thread."""
+        return self._exclusive.job
 
     def close(self) -> None:
-        """Start nothing any more."""
-        self.closed = self._alone.closed = True
+        """Start no more jobs."""
+        self.closed = self._exclusive.closed = True
 
-    def pump(self, state: QueueState) -> None:
-        """Start what was fetched for a queue, as far as its slots go."""
-        if self._pumping or self.is_reserved or self.closed:
+    def start_ready(self, state: QueueState) -> None:
+        """Start prefetched jobs of a queue while it has free slots."""
+        if self._is_starting or self.is_reserved or self.closed:
             return
-        self._pumping = True
+        self._is_starting = True
         try:
-            left = self._start_some(state)
+            left = self._start_batch(state)
         finally:
-            self._pumping = False
+            self._is_starting = False
         if not left:
-            self._loop.call_soon(self.pump, state)
-        self._wants(state)
+            self._loop.call_soon(self.start_ready, state)
+        self._claim_if_wanted(state)
 
-    def _pump_all(self) -> None:
+    def _start_ready_everywhere(self) -> None:
         for state in self._states:
-            self._loop.call_soon(self.pump, state)
+            self._loop.call_soon(self.start_ready, state)
 
-    def _start_some(self, state: QueueState) -> int:
-        left, slots, hand = STARTS, state.slots, state.hand
-        gathering, batched = state.gathering, self._batched
-        is_surprised = False
-        if hand:
-            state.is_wary = False
+    def _start_batch(self, state: QueueState) -> int:
+        left, slots, buffer = MAX_STARTS_IN_A_ROW, state.slots, state.buffer
+        groups, batched = state.groups, self._batched
+        has_overfetched = False
+        if buffer:
+            state.fetches_singly = False
         while left and slots.used < slots.limit and not self.closed:
-            if gathering.size and gathering.slots_due(self._loop.time(), slots.free) >= slots.free:
+            if groups.size and groups.slots_due(self._loop.time(), slots.free) >= slots.free:
                 break
-            job = hand.take()
+            job = buffer.pop()
             if job is None:
                 break
             left -= 1
             is_suspect = job.row["suspect"]
             is_isolated = is_suspect and self._executor.isolates(job)
-            if self._alone.grants(is_suspect and not is_isolated):
-                # While it waits nobody else may have its slot.
-                self._begin(state, job)
-                self._alone.add(state, job)
+            if self._exclusive.takes(is_suspect and not is_isolated):
+                # While it waits, no other job may have its room.
+                self._count_start(state, job)
+                self._exclusive.add(state, job)
                 return left
-            # A suspect shares no call: its arguments are decoded only after its mark.
+            # A suspect shares no call, because its arguments are decoded only after its mark.
             if job.task in batched and not is_suspect:
-                self._begin(state, job)
-                self._gatherer.add(state, job)
-                if gathering.is_crowded:
+                self._count_start(state, job)
+                self._group_starter.add(state, job)
+                if groups.is_full:
                     break
             else:
-                if gathering.expected:
-                    gathering.expected, is_surprised = 0, True
+                if groups.expected_items:
+                    groups.expected_items, has_overfetched = 0, True
                 self._start(state, job)
-        if is_surprised and slots.free <= 0:
-            # More was fetched than such jobs have slots: another worker may have some.
-            self._release_hand(state)
-        if gathering.size and not self.closed and self._gatherer.start(state):
+        if has_overfetched and slots.free <= 0:
+            # More was prefetched than such jobs have slots for; another worker may have some.
+            self._release_buffer(state)
+        if groups.size and not self.closed and self._group_starter.start(state):
             left = 0
-        return 0 if hand.is_limited and self._move_on(state) else left
+        return 0 if buffer.is_limited and self._handle_blocked_lanes(state) else left
 
-    # Calls that items share
+    # Calls of micro-batched tasks
 
-    def _call_began(self, call: SharedCall) -> bool:
-        """Know of the call of some items; False if it is over already."""
+    def _register_call(self, call: SharedCall) -> bool:
+        """Register the attempts of a call; return False if the call is over already."""
         assert call.future is not None
         if call.future.done():
-            self._call_left(call)
+            self._unregister_call(call)
             return False
         for attempt in call.attempts:
             self.running[attempt.job.id] = attempt
         self._empty.clear()
-        call.future.add_done_callback(lambda _: self._call_ended(call))
+        call.future.add_done_callback(lambda _: self._on_call_done(call))
         return True
 
-    def _call_ended(self, call: SharedCall) -> None:
-        self._call_left(call)
-        self._alone.look()
-        self.pump(call.state)
+    def _on_call_done(self, call: SharedCall) -> None:
+        self._unregister_call(call)
+        self._exclusive.run_next_if_free()
+        self.start_ready(call.state)
 
-    def _call_left(self, call: SharedCall) -> None:
+    def _unregister_call(self, call: SharedCall) -> None:
         for attempt in call.attempts:
-            self._left(attempt)
+            self._unregister(attempt)
         call.state.slots.give_back(call.seconds, len(call.attempts))
 
     # Limits
 
-    def _move_on(self, state: QueueState) -> bool:
-        """What holds up its line goes to the one it belongs in, or back if it has long to wait."""
+    def _handle_blocked_lanes(self, state: QueueState) -> bool:
+        """Move jobs that block a lane they do not belong in, and give back those that wait too
+        long.
+
+        Return whether jobs were moved, so that the next ones may start.
+        """
         has_moved = False
-        for job in state.hand.newly_held():
-            if (lane := self._limiter.holdings.proper_lane(job)) is not None:
-                self._drop(state, job)
+        for job in state.buffer.pop_newly_blocked():
+            if (lane := self._limit_keeper.book.proper_lane(job)) is not None:
+                self._remove_prefetched(state, job)
                 self._move(job, lane)
                 has_moved = True
-        if state.hand.is_held and self._limiter.has_shut:
-            self._release_shut(state)
-        for lane in state.hand.long_held(HELD_MOST):
-            for job in state.hand.of_lane(lane):
-                self._drop(state, job)
+        if state.buffer.is_blocked and self._limit_keeper.has_closed_bucket:
+            self._release_closed(state)
+        for lane in state.buffer.list_long_blocked(MAX_BLOCKED_S):
+            for job in state.buffer.jobs_of_lane(lane):
+                self._remove_prefetched(state, job)
                 self._executor.release(job)
         return has_moved
 
-    def _drop(self, state: QueueState, job: ClaimedJob) -> None:
-        state.hand.remove(job)
-        self._limiter.dismiss(job)
+    def _remove_prefetched(self, state: QueueState, job: ClaimedJob) -> None:
+        state.buffer.remove(job)
+        self._limit_keeper.uncount_prefetched(job)
 
     def recount(self) -> None:
-        """The limits are new: they hold also for what runs already, and for what is at hand."""
+        """Count running and prefetched jobs against limits that are new."""
         for attempt in self.running.values():
-            self._limiter.recount(attempt.job, runs=True)
-        for job in self._alone:
-            self._limiter.recount(job, runs=True)
-        for job in self._gatherer:
-            self._limiter.recount(job, runs=True)
+            self._limit_keeper.recount(attempt.job, runs=True)
+        for job in self._exclusive:
+            self._limit_keeper.recount(job, runs=True)
+        for job in self._group_starter:
+            self._limit_keeper.recount(job, runs=True)
         for state in self._states:
-            state.hand.hold_none()
-            for job in state.hand:
-                self._limiter.recount(job, runs=False)
+            state.buffer.unblock_all()
+            for job in state.buffer:
+                self._limit_keeper.recount(job, runs=False)
 
     def _start(self, state: QueueState, job: ClaimedJob) -> Attempt | None:
-        self._begin(state, job)
+        self._count_start(state, job)
         return self._run(state, job)
 
-    def _begin(self, state: QueueState, job: ClaimedJob) -> None:
-        # Those that it was counted against at hand may be the last of their limits.
-        if state.hand.is_limited or job.grants:
-            self._limiter.begin(job)
+    def _count_start(self, state: QueueState, job: ClaimedJob) -> None:
+        # The keys that it was counted against may have lost their limits since.
+        if state.buffer.is_limited or job.grants:
+            self._limit_keeper.count_start(job)
 
     def _run(self, state: QueueState, job: ClaimedJob) -> Attempt | None:
         state.slots.take()
@@ -198,15 +204,15 @@ class Dispatcher:
         if attempt is None or attempt.future is None or attempt.future.done():
             state.slots.give_back()
             if job.grants:
-                (self._limiter.end if attempt else self._limiter.undo)(job)
+                (self._limit_keeper.count_end if attempt else self._limit_keeper.undo_start)(job)
             return None
         self.running[job.id] = attempt
         self._empty.clear()
-        attempt.future.add_done_callback(lambda _: self._ended(attempt))
+        attempt.future.add_done_callback(lambda _: self._on_done(attempt))
         return attempt
 
-    def _left(self, attempt: Attempt) -> None:
-        """An attempt is over: nothing of it stays here."""
+    def _unregister(self, attempt: Attempt) -> None:
+        """Forget an attempt that is over."""
         if attempt.timer is not None:
             attempt.timer.cancel()
         if not attempt.is_settled:
@@ -214,90 +220,91 @@ class Dispatcher:
         if self.running.get(attempt.job.id) is attempt:
             del self.running[attempt.job.id]
         if attempt.job.grants:
-            (self._limiter.end if attempt.has_begun else self._limiter.undo)(attempt.job)
+            (self._limit_keeper.count_end if attempt.has_begun else self._limit_keeper.undo_start)(
+                attempt.job
+            )
         if not self.running:
             self._empty.set()
 
-    def _ended(self, attempt: Attempt) -> None:
-        self._left(attempt)
+    def _on_done(self, attempt: Attempt) -> None:
+        self._unregister(attempt)
         attempt.state.slots.give_back(attempt.seconds)
-        if not self._alone.ended(attempt):
-            self.pump(attempt.state)
+        if not self._exclusive.note_end(attempt):
+            self.start_ready(attempt.state)
 
-    # What a worker needs to know and do
+    # For the worker
 
     def jobs(self) -> list[int]:
-        """All jobs that are here: running, fetched, gathered, set apart."""
-        held = [job.id for state in self._states for job in (*state.hand, *state.gathering)]
-        return [*self.running, *held, *(job.id for job in self._alone)]
+        """Return the ids of all jobs here: running, prefetched, grouped, or waiting to run
+        alone."""
+        waiting = [job.id for state in self._states for job in (*state.buffer, *state.groups)]
+        return [*self.running, *waiting, *(job.id for job in self._exclusive)]
 
-    def release_fetched(self) -> None:
-        """What was fetched and not begun goes back."""
+    def release_prefetched(self) -> None:
+        """Give back all jobs that have not begun."""
         for state in self._states:
-            self._release_hand(state)
-        self._gatherer.give_back()
+            self._release_buffer(state)
+        self._group_starter.release_all()
 
-    def _release_hand(self, state: QueueState) -> None:
-        for job in state.hand.clear():
-            self._limiter.dismiss(job)
+    def _release_buffer(self, state: QueueState) -> None:
+        for job in state.buffer.clear():
+            self._limit_keeper.uncount_prefetched(job)
             self._executor.release(job)
 
-    def release_shut(self) -> None:
-        """What was fetched and may not begin for a while, its key being closed, goes back."""
+    def release_closed(self) -> None:
+        """Give back prefetched jobs whose bucket is closed for a while."""
         for state in self._states:
-            self._release_shut(state)
+            self._release_closed(state)
 
-    def _release_shut(self, state: QueueState) -> None:
-        shut = {one.row["lane"] for one in state.hand.heads() if self._limiter.is_shut(one)}
-        for job in tuple(state.hand) if shut else ():
-            if job.row["lane"] in shut:
-                self._drop(state, job)
+    def _release_closed(self, state: QueueState) -> None:
+        jobs = state.buffer.first_jobs()
+        lanes = {job.row["lane"] for job in jobs if self._limit_keeper.is_closed_for_long(job)}
+        for job in tuple(state.buffer) if lanes else ():
+            if job.row["lane"] in lanes:
+                self._remove_prefetched(state, job)
                 self._executor.release(job)
 
-    def give_back(self) -> None:
-        """What was fetched and will not begin goes back at once."""
-        self._alone.stop_clearing()
-        for job in self._take_unstarted():
+    def release_unstarted(self) -> None:
+        """Give back at once all jobs that will not start, because the worker stops."""
+        self._exclusive.cancel_next()
+        for job in self._clear_unstarted():
             self._executor.release(job)
         for attempt in tuple(self.running.values()):
             if not attempt.has_begun:
                 attempt.stop("shutdown")
 
-    def forget(self) -> None:
-        """The lease is gone: what was fetched is not ours any more, what runs must stop."""
-        self._take_unstarted()
+    def drop_lost(self) -> None:
+        """Drop what has not begun and stop what runs, because the lease is lost."""
+        self._clear_unstarted()
         self.stop_all("lost")
 
-    def _take_unstarted(self) -> list[ClaimedJob]:
-        begun = [*self._alone.clear(), *self._gatherer.clear()]
-        for job in begun:
-            self._limiter.undo(job)
-        unstarted = [job for state in self._states for job in state.hand.clear()]
+    def _clear_unstarted(self) -> list[ClaimedJob]:
+        counted = [*self._exclusive.clear(), *self._group_starter.clear()]
+        for job in counted:
+            self._limit_keeper.undo_start(job)
+        unstarted = [job for state in self._states for job in state.buffer.clear()]
         for job in unstarted:
-            self._limiter.dismiss(job)
-        return [*begun, *unstarted]
+            self._limit_keeper.uncount_prefetched(job)
+        return [*counted, *unstarted]
 
     def cancel(self, job_id: int, token: UUID) -> bool:
-        """An attempt was cancelled: stop it if it runs, forget it if it has not begun.
-
-        Whether it was here.
-        """
+        """Stop or drop a cancelled job; return whether it was here."""
         attempt = self.running.get(job_id)
         if attempt is not None and attempt.job.token == token:
             attempt.stop("cancelled")
             return True
-        if (waiting := self._alone.cancel(token)) is not None:
-            self._limiter.undo(waiting)
+        if (waiting := self._exclusive.cancel(token)) is not None:
+            self._limit_keeper.undo_start(waiting)
             return True
         for state in self._states:
-            for job in tuple(state.hand):
+            for job in tuple(state.buffer):
                 if job.token == token:
-                    self._drop(state, job)
-                    self._wants(state)
+                    self._remove_prefetched(state, job)
+                    self._claim_if_wanted(state)
                     return True
-            for job in tuple(state.gathering):
+            for job in tuple(state.groups):
                 if job.token == token:
-                    self._gatherer.cancel(state, job)
+                    self._group_starter.cancel(state, job)
                     return True
         return False
 
@@ -305,6 +312,6 @@ class Dispatcher:
         for attempt in tuple(self.running.values()):
             attempt.stop(reason)
 
-    async def drained(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until nothing runs."""
         await self._empty.wait()

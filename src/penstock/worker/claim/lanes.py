@@ -1,4 +1,4 @@
-"""Taking turns: everyone once a round."""
+"""Round robin: in each round, every lane has one turn."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from itertools import chain
 
 
 class RoundRobin:
-    """Who is next. One who joins waits behind those who still wait in this round, and comes
-    before all who have had their turn in it."""
+    """Says which lane is next.
+
+    A new lane comes after those that still wait in this round, and before those that have had their
+    turn in it.
+    """
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, None] = OrderedDict()
         self._served: OrderedDict[str, None] = OrderedDict()
-        self._rest: tuple[str, int] | None = None
+        self._interrupted: tuple[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._served)
@@ -27,37 +30,37 @@ class RoundRobin:
 
     @property
     def waiting(self) -> int:
-        """How many have not had their turn in this round."""
+        """How many lanes have not had their turn in this round."""
         return len(self._waiting)
 
-    def join(self, name: str) -> None:
+    def add(self, name: str) -> None:
         if name not in self:
             self._waiting[name] = None
 
-    def leave(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         self._waiting.pop(name, None)
         self._served.pop(name, None)
 
     def next(self) -> str:
-        """Whose turn it is; it has had it then."""
+        """Return the lane that is next, and count this as its turn."""
         if not self._waiting:
             self._waiting, self._served = self._served, self._waiting
         name, _ = self._waiting.popitem(last=False)
         self._served[name] = None
         return name
 
-    def leave_off(self, name: str, rest: int) -> None:
-        """Its turn is cut short; so much of it is left for when it is next."""
-        self._rest = name, rest
+    def interrupt(self, name: str, left: int) -> None:
+        """Cut a lane's turn short, and remember how much of it is left."""
+        self._interrupted = name, left
 
-    def rest(self, name: str) -> int:
-        """What is left of a turn that was cut short; 0 if it begins anew."""
-        rest, self._rest = self._rest, None
-        return rest[1] if rest is not None and rest[0] == name else 0
+    def resume(self, name: str) -> int:
+        """Return what is left of a lane's interrupted turn; 0 if it starts a new one."""
+        interrupted, self._interrupted = self._interrupted, None
+        return interrupted[1] if interrupted is not None and interrupted[0] == name else 0
 
-    def again(self, name: str) -> None:
-        """Its turn came to nothing: it is next once more."""
+    def move_to_front(self, name: str) -> None:
+        """Let a lane be next again, because its turn brought nothing."""
         if name in self:
-            self.leave(name)
+            self.remove(name)
             self._waiting[name] = None
             self._waiting.move_to_end(name, last=False)

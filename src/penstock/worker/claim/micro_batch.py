@@ -1,4 +1,4 @@
-"""The items of one queue that wait for the call which they will share."""
+"""Groups of items that wait for the call of their micro-batched task."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from typing import Any, NamedTuple
 from penstock.store import ClaimedJob
 from penstock.tasks import Task
 
-# With a key there are many groups. So many items are gathered for them at most, or two calls' worth
-# for each slot if that is more: what waits here waits for no other worker.
-MOST = 1000
-GONE = -1
+# With a key there are many groups. A queue collects this many items at most, or two calls' worth
+# for each slot if that is more: no other worker can run what waits here.
+MIN_ITEM_LIMIT = 1000
+NOT_SCHEDULED = -1
 
 
 class Entry(NamedTuple):
-    """A job whose turn has come, and what its handler will get."""
+    """A claimed job, and the value that its handler will get."""
 
     job: ClaimedJob
     value: Any
 
 
 def group_key(task: Task[..., Any], job: ClaimedJob, value: Any) -> Hashable:
-    """What items must have in common to share a call; raises what a user's function raises.
+    """Return what items must have in common to share a call; raise what a user's key function
+    raises.
 
     Items that have failed before do not share a call with items that have not, so a bad item does
     not fail fresh ones.
     """
     assert task.settings.batch is not None
-    had_trouble = job.failures > 0
+    has_failed = job.failures > 0
     match task.settings.batch.key:
         case None:
             key: Hashable = None
@@ -40,7 +41,7 @@ def group_key(task: Task[..., Any], job: ClaimedJob, value: Any) -> Hashable:
         case function:
             key = function(value)
             _check_key(task, key)
-    return task.name, had_trouble, key
+    return task.name, has_failed, key
 
 
 def _check_key(task: Task[..., Any], key: object) -> None:
@@ -56,15 +57,15 @@ def _check_key(task: Task[..., Any], key: object) -> None:
 class Group:
     """Items that will share a call."""
 
-    __slots__ = ("due", "entries", "key", "place", "task")
+    __slots__ = ("due", "entries", "key", "number", "task")
 
     def __init__(self, task: Task[..., Any], key: Hashable, due: float) -> None:
         self.task = task
         self.key = key
-        # When the call begins if a slot is free, full or not.
+        # When the call begins if a slot is free, whether or not the group is full.
         self.due = due
         self.entries: list[Entry] = []
-        self.place = GONE
+        self.number = NOT_SCHEDULED
 
     @property
     def size(self) -> int:
@@ -72,26 +73,27 @@ class Group:
         return self.task.settings.batch.size
 
 
-class Gathering:
-    """Groups of items in the order in which they are due.
+class MicroBatchGroups:
+    """The groups of one queue, in the order in which they are due.
 
-    They hold no slot: a call takes one when it begins. They have had their turn between lanes and
-    count against their limits, as jobs that run do.
+    They hold no slot: a call takes one when it begins. Their items have had their turn between
+    lanes, and count against their limits as running jobs do.
     """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._open: dict[Hashable, Group] = {}
         self._due: list[tuple[float, int, Group]] = []
-        self._order = count()
-        self._widest = 0
-        self._free = 0
+        self._numbers = count()
+        self._max_group_size = 0
+        self._free_places = 0
         self.size = 0
-        # How many groups are full and only wait for a slot.
-        self.full = 0
-        # How many items the next call may have, if what came last shares calls: so many are asked
-        # for at once, or the first claim would bring one, and a slow second one would be too late.
-        self.expected = 0
+        # How many groups are full and wait only for a slot.
+        self.full_groups = 0
+        # How many items the next call may have, if the last job that came shares calls. A claim
+        # asks for this many at once: otherwise the first would bring one, and a slow second one
+        # would be too late.
+        self.expected_items = 0
         self.timer: TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -103,72 +105,72 @@ class Gathering:
                 yield entry.job
 
     def _groups(self) -> list[Group]:
-        return [group for _, place, group in self._due if place == group.place]
+        return [group for _, number, group in self._due if number == group.number]
 
     @property
     def room(self) -> int:
-        """How many more items would have a place in the groups that are not full."""
-        return max(0, min(self._free, self._most - self.size))
+        """How many more items fit into the groups that are not full."""
+        return max(0, min(self._free_places, self._max_items - self.size))
 
     @property
-    def _most(self) -> int:
-        return max(MOST, 2 * self._slots * self._widest)
+    def _max_items(self) -> int:
+        return max(MIN_ITEM_LIMIT, 2 * self._slots * self._max_group_size)
 
     def slots_due(self, now: float, most: int) -> int:
-        """How many slots its groups should have before anything else starts, up to so many.
+        """Return how many slots to keep for groups before anything else starts, `most` at most.
 
-        Those that are only due wait a little longer for the items at hand, which make them larger,
-        as long as what is at hand are items and not jobs that would take the slots.
+        Groups that are due but not full wait a little longer for prefetched items, as long as what
+        is prefetched are items and not jobs that would take the slots.
         """
-        if self.expected:
-            return self.full
+        if self.expected_items:
+            return self.full_groups
         return self._count_due(now, most)
 
     def _count_due(self, now: float, most: int) -> int:
-        """Looks only at those that are due: what is below one in the heap is due no sooner."""
-        places, found = [0], 0
-        while places and found < most:
+        """Count the groups that are due. In the heap, what is below a group is due no sooner."""
+        places, due_count = [0], 0
+        while places and due_count < most:
             place = places.pop()
             if place < len(self._due) and self._due[place][0] <= now:
                 _, number, group = self._due[place]
-                found += number == group.place
+                due_count += number == group.number
                 places += (2 * place + 1, 2 * place + 2)
-        return found
+        return due_count
 
     @property
-    def is_crowded(self) -> bool:
-        return self.size >= self._most
+    def is_full(self) -> bool:
+        return self.size >= self._max_items
 
     def add(self, task: Task[..., Any], key: Hashable, entry: Entry, now: float) -> None:
-        """Put an item into the group of its key, which begins with it if there is none."""
+        """Put an item into the group of its key, and begin that group if there is none."""
         group = self._open.get(key)
         if group is None:
             group = self._begin(task, key, now)
         group.entries.append(entry)
-        self.expected = group.size
+        self.expected_items = group.size
         self.size += 1
-        self._free -= 1
+        self._free_places -= 1
         if len(group.entries) >= group.size:
             del self._open[key]
-            self.full += 1
+            self.full_groups += 1
             group.due = min(now, group.due)
-            self._line_up(group)
+            self._schedule(group)
 
     def _begin(self, task: Task[..., Any], key: Hashable, now: float) -> Group:
         assert task.settings.batch is not None
         group = self._open[key] = Group(task, key, now + task.settings.batch.seconds)
-        self._widest = max(self._widest, group.size)
-        self._free += group.size
-        self._line_up(group)
+        self._max_group_size = max(self._max_group_size, group.size)
+        self._free_places += group.size
+        self._schedule(group)
         return group
 
-    def _line_up(self, group: Group) -> None:
-        """Give a group its place by when it is due; one that it had before counts no more."""
-        group.place = next(self._order)
-        heappush(self._due, (group.due, group.place, group))
+    def _schedule(self, group: Group) -> None:
+        """Put a group into the heap by when it is due. An earlier entry of it no longer counts."""
+        group.number = next(self._numbers)
+        heappush(self._due, (group.due, group.number, group))
 
     def next(self, now: float) -> Group | None:
-        """Take out the group that has been due for longest; None if none is."""
+        """Remove and return the group that has been due for longest; None if none is due."""
         due = self.next_due
         if due is None or due > now:
             return None
@@ -180,23 +182,23 @@ class Gathering:
     def next_due(self) -> float | None:
         """When the next group is due."""
         while self._due:
-            due, place, group = self._due[0]
-            if place == group.place:
+            due, number, group = self._due[0]
+            if number == group.number:
                 return due
             heappop(self._due)
         return None
 
     def _forget(self, group: Group) -> None:
-        group.place = GONE
+        group.number = NOT_SCHEDULED
         self.size -= len(group.entries)
         if self._open.get(group.key) is group:
             del self._open[group.key]
-            self._free -= group.size - len(group.entries)
+            self._free_places -= group.size - len(group.entries)
         else:
-            self.full -= 1
+            self.full_groups -= 1
 
     def remove(self, job: ClaimedJob) -> None:
-        """An item is not wanted any more; the others of its group go on."""
+        """Remove an item; the others of its group stay."""
         for group in self._groups():
             for entry in group.entries:
                 if entry.job is job:
@@ -207,14 +209,14 @@ class Gathering:
         group.entries.remove(entry)
         self.size -= 1
         if self._open.get(group.key) is group:
-            self._free += 1
+            self._free_places += 1
         if not group.entries:
             self._forget(group)
 
     def clear(self) -> list[ClaimedJob]:
-        """Give up all of them."""
-        held = list(self)
+        """Remove and return all items."""
+        jobs = list(self)
         self._open.clear()
         self._due.clear()
-        self.size = self._free = self.full = 0
-        return held
+        self.size = self._free_places = self.full_groups = 0
+        return jobs

@@ -1,15 +1,15 @@
-"""Puts claimed jobs into the lanes they belong in: their limit is newer than they are."""
+"""Moves claimed jobs to the lane that they belong in, because a limit is newer than they are."""
 
 from __future__ import annotations
 
 from penstock.lifecycle import Health, Service
 from penstock.store import ClaimedJob, Pool, Store
 
-FOR_EVER = 3600.0
+IDLE_PAUSE_S = 3600.0
 
 
 class Mover(Service):
-    """Jobs on their way to another lane of their queue. Counts as nothing for them."""
+    """Jobs on their way to another lane of their queue. This counts as no attempt."""
 
     name = "lanes"
 
@@ -32,4 +32,4 @@ class Mover(Service):
                 self._pool, [(job.id, job.token, lane) for job, lane in moving]
             )
             del self._moving[: len(moving)]
-        return FOR_EVER
+        return IDLE_PAUSE_S

@@ -1,196 +1,203 @@
-"""Which lines a claim looks at, and how many jobs it may take from each."""
+"""Plans a claim: from which cursors it reads, and how many jobs it may take from each."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from penstock.store import LaneCursor
-from penstock.worker.claim.cursors import Visit, turn_of
+from penstock.worker.claim.cursors import PlannedTake, parse_lane_name
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.limits.book import Grants
 from penstock.worker.limits.grants import Grant
 from penstock.worker.limits.keeper import LimitKeeper
 
-# So many lines are asked about at once at least: often another worker has the slots of some.
-ASKS = 64
-# So many lines more than there are jobs wanted are looked at: some will have gone to others.
-SPARE = 20
+# A plan may ask the limits of at least this many cursors: other workers often hold some's slots.
+MIN_ASKS = 64
+# A plan reads from this many more cursors than jobs are wanted: other workers may have emptied
+# some.
+SPARE_CURSORS = 20
 
 
-class Choice(NamedTuple):
-    """The visits of one claim, in order. Without any, limits may have been asked for: it is no use
-    to choose again before they have answered."""
+class ClaimPlan(NamedTuple):
+    """The takes of one claim, in order.
 
-    visits: list[Visit]
+    If there are none and `is_asking` is set, limits have been asked for: planning again is of no
+    use before they have answered.
+    """
+
+    takes: list[PlannedTake]
     is_asking: bool = False
 
 
-NOTHING = Choice([])
+NOTHING = ClaimPlan([])
 
 
-def choose(state: QueueState, limiter: LimitKeeper, wanted: int) -> Choice:
-    """Which lines the next claim visits.
+def plan_claim(state: QueueState, limit_keeper: LimitKeeper, wanted: int) -> ClaimPlan:
+    """Choose the cursors of the next claim.
 
-    One lane alone is asked for all that is wanted, its highest priority first. Several take
-    weighted turns: each is visited once, for as many rounds as the claim has room for, and the
-    next claim goes on where this one ends.
+    A single lane is asked for all that is wanted, its highest priority first. Several lanes take
+    weighted turns: each is asked once, for as many rounds as the claim has room for, and the next
+    claim goes on where this one ends.
     """
     if not state.is_open:
         return NOTHING
-    if not limiter.holdings.is_on:
-        return _Round(state, limiter, wanted).choose()
-    shared = limiter.holdings.of_queue(state.name)
-    if room := limiter.room(shared, wanted, wanted):
-        choice = _Round(state, limiter, room).choose()
+    if not limit_keeper.book.is_on:
+        return _Planner(state, limit_keeper, wanted).plan()
+    shared = limit_keeper.book.grants_of_queue(state.name)
+    if room := limit_keeper.room(shared, wanted, wanted):
+        plan = _Planner(state, limit_keeper, room).plan()
     else:
-        choice = Choice([], limiter.is_asking(shared))
-    if not choice.visits and not choice.is_asking:
-        limiter.let_go_unused()
-    return choice
+        plan = ClaimPlan([], limit_keeper.is_asking(shared))
+    if not plan.takes and not plan.is_asking:
+        limit_keeper.release_unused()
+    return plan
 
 
-def end(visits: list[Visit], limiter: LimitKeeper) -> None:
-    """All that the claim brought is at hand: what it might have taken is no longer kept for it."""
-    for _, take, grants in visits:
+def release_room(takes: list[PlannedTake], limit_keeper: LimitKeeper) -> None:
+    """Release the room that limits kept for a claim: its jobs are counted by now."""
+    for _, max_jobs, grants in takes:
         for grant in grants:
-            grant.claiming -= take
-            limiter.spare(grant)
+            grant.claiming -= max_jobs
+            limit_keeper.release_if_wanted(grant)
 
 
-class _Round:
-    """One claim on its way through the lanes of a queue."""
+class _Planner:
+    """Plans one claim over the lanes of a queue."""
 
-    def __init__(self, state: QueueState, limiter: LimitKeeper, wanted: int) -> None:
+    def __init__(self, state: QueueState, limit_keeper: LimitKeeper, wanted: int) -> None:
         self._state = state
-        self._limiter = limiter
-        self._holdings = limiter.holdings
+        self._limit_keeper = limit_keeper
+        self._book = limit_keeper.book
         self._wanted = wanted
-        self._visits: list[Visit] = []
-        self._again: list[str] = []
+        self._takes: list[PlannedTake] = []
+        self._unserved_lanes: list[str] = []
         self._is_asking = False
-        self._asks = max(wanted, ASKS)
-        # The limits that were found without room: they are not asked again.
+        self._asks_left = max(wanted, MIN_ASKS)
+        # The grants that have no room. They are not asked again.
         self._full: set[Grant] = set()
 
-    def choose(self) -> Choice:
-        turns = self._state.marks.turns
-        if len(turns) != 1:
-            self._take_turns()
-        elif (turn := turns.next()) not in self._state.closed:
-            self._visit_all(turn)
-        return Choice(self._visits, self._is_asking)
+    def plan(self) -> ClaimPlan:
+        rotation = self._state.cursors.rotation
+        if len(rotation) != 1:
+            self._take_in_rotation()
+        elif (lane_name := rotation.next()) not in self._state.closed_lanes:
+            self._take_from_all(lane_name)
+        return ClaimPlan(self._takes, self._is_asking)
 
-    def _visit_all(self, turn: str) -> None:
-        """All lines of the only turn; not many more than there are jobs wanted."""
-        for line in self._in_order(turn):
-            visit = self._visit(line, self._wanted)
-            if visit is not None and visit.take:
-                self._visits.append(visit)
-            elif visit is not None:
-                self._asked()
-            if len(self._visits) >= self._wanted + SPARE or self._asks <= 0:
+    def _take_from_all(self, lane_name: str) -> None:
+        """Take from all cursors of the only lane, but from not many more than jobs are wanted."""
+        for cursor in self._sort_cursors(lane_name):
+            take = self._take_from(cursor, self._wanted)
+            if take is not None and take.max_jobs:
+                self._takes.append(take)
+            elif take is not None:
+                self._note_ask()
+            if len(self._takes) >= self._wanted + SPARE_CURSORS or self._asks_left <= 0:
                 break
 
-    def _asked(self) -> None:
+    def _note_ask(self) -> None:
         self._is_asking = True
-        self._asks -= 1
+        self._asks_left -= 1
 
-    def _take_turns(self) -> None:
-        marks = self._state.marks
-        turns, rounds = marks.turns, self._rounds()
-        for _ in range(len(turns)):
+    def _take_in_rotation(self) -> None:
+        cursors = self._state.cursors
+        rotation, rounds = cursors.rotation, self._rounds()
+        for _ in range(len(rotation)):
             if (
                 self._wanted <= 0
-                or self._asks <= 0
-                or (marks.held_by and self._full.issuperset(marks.held_by))
+                or self._asks_left <= 0
+                or (cursors.blocking_grants and self._full.issuperset(cursors.blocking_grants))
             ):
                 break
-            turn = turns.next()
-            if turn not in self._state.closed:
-                self._take_turn(turn, rounds)
+            lane_name = rotation.next()
+            if lane_name not in self._state.closed_lanes:
+                self._take_one_turn(lane_name, rounds)
         else:
-            if not self._visits and not self._is_asking:
-                marks.held_by = frozenset(self._full)
-        for turn in reversed(self._again):
-            turns.again(turn)
-        self._widen()
+            if not self._takes and not self._is_asking:
+                cursors.blocking_grants = frozenset(self._full)
+        for lane_name in reversed(self._unserved_lanes):
+            rotation.move_to_front(lane_name)
+        self._add_rounds()
 
     def _rounds(self) -> int:
-        """How many whole rounds of all lanes, by their weights, there is room for; at least 1."""
-        turns = self._state.marks.turns
-        if not turns or len(turns) >= self._wanted:
+        """Return how many whole rounds of all lanes, by weight, fit into the claim; at least 1."""
+        rotation = self._state.cursors.rotation
+        if not rotation or len(rotation) >= self._wanted:
             return 1
-        return max(1, self._wanted // sum(self._state.weight(turn) for turn in turns))
+        return max(1, self._wanted // sum(self._state.weight(lane_name) for lane_name in rotation))
 
-    def _take_turn(self, turn: str, rounds: int) -> None:
-        turns, weight = self._state.marks.turns, self._state.weight(turn)
-        due = weight * (rounds - 1) + (turns.rest(turn) or weight)
-        most = min(due, self._wanted)
-        visit = self._visit_one(turn, most)
-        if visit is None:
+    def _take_one_turn(self, lane_name: str, rounds: int) -> None:
+        rotation, weight = self._state.cursors.rotation, self._state.weight(lane_name)
+        due = weight * (rounds - 1) + (rotation.resume(lane_name) or weight)
+        max_jobs = min(due, self._wanted)
+        take = self._take_from_lane(lane_name, max_jobs)
+        if take is None:
             return
-        self._wanted -= visit.take
-        if visit.take:
-            self._visits.append(visit)
+        self._wanted -= take.max_jobs
+        if take.max_jobs:
+            self._takes.append(take)
         else:
-            self._again.append(turn)
-            self._asked()
-        if most < due and visit.take == most:
-            # The claim is full in the middle of a turn: the next goes on with it.
-            self._again.append(turn)
-            turns.leave_off(turn, due - most)
+            self._unserved_lanes.append(lane_name)
+            self._note_ask()
+        if max_jobs < due and take.max_jobs == max_jobs:
+            # The claim is full in the middle of a turn, so the next claim continues it.
+            self._unserved_lanes.append(lane_name)
+            rotation.interrupt(lane_name, due - max_jobs)
 
-    def _widen(self) -> None:
-        """More rounds of those who were visited: all others are closed or have no room."""
-        weights = [self._state.weight(turn_of(visit.line.lane)) for visit in self._visits]
+    def _add_rounds(self) -> None:
+        """Give the chosen lanes more rounds, because all others are closed or have no room."""
+        weights = [self._state.weight(parse_lane_name(take.cursor.lane)) for take in self._takes]
         rounds = self._wanted // sum(weights) if weights else 0
         if rounds <= 0:
             return
-        for place, (visit, weight) in enumerate(zip(self._visits, weights, strict=True)):
+        for place, (take, weight) in enumerate(zip(self._takes, weights, strict=True)):
             more = rounds * weight
-            if visit.grants:
-                more = self._limiter.room(visit.grants, more, more)
-                _reserve(visit.grants, more)
-            self._visits[place] = visit._replace(take=visit.take + more)
+            if take.grants:
+                more = self._limit_keeper.room(take.grants, more, more)
+                _reserve(take.grants, more)
+            self._takes[place] = take._replace(max_jobs=take.max_jobs + more)
 
-    def _visit_one(self, turn: str, most: int) -> Visit | None:
-        """The first line of this turn that has room, or that waits to be told whether it has."""
+    def _take_from_lane(self, lane_name: str, max_jobs: int) -> PlannedTake | None:
+        """Take from the lane's first cursor that has room, or that waits for its limits' answer."""
         asking = None
-        for line in self._in_order(turn):
-            visit = self._visit(line, most)
-            if visit is not None and visit.take:
-                return visit
-            asking = asking or visit
+        for cursor in self._sort_cursors(lane_name):
+            take = self._take_from(cursor, max_jobs)
+            if take is not None and take.max_jobs:
+                return take
+            asking = asking or take
         return asking
 
-    def _visit(self, line: LaneCursor, most: int) -> Visit | None:
-        """A visit of this line; for nothing if its limits are only being asked about."""
-        if not self._holdings.is_on:
-            return Visit(line, most)
-        grants = self._holdings.of_line(self._state.name, line.lane)
+    def _take_from(self, cursor: LaneCursor, max_jobs: int) -> PlannedTake | None:
+        """Plan a take from this cursor: of 0 jobs if its limits are being asked, None if they are
+        full."""
+        if not self._book.is_on:
+            return PlannedTake(cursor, max_jobs)
+        grants = self._book.grants_of_lane(self._state.name, cursor.lane)
         if not grants:
-            return Visit(line, most)
+            return PlannedTake(cursor, max_jobs)
         if not self._full.isdisjoint(grants):
             return None
-        take = self._limiter.room(grants, most, self._wanted)
-        if take:
-            _reserve(grants, take)
-            return Visit(line, take, grants)
-        if self._limiter.is_asking(grants):
-            return Visit(line, 0)
+        room = self._limit_keeper.room(grants, max_jobs, self._wanted)
+        if room:
+            _reserve(grants, room)
+            return PlannedTake(cursor, room, grants)
+        if self._limit_keeper.is_asking(grants):
+            return PlannedTake(cursor, 0)
         self._full.update(grant for grant in grants if not grant.room)
         return None
 
-    def _in_order(self, turn: str) -> list[LaneCursor]:
-        """The lines of one turn, highest priority first; what has waited long rises, if it may."""
-        lines = self._state.marks.lines(turn)
-        if len(lines) == 1:
-            return list(lines)
+    def _sort_cursors(self, lane_name: str) -> list[LaneCursor]:
+        """Sort a lane's cursors by priority, or with ageing by priority and waiting time."""
+        cursors = self._state.cursors.of_lane(lane_name)
+        if len(cursors) == 1:
+            return list(cursors)
         if (ageing := self._state.ageing) is None:
-            return sorted(lines, key=lambda line: (-line.priority, line.ready_at))
-        return sorted(lines, key=lambda line: line.ready_at.timestamp() / ageing - line.priority)
+            return sorted(cursors, key=lambda cursor: (-cursor.priority, cursor.ready_at))
+        return sorted(
+            cursors, key=lambda cursor: cursor.ready_at.timestamp() / ageing - cursor.priority
+        )
 
 
-def _reserve(grants: Grants, take: int) -> None:
+def _reserve(grants: Grants, jobs: int) -> None:
     for grant in grants:
-        grant.claiming += take
+        grant.claiming += jobs

@@ -1,1 +1,1 @@
-"""Limits that all workers share: slots and tokens, as far as this worker has them."""
+"""Concurrency and rate limits that all workers share: this worker's slots and tokens."""

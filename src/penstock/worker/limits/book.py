@@ -1,4 +1,4 @@
-"""What this worker holds of each limit, and which limits hold for which jobs."""
+"""The grants that this worker has, and which limits apply to which jobs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from penstock.store import ClaimedJob
 from penstock.store.rules import Limit, Rules
 from penstock.worker.limits.grants import Grant
 
-# So many lines are remembered with their limits.
-LINES = 50_000
+# The limits of this many lanes are remembered.
+MAX_LANES_REMEMBERED = 50_000
 
 Grants = tuple[Grant, ...]
 
 
 class LimitBook:
-    """The grants of a worker, one for each limited key that its jobs have."""
+    """The grants of a worker: one for each limited key that its jobs have."""
 
-    def __init__(self, ahead_most: int) -> None:
-        self._ahead_most = ahead_most
+    def __init__(self, max_ahead: int) -> None:
+        self._max_ahead = max_ahead
         self._rules = Rules()
         self._grants: dict[str, Grant] = {}
-        self._by_line: dict[tuple[str, str], Grants] = {}
+        self._by_lane: dict[tuple[str, str], Grants] = {}
         self._by_job: dict[tuple[str, str, str], Grants] = {}
         # Whether there is any limit.
         self.is_on = False
@@ -37,13 +37,13 @@ class LimitBook:
         return self._grants.get(key)
 
     def apply(self, rules: Rules) -> list[Grant]:
-        """Put new limits in force: those whose grant they change."""
+        """Put new limits in force, and return the grants that they change."""
         self._rules = rules
         self.is_on = bool(rules.limits)
-        self._forget_lines()
+        self._forget_lanes()
         changed = []
         for key, grant in self._grants.items():
-            # One that nothing limits any more is kept for what runs with it, and given back.
+            # A key without a limit is kept for the jobs that run with it, and then given back.
             limit = rules.limit_of(key) or Limit(key)
             if limit != grant.limit:
                 grant.change(limit)
@@ -51,48 +51,48 @@ class LimitBook:
         return changed
 
     def forget(self) -> None:
-        """The lease is gone, and with it all that was granted."""
+        """Forget all slots, because the lease that they belonged to is gone."""
         for grant in self._grants.values():
             grant.forget()
 
     def drop(self, grant: Grant) -> None:
-        """Nothing has to do with it any more."""
+        """Drop a grant that nothing uses any more."""
         del self._grants[grant.key]
-        self._forget_lines()
+        self._forget_lanes()
 
     def trim(self) -> None:
-        """Keep what is remembered of lines within bounds."""
-        if len(self._by_line) + len(self._by_job) > LINES:
-            self._forget_lines()
+        """Forget which limits apply to which lanes once too many lanes are remembered."""
+        if len(self._by_lane) + len(self._by_job) > MAX_LANES_REMEMBERED:
+            self._forget_lanes()
 
-    def _forget_lines(self) -> None:
-        self._by_line.clear()
+    def _forget_lanes(self) -> None:
+        self._by_lane.clear()
         self._by_job.clear()
 
     def has_rate(self, key: str) -> bool:
-        """Whether a key has a bucket."""
+        """Return whether a key has a rate limit, and so a bucket."""
         limit = self._rules.limit_of(key)
         return limit is not None and limit.rate is not None
 
-    def of_queue(self, queue: str) -> Grants:
-        """The grants that all lines of a queue share."""
+    def grants_of_queue(self, queue: str) -> Grants:
+        """Return the grants that all lanes of a queue share."""
         return self._find([f"queue:{queue}"])
 
-    def barred(self, queue: str, lane: str) -> bool:
-        """Whether nothing of a line may run until somebody raises its limit."""
-        return any(one.limit.slots == 0 for one in self.of_line(queue, lane))
+    def is_lane_stopped(self, queue: str, lane: str) -> bool:
+        """Return whether a limit of 0 stops a lane until somebody raises it."""
+        return any(grant.limit.slots == 0 for grant in self.grants_of_lane(queue, lane))
 
-    def of_line(self, queue: str, lane: str) -> Grants:
-        """The grants that a claim from this line must keep to."""
-        found = self._by_line.get((queue, lane))
-        if found is None:
-            turn, keys = split_lane(lane)
-            found = self._find([f"queue:{queue}", f"lane:{queue}:{turn}", *keys])
-            self._by_line[queue, lane] = found
-        return found
+    def grants_of_lane(self, queue: str, lane: str) -> Grants:
+        """Return the grants that a claim from this lane must keep to."""
+        grants = self._by_lane.get((queue, lane))
+        if grants is None:
+            lane_name, keys = split_lane(lane)
+            grants = self._find([f"queue:{queue}", f"lane:{queue}:{lane_name}", *keys])
+            self._by_lane[queue, lane] = grants
+        return grants
 
     def _find(self, keys: Iterable[str]) -> Grants:
-        return tuple(found for key in keys if (found := self._grant(key)) is not None)
+        return tuple(grant for key in keys if (grant := self._grant(key)) is not None)
 
     def _grant(self, key: str) -> Grant | None:
         grant = self._grants.get(key)
@@ -100,29 +100,29 @@ class LimitBook:
             limit = self._rules.limit_of(key)
             if limit is None:
                 return None
-            grant = self._grants[key] = Grant(key, limit, self._ahead_most)
+            grant = self._grants[key] = Grant(key, limit, self._max_ahead)
         return grant
 
-    def of_job(self, job: ClaimedJob) -> Grants:
-        """The grants that one job needs, also those that came up after it was enqueued."""
+    def grants_of_job(self, job: ClaimedJob) -> Grants:
+        """Return the grants that a job needs, including limits that are newer than the job."""
         lane = job.row["lane"]
         key = (job.queue, lane, job.task)
-        found = self._by_job.get(key)
-        if found is None:
-            found = self.of_line(job.queue, lane)
+        grants = self._by_job.get(key)
+        if grants is None:
+            grants = self.grants_of_lane(job.queue, lane)
             task = self._grant(f"task:{job.task}")
-            if task is not None and task not in found:
-                found = (*found, task)
-            self._by_job[key] = found
-        return found
+            if task is not None and task not in grants:
+                grants = (*grants, task)
+            self._by_job[key] = grants
+        return grants
 
     def proper_lane(self, job: ClaimedJob) -> str | None:
-        """Where a job belongs that stands in a line without its task's limit; None if it is right.
+        """Return the lane that a job belongs in, if its lane lacks its task's limit; else None.
 
-        The limit is newer than the job. In a line of its own it does not hold up the others.
+        The limit is newer than the job. In a lane with the limit it does not block the others.
         """
         lane, key = job.row["lane"], f"task:{job.task}"
-        turn, keys = split_lane(lane)
+        lane_name, keys = split_lane(lane)
         if key in keys or self._rules.limit_of(key) is None:
             return None
-        return UNIT_SEPARATOR.join([turn, *sorted([*keys, key])])
+        return UNIT_SEPARATOR.join([lane_name, *sorted([*keys, key])])

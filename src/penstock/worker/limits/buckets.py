@@ -1,4 +1,4 @@
-"""Tokens that a worker has taken from a bucket and not used yet."""
+"""The tokens that a worker has taken from a bucket and not used yet."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 import time
 from collections import deque
 
-# A token is for now: kept for longer, it would let more start at once than the burst.
-FRESH = 0.1
+# A token that is kept for longer would let more jobs start at once than the burst allows.
+MAX_TOKEN_AGE_S = 0.1
 
 
 class Bucket:
-    """The oldest are used first; those that nobody used in time go back."""
+    """Uses the oldest tokens first; those that are not used in time go back."""
 
     __slots__ = ("_batches", "count")
 
@@ -25,28 +25,28 @@ class Bucket:
 
     @property
     def stale_at(self) -> float:
-        """When the oldest will have been kept for too long."""
-        return self._batches[0][0] + FRESH if self._batches else math.inf
+        """When the oldest tokens become too old to be used."""
+        return self._batches[0][0] + MAX_TOKEN_AGE_S if self._batches else math.inf
 
     @property
     def may_use(self) -> bool:
         return self.count > 0 and time.monotonic() <= self.stale_at
 
     def use(self) -> None:
-        """Use one; if there was none, the next is owed."""
+        """Use a token. If there is none, the count goes below 0, and the next token pays for it."""
         self.count -= 1
         if self._batches:
             taken_at, count = self._batches.popleft()
             if count > 1:
                 self._batches.appendleft((taken_at, count - 1))
 
-    def keep(self, most: int) -> None:
-        """Forget those beyond so many, the oldest first."""
-        while self.count > most:
+    def limit_to(self, max_tokens: int) -> None:
+        """Drop tokens beyond this number, the oldest first."""
+        while self.count > max_tokens:
             self.use()
 
     def drop_stale(self) -> int:
-        """Forget those that were kept for too long: how many must go back."""
+        """Drop tokens that are too old, and return how many must go back."""
         now, before = time.monotonic(), self.count
         while self._batches and now > self.stale_at:
             self.count -= self._batches.popleft()[1]

@@ -1,4 +1,4 @@
-"""How many jobs of a queue may run at once, and how many more to fetch ahead."""
+"""Slots of a queue or a limit: how many jobs may run at once, and how many more to fetch ahead."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from penstock.tasks.options import QUEUE_NAME, matching
 from penstock.worker.timing import DEFAULT_TIMING
 
 DEFAULT_SLOTS = 100
-MOST_SLOTS = 10_000
-# The mean length is that of about so many jobs.
-NEWS = 8
+MAX_SLOTS = 10_000
+# The mean length of a job is taken over about this many jobs.
+AVERAGED_JOBS = 8
 
 
-ALLOWED = 'a queue, some of them, or their slots: "email", ["email", "reports"], {"email": 5}'
+ALLOWED_QUEUES = (
+    'a queue, some of them, or their slots: "email", ["email", "reports"], {"email": 5}'
+)
 
 
-def slots_of(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
-    """Queues and their slots as given: `"email"`, `["email", "documents"]`, `{"email": 5}`."""
+def parse_queues(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, int]:
+    """Return queues and their slots from `"email"`, `["email", "documents"]` or `{"email": 5}`."""
     if isinstance(queues, str):
         queues = [queues]
     if not isinstance(queues, Iterable):
-        raise ConfigError("queues", queues, ALLOWED)
+        raise ConfigError("queues", queues, ALLOWED_QUEUES)
     if not isinstance(queues, Mapping):
-        queues = dict.fromkeys(map(_without_slots, queues), DEFAULT_SLOTS)
-    given = dict(queues)
-    for name, slots in given.items():
+        queues = dict.fromkeys(map(_check_queue_name, queues), DEFAULT_SLOTS)
+    slots_by_queue = dict(queues)
+    for name, slots in slots_by_queue.items():
         matching("queue", name, QUEUE_NAME)
-        if type(slots) is not int or not 1 <= slots <= MOST_SLOTS:
-            raise ConfigError(f"slots of queue {name}", slots, f"1 to {MOST_SLOTS}")
-    if not given:
-        told = "at least one queue, or leave it out to serve all that are named"
-        raise ConfigError("queues", queues, told)
-    return given
+        if type(slots) is not int or not 1 <= slots <= MAX_SLOTS:
+            raise ConfigError(f"slots of queue {name}", slots, f"1 to {MAX_SLOTS}")
+    if not slots_by_queue:
+        allowed = "at least one queue, or leave it out to serve all that are named"
+        raise ConfigError("queues", queues, allowed)
+    return slots_by_queue
 
 
-def _without_slots(name: str) -> str:
-    """A queue's name; with slots, as in the terminal, it would be another queue."""
+def _check_queue_name(name: str) -> str:
+    """Return a queue's name; refuse `email:5`, as in the terminal, which would be another queue."""
     queue, _, slots = str(name).rpartition(":")
     if queue and slots.isdecimal():
         raise ConfigError("queues", name, f"slots in a mapping: {{{queue!r}: {slots}}}")
@@ -46,19 +48,22 @@ def _without_slots(name: str) -> str:
 
 
 class Slots:
-    """The slots of one queue, or of one limit. Fast jobs make it fetch ahead, slow ones do not."""
+    """The slots of one queue or limit.
+
+    While jobs are fast, more are fetched ahead than slots are free.
+    """
 
     def __init__(
-        self, limit: int, ahead_most: int, ahead_seconds: float = DEFAULT_TIMING.ahead
+        self, limit: int, max_ahead: int, ahead_seconds: float = DEFAULT_TIMING.ahead
     ) -> None:
         self.limit = limit
         self.used = 0
-        self._ahead_most = ahead_most
+        self._max_ahead = max_ahead
         self._ahead_seconds = ahead_seconds
-        self._rate = 0.0
-        self._length = 0.0
+        self._jobs_per_s = 0.0
+        self._mean_seconds = 0.0
         self._finished = 0
-        self._since = time.monotonic()
+        self._measured_at = time.monotonic()
 
     @property
     def free(self) -> int:
@@ -66,35 +71,36 @@ class Slots:
 
     @property
     def ahead(self) -> int:
-        """How many jobs to hold beyond the free slots, by how fast they have been going."""
-        return min(self._ahead_most, self.soon)
+        """How many jobs to hold beyond the free slots, by how fast they have been ending."""
+        return min(self._max_ahead, self.soon)
 
     @property
     def soon(self) -> int:
-        """How many jobs will be worked off in a moment, at the present rate.
+        """How many jobs will be done in a moment, at the present rate.
 
-        Not more than such jobs can be with these slots: many that end at once, perhaps because they
-        were cancelled, are no sign of quick ones.
+        Not more than these slots could do: many that end at once, perhaps because they were
+        cancelled, are no sign of quick jobs.
         """
-        count = self._rate * self._ahead_seconds
-        if self._length > self._ahead_seconds:
-            count = min(count, self.limit * self._ahead_seconds / self._length)
+        count = self._jobs_per_s * self._ahead_seconds
+        if self._mean_seconds > self._ahead_seconds:
+            count = min(count, self.limit * self._ahead_seconds / self._mean_seconds)
         return int(count)
 
     def take(self) -> None:
         self.used += 1
 
     def give_back(self, seconds: float = 0.0, jobs: int = 1) -> None:
-        """A job has ended, or several that shared the slot, after so long."""
+        """Free the slot of a job that has ended after these seconds, or of several that shared
+        it."""
         self.used -= 1
         self._finished += jobs
-        self._length += (seconds / jobs - self._length) / NEWS
+        self._mean_seconds += (seconds / jobs - self._mean_seconds) / AVERAGED_JOBS
 
     def measure(self) -> None:
-        """Once a claim: how many jobs a second have finished since the last one."""
+        """Measure, once a claim, how many jobs a second have ended since the last one."""
         now = time.monotonic()
-        elapsed = now - self._since
+        elapsed = now - self._measured_at
         if elapsed > 0.001:
-            self._rate = (self._rate + self._finished / elapsed) / 2
+            self._jobs_per_s = (self._jobs_per_s + self._finished / elapsed) / 2
             self._finished = 0
-            self._since = now
+            self._measured_at = now

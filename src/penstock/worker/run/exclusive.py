@@ -1,4 +1,4 @@
-"""How long a worker may keep itself for jobs that run alone."""
+"""Runs suspects alone in this worker, for a limited time."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from penstock.worker.attempt import Attempt
 from penstock.worker.claim.queue import QueueState
 
 
-class ExclusiveTurn:
-    """A bound on isolation: after so many seconds of it in a row, the others count more.
+class ExclusiveTimeLimit:
+    """Limits how long suspects may have the worker for themselves in a row.
 
     A worker that died with a hundred jobs leaves a hundred suspects, of which at most one is
-    guilty. To run each of them alone could take a day; meanwhile fresh jobs would wait. So lone
-    jobs get the worker for a while, and then for as long run beside the others.
+    guilty. To run each of them alone could take a day, while fresh jobs wait. So suspects get the
+    worker for a while, and then run beside the others for as long.
     """
 
-    def __init__(self, longest: float) -> None:
-        self._longest = longest
+    def __init__(self, max_seconds: float) -> None:
+        self._max_seconds = max_seconds
         self._since: float | None = None
         self._denied_until = 0.0
 
     def grant(self) -> bool:
-        """Whether a suspect may have the worker for itself now."""
+        """Return whether a suspect may have the worker for itself now."""
         now = monotonic()
         if now < self._denied_until:
             return False
         if self._since is None:
             self._since = now
-        if now - self._since < self._longest:
+        if now - self._since < self._max_seconds:
             return True
         self.deny()
         return False
 
     def deny(self) -> None:
-        """From now on lone jobs run beside the others, for as long."""
-        self._denied_until = monotonic() + self._longest
+        """Let suspects run beside the others from now on, for as long as they could run alone."""
+        self._denied_until = monotonic() + self._max_seconds
         self._since = None
 
     def end(self) -> None:
-        """An ordinary job has started: the row is broken."""
+        """Start the time anew, because an ordinary job has started."""
         self._since = None
 
 
@@ -53,47 +53,47 @@ logger = logging.getLogger("penstock.worker")
 
 
 class ExclusiveRunner:
-    """Suspects that no child process can run.
+    """Runs suspects that no child process can run, one at a time.
 
-    Nothing else starts here while one of them runs or waits to: if it takes this worker down too,
-    no neighbour that had begun pays for it, and the guilty one is found. One that has run alone for
-    `wait` seconds goes on beside the others, or a long job would keep them all waiting.
+    Nothing else starts while one of them runs or waits to: if it kills this worker too, no other
+    job pays for it, and the guilty one is found. One that has run alone for `wait` seconds goes on
+    beside the others, because a long job would keep them all waiting.
     """
 
     def __init__(
         self,
-        attempt: Callable[[QueueState, ClaimedJob], Attempt | None],
+        run: Callable[[QueueState, ClaimedJob], Attempt | None],
         is_free: Callable[[], bool],
         make_room: Callable[[], Awaitable[None]],
         resume: Callable[[], None],
         wait: float,
     ) -> None:
-        self._run = attempt
+        self._run = run
         self._is_free = is_free
         self._make_room = make_room
         self._resume = resume
         self._wait = wait
-        self._solitude = ExclusiveTurn(wait)
+        self._time_limit = ExclusiveTimeLimit(wait)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[QueueState, ClaimedJob]] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._opening: asyncio.TimerHandle | None = None
-        self._clearing: asyncio.Task[None] | None = None
+        self._open_timer: asyncio.TimerHandle | None = None
+        self._clear_task: asyncio.Task[None] | None = None
         self._running: Attempt | None = None
         self.closed = False
 
     def __iter__(self) -> Iterator[ClaimedJob]:
-        """Those that wait."""
+        """Iterate over the jobs that wait."""
         return (job for _, job in self._waiting)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a job runs alone or waits to: nothing else may start."""
+        """Whether a job runs alone or waits to, so that nothing else may start."""
         return self._running is not None or bool(self._waiting)
 
     @property
     def job(self) -> int | None:
-        """The job that runs alone, or the next that will. May be asked from another thread."""
+        """The job that runs alone, or the next one that will. Safe to call from any thread."""
         if (running := self._running) is not None:
             return running.job.id
         try:
@@ -101,79 +101,79 @@ class ExclusiveRunner:
         except IndexError:
             return None
 
-    def grants(self, is_suspect: bool) -> bool:
-        """Whether the next job to start may have the worker for itself, and needs to."""
+    def takes(self, is_suspect: bool) -> bool:
+        """Return whether the next job that starts is to run alone."""
         if is_suspect:
-            return self._solitude.grant()
-        self._solitude.end()
+            return self._time_limit.grant()
+        self._time_limit.end()
         return False
 
     def add(self, state: QueueState, job: ClaimedJob) -> None:
-        """Take in a job that counts against its limits already: it will not ask again."""
+        """Add a job. It counts against its limits already."""
         logger.info(
             "An earlier worker was lost while it had job %d (losses: %d), so the job runs alone.",
             job.id,
             job.losses,
         )
-        state.is_wary = True
+        state.fetches_singly = True
         self._waiting.append((state, job))
         if self._timer is None:
-            self._timer = self._loop.call_later(self._wait, self.look, True)
-        self.look()
+            self._timer = self._loop.call_later(self._wait, self.run_next_if_free, True)
+        self.run_next_if_free()
 
-    def look(self, is_late: bool = False) -> None:
-        """Run the next once nothing else runs, or when it has waited long enough."""
-        if is_late:
+    def run_next_if_free(self, is_overdue: bool = False) -> None:
+        """Run the next job once nothing else runs, or once it has waited long enough."""
+        if is_overdue:
             self._timer = None
         if self.closed or self._running is not None or not self._waiting:
             return
-        if self._clearing is None and (is_late or self._is_free()):
-            self._clearing = self._loop.create_task(self._run_next(), name="penstock isolation")
+        if self._clear_task is None and (is_overdue or self._is_free()):
+            self._clear_task = self._loop.create_task(self._run_next(), name="penstock isolation")
 
     async def _run_next(self) -> None:
         try:
             await self._make_room()
         finally:
-            self._clearing = None
+            self._clear_task = None
         if self._waiting and not self.closed:
             self._running = self._run(*self._waiting.popleft())
         if self._running is None:
-            self._go_on()
+            self._continue()
         else:
-            self._opening = self._loop.call_later(self._wait, self._open)
+            self._open_timer = self._loop.call_later(self._wait, self._let_others_run)
 
-    def _open(self) -> None:
-        """It has been alone for long enough: those that wait, and everybody else, run beside it."""
-        attempt, self._running, self._opening = self._running, None, None
+    def _let_others_run(self) -> None:
+        """Let others run beside this job, because it has been alone for long enough."""
+        attempt, self._running, self._open_timer = self._running, None, None
         logger.warning(
             "%r has run alone for %g s, after its worker was lost: others run beside it now.",
             attempt,
             self._wait,
         )
-        self._solitude.deny()
+        self._time_limit.deny()
         waiting = tuple(self._waiting)
         self._waiting.clear()
         if not self.closed:
             for state, job in waiting:
                 self._run(state, job)
-        self._go_on()
+        self._continue()
 
-    def ended(self, attempt: Attempt) -> bool:
-        """Note that an attempt is over; say whether the next start is decided here."""
+    def note_end(self, attempt: Attempt) -> bool:
+        """Note that an attempt is over; return whether the next start is decided here."""
         if attempt is self._running:
             self._running = None
-            if self._opening is not None:
-                self._opening.cancel()
-                self._opening = None
-            self._go_on()
+            if self._open_timer is not None:
+                self._open_timer.cancel()
+                self._open_timer = None
+            self._continue()
             return True
-        self.look()
+        self.run_next_if_free()
         return self.is_wanted
 
-    def _go_on(self) -> None:
-        """The next one's turn, or everybody's."""
+    def _continue(self) -> None:
+        """Go on with the next job, or let the others start."""
         if self._waiting:
-            self._loop.call_soon(self.look)
+            self._loop.call_soon(self.run_next_if_free)
             return
         self._stop_timer()
         self._resume()
@@ -184,21 +184,21 @@ class ExclusiveRunner:
             self._timer = None
 
     def cancel(self, token: UUID) -> ClaimedJob | None:
-        """Forget one that waits; None if it does not."""
-        for place in tuple(self._waiting):
-            if place[1].token == token:
-                self._waiting.remove(place)
-                self._go_on()
-                return place[1]
+        """Remove a waiting job and return it; None if it does not wait."""
+        for entry in tuple(self._waiting):
+            if entry[1].token == token:
+                self._waiting.remove(entry)
+                self._continue()
+                return entry[1]
         return None
 
-    def stop_clearing(self) -> None:
-        """Nothing begins any more."""
-        if self._clearing is not None:
-            self._clearing.cancel()
+    def cancel_next(self) -> None:
+        """Start no further job."""
+        if self._clear_task is not None:
+            self._clear_task.cancel()
 
     def clear(self) -> list[ClaimedJob]:
-        """Give up those that wait; they still count against their limits."""
+        """Remove and return the waiting jobs. They still count against their limits."""
         waiting = list(self)
         self._waiting.clear()
         self._stop_timer()

@@ -177,7 +177,7 @@ class Executor:
     def _process(self, task: Task[Any, Any], job: ClaimedJob) -> Process | None:
         return self._isolation.process_of(task, job) if self._isolation else None
 
-    def gather(self, job: ClaimedJob, state: QueueState) -> bool:
+    def add_to_group(self, job: ClaimedJob, state: QueueState) -> bool:
         """Put an item where it waits for its call; False if it cannot be run here."""
         task = self._tasks.get(job.task)
         if (call := self._decoded(task, job)) is None:
@@ -188,7 +188,7 @@ class Executor:
         except Exception as error:
             self._endings.write(job, task.failed(error), task, None)
             return False
-        state.gathering.add(task, key, Entry(job, value), self._loop.time())
+        state.groups.add(task, key, Entry(job, value), self._loop.time())
         return True
 
     def start_call(self, group: Group, state: QueueState) -> SharedCall:

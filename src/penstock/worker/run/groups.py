@@ -1,4 +1,4 @@
-"""Puts items into groups, and groups that are due into slots."""
+"""Collects items in groups, and starts the calls of groups that are due."""
 
 from __future__ import annotations
 
@@ -13,73 +13,74 @@ from penstock.worker.run.items import SharedCall
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 
-class Gatherer:
+class GroupStarter:
     """The items of a worker that wait for the calls which they will share."""
 
     def __init__(
         self,
         executor: Executor,
-        limiter: LimitKeeper,
+        limit_keeper: LimitKeeper,
         states: Collection[QueueState],
-        began: Callable[[SharedCall], bool],
-        look: Callable[[QueueState], None],
+        register_call: Callable[[SharedCall], bool],
+        start_ready: Callable[[QueueState], None],
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self._executor = executor
-        self._limiter = limiter
+        self._limit_keeper = limit_keeper
         self._states = states
-        self._began = began
-        self._look = look
+        self._register_call = register_call
+        self._start_ready = start_ready
         self._wait = timing.items_wait
         self._loop = asyncio.get_running_loop()
 
     def __iter__(self) -> Iterator[ClaimedJob]:
         for state in self._states:
-            yield from state.gathering
+            yield from state.groups
 
     def add(self, state: QueueState, job: ClaimedJob) -> None:
-        """Take in an item that counts against its limits already: it will not ask again."""
-        if not self._executor.gather(job, state):
-            self._limiter.undo(job)
+        """Add an item. It counts against its limits already."""
+        if not self._executor.add_to_group(job, state):
+            self._limit_keeper.undo_start(job)
 
     def start(self, state: QueueState) -> bool:
-        """Start the calls that are due; whether one is over already, so that more may start."""
-        gathering, now, is_over = state.gathering, self._loop.time(), False
-        while state.slots.free > 0 and (group := gathering.next(now)):
+        """Start the calls that are due; return whether one is over already, so that more may
+        start."""
+        groups, now, is_over = state.groups, self._loop.time(), False
+        while state.slots.free > 0 and (group := groups.next(now)):
             state.slots.take()
-            is_over = not self._began(self._executor.start_call(group, state)) or is_over
-        while group := gathering.next(now - self._wait):
-            # No slot has been free for it: another worker may have one.
-            self._give_back(entry.job for entry in group.entries)
-        if (due := gathering.next_due) is not None:
-            self._come_back(state, due if state.slots.free > 0 else due + self._wait)
+            is_over = not self._register_call(self._executor.start_call(group, state)) or is_over
+        while group := groups.next(now - self._wait):
+            # No slot has become free for it; another worker may have one.
+            self._release(entry.job for entry in group.entries)
+        if (due := groups.next_due) is not None:
+            self._schedule(state, due if state.slots.free > 0 else due + self._wait)
         return is_over
 
-    def _come_back(self, state: QueueState, at: float) -> None:
-        """Look again when the next call is due, or has waited for a slot for too long."""
-        if state.gathering.timer is not None:
-            state.gathering.timer.cancel()
-        state.gathering.timer = self._loop.call_at(at, self._look, state)
+    def _schedule(self, state: QueueState, at: float) -> None:
+        """Check again when the next call is due, or has waited too long for a slot."""
+        if state.groups.timer is not None:
+            state.groups.timer.cancel()
+        state.groups.timer = self._loop.call_at(at, self._start_ready, state)
 
     def cancel(self, state: QueueState, job: ClaimedJob) -> None:
-        """Forget an item."""
-        state.gathering.remove(job)
-        self._limiter.undo(job)
+        """Drop an item."""
+        state.groups.remove(job)
+        self._limit_keeper.undo_start(job)
 
-    def give_back(self) -> None:
-        """All that wait go back."""
-        self._give_back(self.clear())
+    def release_all(self) -> None:
+        """Give back all items that wait."""
+        self._release(self.clear())
 
-    def _give_back(self, jobs: Iterable[ClaimedJob]) -> None:
+    def _release(self, jobs: Iterable[ClaimedJob]) -> None:
         for job in jobs:
-            self._limiter.undo(job)
+            self._limit_keeper.undo_start(job)
             self._executor.release(job)
 
     def clear(self) -> list[ClaimedJob]:
-        """Give up all of them; they still count against their limits."""
-        dropped: list[ClaimedJob] = []
+        """Remove and return all items. They still count against their limits."""
+        jobs: list[ClaimedJob] = []
         for state in self._states:
-            if state.gathering.timer is not None:
-                state.gathering.timer.cancel()
-            dropped.extend(state.gathering.clear())
-        return dropped
+            if state.groups.timer is not None:
+                state.groups.timer.cancel()
+            jobs.extend(state.groups.clear())
+        return jobs

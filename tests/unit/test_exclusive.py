@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.worker.run import exclusive
-from penstock.worker.run.exclusive import ExclusiveTurn
+from penstock.worker.run.exclusive import ExclusiveTimeLimit
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_exclusive_turn_of_suspects_ends_and_comes_again(clock: list[float]) -> None:
-    alone = ExclusiveTurn(30)
+    alone = ExclusiveTimeLimit(30)
     assert alone.grant()
     clock[0] += 29
     assert alone.grant()
@@ -27,7 +27,7 @@ def test_exclusive_turn_of_suspects_ends_and_comes_again(clock: list[float]) -> 
 
 
 def test_an_ordinary_job_breaks_the_row(clock: list[float]) -> None:
-    alone = ExclusiveTurn(30)
+    alone = ExclusiveTimeLimit(30)
     assert alone.grant()
     clock[0] += 29
     alone.end()

@@ -1,4 +1,4 @@
-"""Which lines a claim looks at, without a database."""
+"""From which cursors a claim reads, without a database."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -14,20 +14,20 @@ from penstock.worker.claim.queue import QueueState
 pytestmark = pytest.mark.any_pooler
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
-UNLIMITED: Any = SimpleNamespace(holdings=SimpleNamespace(is_on=False))
+UNLIMITED: Any = SimpleNamespace(book=SimpleNamespace(is_on=False))
 
 
 def queue(**weights: int) -> QueueState:
     """A queue whose lanes have these weights and more jobs than anybody asks for."""
     state = QueueState("imports", 100, 100)
-    state.weight = lambda turn: weights[turn]
-    state.marks.end_scan([LaneCursor(lane, 0, T0, 1) for lane in weights])
+    state.weight = lambda lane: weights[lane]
+    state.cursors.end_scan([LaneCursor(lane, 0, T0, 1) for lane in weights])
     return state
 
 
 def taken(state: QueueState, wanted: int) -> dict[str, int]:
-    chosen, _ = plan.choose(state, UNLIMITED, wanted)
-    return {visit.line.lane: visit.take for visit in chosen}
+    takes, _ = plan.plan_claim(state, UNLIMITED, wanted)
+    return {take.cursor.lane: take.max_jobs for take in takes}
 
 
 def test_a_claim_takes_whole_rounds_by_weight() -> None:
