@@ -17,20 +17,20 @@ from penstock.tasks import Request
 from penstock.worker.processes import run
 
 
-class Door:
-    """Lets everybody in: what a key costs is not the question."""
+class AcceptEverybody:
+    """Accepts every caller, since the benchmark does not measure keys."""
 
     async def admit(self, connection: HTTPConnection) -> Caller:
         return Caller(name="bench", scopes=frozenset(SCOPES))
 
 
-class NoInlet:
-    """Answers as if it had stored."""
+class StoreNothing:
+    """Answers each request as if its job had been stored."""
 
     async def enqueue(self, request: Request[Any], tenant: str | None) -> Enqueued[Any]:
         return Enqueued("1")
 
-    async def drained(self) -> None: ...
+    async def wait_until_empty(self) -> None: ...
 
 
 async def serve(url: str, is_stored: bool) -> None:
@@ -39,9 +39,9 @@ async def serve(url: str, is_stored: bool) -> None:
     @app.task(name="send")
     async def send(to: str, text: str, times: int = 1) -> None: ...
 
-    service = Service(app, door=Door())
+    service = Service(app, door=AcceptEverybody())
     if not is_stored:
-        service.asgi.state.wiring.inlet = NoInlet()
+        service.asgi.state.runtime.group_commit = StoreNothing()
     listening = bind_socket("127.0.0.1", 0)
     server = Server(service, listening)
     async with service:

@@ -61,7 +61,7 @@ async def test_docs_page_says_that_the_server_is_full_and_recovers(
 
 
 async def test_the_page_tells_nothing_itself_and_has_its_licence(service: Service) -> None:
-    transport = httpx.ASGITransport(Service(service.asgi.state.wiring.app).asgi)
+    transport = httpx.ASGITransport(Service(service.asgi.state.runtime.app).asgi)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
         page = await http.get("/docs")
         assert page.status_code == 200

@@ -211,7 +211,7 @@ async def test_callers_give_settings_to_a_bounded_number_of_queues(
             many = await http.patch(path, json={"paused": True})
             assert (many.status_code, many.json()["type"]) == (422, "urn:penstock:too-many-queues")
         # Settings that there are may be changed however many other names are used.
-        service.asgi.state.wiring.queue_names = QueueNames(app.tasks, 1)
+        service.asgi.state.runtime.queue_names = QueueNames(app.tasks, 1)
         for queue in ("a", "b", "known"):
             assert (await http.patch(f"/queues/{queue}", json={"fair": True})).status_code == 200
     names = {row["name"] for row in await connection.fetch("SELECT name FROM penstock.queue")}

@@ -200,7 +200,7 @@ async def test_unknown_callers_and_subjects_get_no_stream(app: Penstock) -> None
         assert (await first(server, "batch/999")).status == 404
         assert (await first(server, "job/x")).status == 422
         assert (await first(server, "planet/mars")).status == 422
-        assert server.service.asgi.state.wiring.hub.listeners == 0
+        assert server.service.asgi.state.runtime.hub.listeners == 0
 
 
 async def test_a_ticket_is_for_its_subjects_alone(app: Penstock) -> None:
@@ -359,7 +359,7 @@ async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
             httpx.AsyncClient(timeout=60) as http,
         ):
             url = f"{server.live}/job/{job.id}"
-            ticket = server.service.asgi.state.wiring.tickets.issue(
+            ticket = server.service.asgi.state.runtime.tickets.issue(
                 Caller(name="ada", scopes=frozenset()), [Subject("job", job.id)]
             )
             proxy.refuse()
@@ -397,7 +397,7 @@ async def test_a_server_that_has_enough_listeners_takes_no_more(
 async def test_where_nobody_listens_nothing_is_asked(app: Penstock) -> None:
     job = await app.enqueue(work)
     async with listened_to(app) as server:
-        hub = server.service.asgi.state.wiring.hub
+        hub = server.service.asgi.state.runtime.hub
         await first(server, f"job/{job.id}")
         await until(lambda: all(watch.is_over for watch in hub._watches.values()))
         assert hub.listeners == 0

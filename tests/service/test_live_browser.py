@@ -64,7 +64,7 @@ async def site(app: Penstock, port: int = 0, others: str = "") -> AsyncIterator[
         running = asyncio.create_task(server.run())
         await server.listens()
         try:
-            yield listening.getsockname()[1], service.asgi.state.wiring.hub
+            yield listening.getsockname()[1], service.asgi.state.runtime.hub
         finally:
             server.ask_to_stop()
             await running

@@ -308,7 +308,7 @@ async def test_client_that_does_not_read_is_dropped_without_delays(
     job = await app.enqueue(work)
     heard = Heard()
     async with listened_to(app, small=True) as server:
-        hub: Hub = server.service.asgi.state.wiring.hub
+        hub: Hub = server.service.asgi.state.runtime.hub
         with socket.create_connection(("127.0.0.1", server.port)) as slow:
             path = f"/api/v1/live/job/{job.id}"
             slow.sendall(

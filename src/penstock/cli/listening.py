@@ -153,7 +153,7 @@ class Listening:
         }
         entry = Entry.of(**{name: value for name, value in given.items() if value})
         # Who was told to listen at an address may be asked by it.
-        return entry if self.host in EVERYWHERE else entry.also(self.host)
+        return entry if self.host in EVERYWHERE else entry.with_host(self.host)
 
     def address(self, bound: socket.socket) -> str:
         """Where to reach it from this machine."""

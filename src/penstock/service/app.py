@@ -118,7 +118,7 @@ class Service:
             redirect_slashes=False,
             routes=_routes(),
         )
-        self.asgi.state.wiring = ServiceRuntime(
+        self.asgi.state.runtime = ServiceRuntime(
             app, door, self._operations, logins=logins, ticket_secret=ticket_secret,
             queue_names=QueueNames(app.tasks, bounds.queues),
         )  # fmt: skip
@@ -136,8 +136,8 @@ class Service:
 
     def ask_to_stop(self) -> None:
         """Before an end: it is ready no more, and what is streamed ends."""
-        self.asgi.state.wiring.stopping.set()
-        self.asgi.state.wiring.hub.ask_to_stop()
+        self.asgi.state.runtime.stopping.set()
+        self.asgi.state.runtime.hub.ask_to_stop()
 
     def _openapi(self) -> dict[str, Any]:
         """The document, with the schemas of what is answered beside those of what is asked."""
@@ -158,11 +158,11 @@ class Service:
         async with AsyncExitStack() as stack:
             for each in self._app.applications:
                 opened = await stack.enter_async_context(each.serving())
-                self.asgi.state.wiring.applications[each.name] = opened
+                self.asgi.state.runtime.applications[each.name] = opened
                 for kind, look in each.subjects(opened).items():
-                    self.asgi.state.wiring.hub.bring(kind, look)
+                    self.asgi.state.runtime.hub.bring(kind, look)
             self._stack = stack.pop_all()
-        self.asgi.state.wiring.hub.start()
+        self.asgi.state.runtime.hub.start()
         return self
 
     async def __aexit__(
@@ -172,8 +172,8 @@ class Service:
         trace: TracebackType | None,
     ) -> None:
         self._operations.close()
-        await self.asgi.state.wiring.hub.stop()
-        await self.asgi.state.wiring.inlet.drained()
+        await self.asgi.state.runtime.hub.stop()
+        await self.asgi.state.runtime.group_commit.wait_until_empty()
         await self._stack.aclose()
         await self._app.close()
 

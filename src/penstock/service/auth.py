@@ -1,4 +1,4 @@
-"""Who asks and what they may do: keys, users who are logged in, users whom a proxy vouches for."""
+"""Find out who sends a request: by an API key, by a login, or by the header of a trusted proxy."""
 
 from __future__ import annotations
 
@@ -21,73 +21,81 @@ from penstock.service.hosts import Entry, client_address, is_https, peer_address
 from penstock.service.passwords import Passwords
 from penstock.service.problems import Problem
 
-# Where the gate leaves the caller in a connection's scope.
+# The middleware stores the caller under this key in the scope of a connection.
 CALLER: Final = "penstock.caller"
-# True in the scope of a connection whose caller may not be one that is only remembered.
+# If True in a scope, the authenticator must look the caller up anew, and not in its cache.
 BYPASS_CACHE: Final = "penstock.afresh"
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Somebody who was let in. One that is bound to a tenant sees nothing of others."""
+    """An authenticated caller. A caller that is bound to a tenant sees nothing of other tenants."""
 
     name: str
     scopes: frozenset[Scope]
     tenant: str | None = None
     csrf: str | None = None
-    """What requests that change something have to bring, of one whom the browser vouches for."""
+    """The CSRF token that a caller with a cookie must send with each request that changes data."""
 
 
 def bypasses_cache(connection: HTTPConnection) -> bool:
-    """Whether who asks is to be looked up now, whatever an authenticator remembers."""
+    """Return whether the caller must be looked up now, and not in an authenticator's cache."""
     return bool(connection.scope.get(BYPASS_CACHE))
 
 
 def requester(caller: Caller, person: str | None) -> str:
-    """Who asks for a job: the caller, or the person whom a trusted key names."""
+    """Return who requests a job: the caller, or the person whom a trusted key names.
+
+    Raises a Problem with 403 if the key may not name other people.
+    """
     if person is None or person == caller.name:
         return caller.name
     if "on_behalf" not in caller.scopes:
-        told = (
+        detail = (
             f"requested_by is {caller.name} itself. A key needs the scope 'on_behalf' to name a "
             "person; who is logged in asks for themselves."
         )
-        raise Problem(403, "not-allowed", told, fields=[("requested_by", told)])
+        raise Problem(403, "not-allowed", detail, fields=[("requested_by", detail)])
     return person
 
 
 class Authenticator(Protocol):
-    """Lets callers in."""
+    """Tells a service who sends a request. Pass your own to `Service` as `door`."""
 
     async def admit(self, connection: HTTPConnection) -> Caller:
-        """Who asks; raises a Problem with 401 for one whom nobody knows.
+        """Return the caller. Raises a Problem with 401 if the caller is unknown.
 
-        A request that changes keys or people asks twice, the second time with `AFRESH` in its
-        scope: an authenticator that remembers callers then looks again.
+        For a request that changes keys or people it is called twice, the second time with
+        `BYPASS_CACHE` in the scope: an authenticator with a cache must then look the caller up.
         """
         ...
 
 
 SESSION_MAX_S: Final = 12 * 3600
 SESSION_IDLE_S: Final = 2 * 3600
-# A key or a login that was revoked is let in for as long, at most.
+# A revoked key or login is accepted for at most this long.
 CALLER_CACHE_S: Final = 5.0
 MAX_CACHED_CALLERS: Final = 10_000
-# The name's beginning has browsers refuse one that came without TLS or from a name beside ours.
+# Because of the prefix `__Host-`, browsers refuse this cookie from plain HTTP or a sibling domain.
 SECURE_COOKIE: Final = "__Host-penstock"
 PLAIN_COOKIE: Final = "penstock_login"
 
 
 class Logins:
-    """Lets people in by name and password, and knows them by their cookies."""
+    """Logs people in by name and password, and recognizes them by their cookies."""
 
     def __init__(self, app: Client, entry: Entry) -> None:
         self._app = app
         self._entry = entry
         self.passwords = Passwords()
-        self._known = KeyedCache(self._check, seconds=CALLER_CACHE_S, most=MAX_CACHED_CALLERS)
+        self._sessions = KeyedCache(
+            self._check_login, seconds=CALLER_CACHE_S, max_keys=MAX_CACHED_CALLERS
+        )
 
-    async def enter(self, connection: HTTPConnection, name: str, password: str) -> NewLogin:
-        """Log somebody in. Who is unknown, disabled or mistaken gets one and the same answer."""
+    async def log_in(self, connection: HTTPConnection, name: str, password: str) -> NewLogin:
+        """Log a person in.
+
+        The answer does not reveal whether a name is unknown, disabled or the password wrong.
+        """
         address = client_address(connection, self._entry)
         if wait := await self._app.try_login(name, address):
             raise Problem(
@@ -97,48 +105,48 @@ class Logins:
                 headers={"retry-after": str(math.ceil(wait))},
             )
         person = await self._app.find_person(name)
-        kept = None if person is None else person.password_hash
-        if not await self.passwords.fits(password, kept) or person is None:
+        password_hash = None if person is None else person.password_hash
+        if not await self.passwords.verify(password, password_hash) or person is None:
             await self._app.fail_login(name, address)
             raise Problem(401, "login-refused", "The name or the password is wrong.")
         return await self._app.open_login(person.name, address, lasts=SESSION_MAX_S)
 
-    async def leave(self, connection: HTTPConnection) -> None:
-        """Log out who came with a cookie."""
-        if secret := connection.cookies.get(self._cookie(connection)):
-            self._known.forget(secret)
+    async def log_out(self, connection: HTTPConnection) -> None:
+        """End the login whose cookie the request carries, if it carries one."""
+        if secret := connection.cookies.get(self._cookie_name(connection)):
+            self._sessions.forget(secret)
             await self._app.close_login(secret)
 
-    async def known(self, connection: HTTPConnection) -> LoggedIn | None:
-        """Who is logged in; None without a cookie, or with one that is over."""
-        secret = connection.cookies.get(self._cookie(connection))
+    async def find_login(self, connection: HTTPConnection) -> LoggedIn | None:
+        """Return the login of the request's cookie; None without a cookie, or if it expired."""
+        secret = connection.cookies.get(self._cookie_name(connection))
         if not secret:
             return None
-        return await self._known.get(secret, afresh=bypasses_cache(connection))
+        return await self._sessions.get(secret, fresh=bypasses_cache(connection))
 
-    def give(self, response: Response, connection: HTTPConnection, login: NewLogin) -> None:
-        """Put the cookie into an answer."""
-        self._set(response, connection, login.secret, SESSION_MAX_S)
+    def set_cookie(self, response: Response, connection: HTTPConnection, login: NewLogin) -> None:
+        self._write_cookie(response, connection, login.secret, SESSION_MAX_S)
 
-    def take(self, response: Response, connection: HTTPConnection) -> None:
-        """Take the cookie back."""
-        self._set(response, connection, "", 0)
+    def clear_cookie(self, response: Response, connection: HTTPConnection) -> None:
+        self._write_cookie(response, connection, "", 0)
 
-    def _set(self, response: Response, connection: HTTPConnection, value: str, lasts: int) -> None:
+    def _write_cookie(
+        self, response: Response, connection: HTTPConnection, value: str, max_age: int
+    ) -> None:
         response.set_cookie(
-            self._cookie(connection),
+            self._cookie_name(connection),
             value,
-            max_age=lasts,
+            max_age=max_age,
             path="/",
             secure=is_https(connection, self._entry),
             httponly=True,
             samesite="strict",
         )
 
-    def _cookie(self, connection: HTTPConnection) -> str:
+    def _cookie_name(self, connection: HTTPConnection) -> str:
         return SECURE_COOKIE if is_https(connection, self._entry) else PLAIN_COOKIE
 
-    async def _check(self, secret: str) -> LoggedIn | None:
+    async def _check_login(self, secret: str) -> LoggedIn | None:
         return await self._app.check_login(secret, idle=SESSION_IDLE_S)
 
 
@@ -150,44 +158,45 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "WEBSOCKET"})
 
 
 class DefaultAuthenticator:
-    """Lets in who has a key (`Authorization: Bearer pk_…`), a login, or a word of a proxy's."""
+    """Accepts an API key (`Authorization: Bearer pk_…`), a login's cookie, or a proxy's header."""
 
     def __init__(self, app: Client, entry: Entry, logins: Logins) -> None:
         self._app = app
         self._entry = entry
         self._logins = logins
-        self._keys = KeyedCache(self._of_key, seconds=CALLER_CACHE_S, most=MAX_CACHED_CALLERS)
-        self._people = KeyedCache(self._of_person, seconds=CALLER_CACHE_S, most=MAX_CACHED_CALLERS)
+        self._keys = KeyedCache(self._find_key, seconds=CALLER_CACHE_S, max_keys=MAX_CACHED_CALLERS)
+        self._people = KeyedCache(
+            self._find_person, seconds=CALLER_CACHE_S, max_keys=MAX_CACHED_CALLERS
+        )
 
     async def admit(self, connection: HTTPConnection) -> Caller:
         try:
             return await self._admit(connection)
         except NotAllowed as error:
             logger.error("Nobody can be let in: %s", error)
-            told = "The service may not read who may use it; its log says why."
-            raise Problem(503, "no-access", told) from error
+            detail = "The service may not read who may use it; its log says why."
+            raise Problem(503, "no-access", detail) from error
 
     async def _admit(self, connection: HTTPConnection) -> Caller:
         kind, _, credentials = connection.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return await self._with_key(connection, credentials.strip())
-        caller = await self._vouched_for(connection)
+            return await self._admit_key(connection, credentials.strip())
+        caller = await self._find_browser_user(connection)
         if caller is None:
-            told = "Give a key, `Authorization: Bearer pk_…`, or log in."
-            raise unknown_caller(told)
+            raise unknown_caller("Give a key, `Authorization: Bearer pk_…`, or log in.")
         _check_csrf(connection, caller)
         return caller
 
-    async def _with_key(self, connection: HTTPConnection, key: str) -> Caller:
-        caller = await self._keys.get(key, afresh=bypasses_cache(connection))
+    async def _admit_key(self, connection: HTTPConnection, key: str) -> Caller:
+        caller = await self._keys.get(key, fresh=bypasses_cache(connection))
         if caller is None:
-            told = "This key is unknown, expired or revoked."
-            raise unknown_caller(told, f'{CHALLENGE}, error="invalid_token"')
+            detail = "This key is unknown, expired or revoked."
+            raise unknown_caller(detail, f'{CHALLENGE}, error="invalid_token"')
         return caller
 
-    async def _vouched_for(self, connection: HTTPConnection) -> Caller | None:
-        """Whom the browser's cookie or the proxy's header names."""
-        login = await self._logins.known(connection)
+    async def _find_browser_user(self, connection: HTTPConnection) -> Caller | None:
+        """Return the person whom the browser's cookie or the proxy's header names."""
+        login = await self._logins.find_login(connection)
         if login is not None:
             return Caller(name=login.name, scopes=ROLES[login.role], csrf=login.csrf)
         header = self._entry.edge_header
@@ -196,35 +205,39 @@ class DefaultAuthenticator:
         name = connection.headers.get(header)
         if not name:
             return None
-        return await self._people.get(name, afresh=bypasses_cache(connection))
+        return await self._people.get(name, fresh=bypasses_cache(connection))
 
-    async def _of_key(self, key: str) -> Caller | None:
-        found = await self._app.check_key(key)
-        if found is None:
+    async def _find_key(self, secret: str) -> Caller | None:
+        key = await self._app.check_key(secret)
+        if key is None:
             return None
-        return Caller(name=f"key:{found.name}", scopes=found.scopes, tenant=found.tenant)
+        return Caller(name=f"key:{key.name}", scopes=key.scopes, tenant=key.tenant)
 
-    async def _of_person(self, name: str) -> Caller | None:
-        found = await self._app.find_person(name)
-        if found is None:
+    async def _find_person(self, name: str) -> Caller | None:
+        person = await self._app.find_person(name)
+        if person is None:
             return None
-        # The same on every server, and nobody else's to know.
-        secret = found.password_hash.encode()
+        # All servers derive the same token, and nobody who lacks the hash can.
+        secret = person.password_hash.encode()
         csrf = hmac.new(secret, b"penstock csrf", hashlib.sha256).hexdigest()
-        return Caller(name=found.name, scopes=ROLES[found.role], csrf=csrf)
+        return Caller(name=person.name, scopes=ROLES[person.role], csrf=csrf)
 
 
 def _check_csrf(connection: HTTPConnection, caller: Caller) -> None:
-    """Browsers send cookies along with what any page asks for; the token only our own knows."""
-    # A socket only listens, no page can send a header with it, and the gate has seen its origin.
+    """Refuse a change without the CSRF token.
+
+    Browsers add the cookie to requests of any page, but only our own pages know the token.
+    """
+    # A WebSocket changes nothing, pages cannot send headers with it, and the middleware has
+    # checked its origin.
     if connection.scope["type"] == "websocket" or connection.scope["method"] in SAFE_METHODS:
         return
-    given = connection.headers.get(CSRF_HEADER, "")
-    if not hmac.compare_digest(given.encode(), (caller.csrf or "").encode()):
-        told = f"This needs the header {CSRF_HEADER} with the token that /api/v1/me tells."
-        raise Problem(403, "csrf", told)
+    token = connection.headers.get(CSRF_HEADER, "")
+    if not hmac.compare_digest(token.encode(), (caller.csrf or "").encode()):
+        detail = f"This needs the header {CSRF_HEADER} with the token that /api/v1/me tells."
+        raise Problem(403, "csrf", detail)
 
 
 def unknown_caller(detail: str, challenge: str = CHALLENGE) -> Problem:
-    """The answer to one whom nobody knows."""
+    """Return the problem for a caller who is not known."""
     return Problem(401, "unknown-caller", detail, headers={"www-authenticate": challenge})

@@ -1,4 +1,4 @@
-"""Answers that are kept for a moment, so that many requests cost one question to the database."""
+"""Short-lived caches: many requests at once cost one query of the database."""
 
 from __future__ import annotations
 
@@ -11,67 +11,69 @@ T = TypeVar("T")
 
 
 class CachedValue(Generic[T]):
-    """Looks at most once in so many seconds, however many ask; an error is not kept."""
+    """Fetches a value at most once in `seconds`, however many callers ask. Caches no errors."""
 
-    def __init__(self, seconds: float, look: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, seconds: float, fetch: Callable[[], Awaitable[T]]) -> None:
         self._seconds = seconds
-        self._look = look
+        self._fetch = fetch
         self._lock = asyncio.Lock()
-        self._kept: tuple[float, T] | None = None
+        # When the value was fetched, and the value.
+        self._cached: tuple[float, T] | None = None
 
     async def __call__(self) -> T:
         async with self._lock:
-            if self._kept is None or time.monotonic() - self._kept[0] >= self._seconds:
-                self._kept = None
-                answer = await self._look()
-                self._kept = (time.monotonic(), answer)
-            return self._kept[1]
+            if self._cached is None or time.monotonic() - self._cached[0] >= self._seconds:
+                self._cached = None
+                value = await self._fetch()
+                self._cached = (time.monotonic(), value)
+            return self._cached[1]
 
 
 class KeyedCache(Generic[T]):
-    """Asks once for each key while an answer is fresh, however many want it at once.
+    """Fetches the value of each key once in `seconds`, however many callers ask at the same time.
 
-    That something is not there is not remembered: it would only be forgotten answers that fill
-    the room.
+    Keys without a value are not cached: wrong keys would push the right ones out.
     """
 
     def __init__(
-        self, ask: Callable[[str], Awaitable[T | None]], *, seconds: float, most: int
+        self, fetch: Callable[[str], Awaitable[T | None]], *, seconds: float, max_keys: int
     ) -> None:
-        self._ask = ask
+        self._fetch = fetch
         self._seconds = seconds
-        self._most = most
-        self._known: dict[str, tuple[float, T]] = {}
-        self._asked: dict[str, asyncio.Task[T | None]] = {}
+        self._max_keys = max_keys
+        # By key: when the value expires, and the value.
+        self._cached: dict[str, tuple[float, T]] = {}
+        self._fetching: dict[str, asyncio.Task[T | None]] = {}
 
-    async def get(self, key: str, *, afresh: bool = False) -> T | None:
-        """The answer, which may be a remembered one unless it is wanted `afresh`."""
-        if afresh:
-            return await self._learn(key)
-        found = self._known.get(key)
-        if found is not None and found[0] > time.monotonic():
-            return found[1]
-        task = self._asked.get(key)
+    async def get(self, key: str, *, fresh: bool = False) -> T | None:
+        """Return the value of a key, from the cache unless it must be `fresh`."""
+        if fresh:
+            return await self._fetch_and_cache(key)
+        cached = self._cached.get(key)
+        if cached is not None and cached[0] > time.monotonic():
+            return cached[1]
+        task = self._fetching.get(key)
         if task is None:
-            task = self._asked[key] = asyncio.create_task(self._learn_for_all(key))
-        # Whoever gives up does not take the answer from the others.
+            task = self._fetching[key] = asyncio.create_task(self._fetch_for_all(key))
+        # A caller that is cancelled must not cancel the fetch of the others.
         return await asyncio.shield(task)
 
     def forget(self, key: str) -> None:
-        self._known.pop(key, None)
+        self._cached.pop(key, None)
 
-    async def _learn_for_all(self, key: str) -> T | None:
+    async def _fetch_for_all(self, key: str) -> T | None:
         try:
-            return await self._learn(key)
+            return await self._fetch_and_cache(key)
         finally:
-            del self._asked[key]
+            del self._fetching[key]
 
-    async def _learn(self, key: str) -> T | None:
-        until = time.monotonic() + self._seconds
-        answer = await self._ask(key)
-        self._known.pop(key, None)
-        if answer is not None:
-            self._known[key] = (until, answer)
-            while len(self._known) > self._most:
-                del self._known[next(iter(self._known))]
-        return answer
+    async def _fetch_and_cache(self, key: str) -> T | None:
+        # The value may change while it is fetched, so its time runs from before that.
+        expires_at = time.monotonic() + self._seconds
+        value = await self._fetch(key)
+        self._cached.pop(key, None)
+        if value is not None:
+            self._cached[key] = (expires_at, value)
+            while len(self._cached) > self._max_keys:
+                del self._cached[next(iter(self._cached))]
+        return value

@@ -1,4 +1,4 @@
-"""What routes are given: the app, as the caller may use it."""
+"""What the routes of the API depend on: the service's runtime, and callers with a scope."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from penstock.service.problems import Problem
 
 
 class ServiceRuntime:
-    """Who lets callers in, and what they get."""
+    """The parts of one service that its routes use."""
 
     def __init__(
         self,
         app: Penstock,
-        door: Authenticator,
+        authenticator: Authenticator,
         operations: Operations,
         *,
         logins: Logins,
@@ -39,56 +39,59 @@ class ServiceRuntime:
         self.app = app
         self.logins = logins
         self.queue_names = queue_names
-        self.door = door
+        self.authenticator = authenticator
         self.operations = operations
-        self.inlet = GroupCommit(self.client_as)
-        # Set when the process is about to end: what is streamed ends too, for clients to go
-        # elsewhere.
+        self.group_commit = GroupCommit(self.client_as)
+        # Set when the process is about to stop. Streams then end, and their clients connect to
+        # another server.
         self.stopping = asyncio.Event()
         self.hub = Hub(self.client_as)
         self.tickets = Tickets(ticket_secret)
-        # What the routes of applications need, by their names, while the service is open.
+        # What `Application.serving` returned, by application, while the service is open.
         self.applications: dict[str, Any] = {}
 
     def client_of(self, caller: Caller) -> Client:
-        """The app's calls for the caller, who is named in the audit for what they change."""
+        """Return a client for the caller. The audit names the caller for each change."""
         return self.client_as(caller.tenant, caller.name)
 
     def client_as(self, tenant: str | None, by: str | None = None) -> Client:
-        """The app's calls, as a tenant or as none.
+        """Return a client that acts as a tenant, or for all tenants.
 
-        As a tenant they are asked as the role of apps: row level security holds for them.
+        For a tenant it uses the app's role, so row level security applies.
         """
         client = self.app if by is None else self.app.acting(by)
         return client if tenant is None else client.for_tenant(tenant, confined=True)
 
     async def insights(self) -> Insights:
-        """The questions of those who look over all tenants."""
+        """Return insights into the jobs of all tenants."""
         return await self.app.insights()
 
 
 def runtime_of(connection: HTTPConnection) -> ServiceRuntime:
-    wiring: ServiceRuntime = connection.app.state.wiring
-    return wiring
+    runtime: ServiceRuntime = connection.app.state.runtime
+    return runtime
 
 
 def requires(scope: Scope, *, everywhere: bool = False) -> Any:
-    """A parameter of a route: the caller, who has this scope; `everywhere`: is of no one tenant."""
+    """Return the type of a route's parameter: the caller, who must have this scope.
+
+    With `everywhere` the caller must not be bound to a tenant.
+    """
     return Annotated[Caller, Depends(caller_with(scope, everywhere=everywhere))]
 
 
 def caller_with(
     scope: Scope, *, everywhere: bool = False
 ) -> Callable[[Request], Awaitable[Caller]]:
-    """What lets a caller through who has this scope."""
+    """Return a dependency that refuses callers without this scope."""
 
     async def admit(request: Request) -> Caller:
         caller: Caller = request.scope[CALLER]
         _check_scope(caller, scope, everywhere)
         if scope == "admin" and request.method not in SAFE_METHODS:
-            # With a key that is revoked but still remembered, one could make another.
+            # Else a revoked key that is still in the cache could make a new key.
             request.scope[BYPASS_CACHE] = True
-            caller = request.scope[CALLER] = await runtime_of(request).door.admit(request)
+            caller = request.scope[CALLER] = await runtime_of(request).authenticator.admit(request)
             _check_scope(caller, scope, everywhere)
         return caller
 
@@ -96,19 +99,21 @@ def caller_with(
 
 
 async def authorize(request: Request, scope: Scope) -> None:
-    """Let a caller of no one tenant through who has this scope, on a route that the gate leaves
-    open."""
-    request.scope[CALLER] = await runtime_of(request).door.admit(request)
+    """Authenticate the caller of a public route, and check the scope.
+
+    The caller must not be bound to a tenant.
+    """
+    request.scope[CALLER] = await runtime_of(request).authenticator.admit(request)
     await caller_with(scope, everywhere=True)(request)
 
 
 def _check_scope(caller: Caller, scope: Scope, everywhere: bool) -> None:
     if scope not in caller.scopes:
-        told = f"This needs the scope {scope!r}; {caller.name} has {_scope_list(caller)}."
-        raise Problem(403, "not-allowed", told)
+        detail = f"This needs the scope {scope!r}; {caller.name} has {_scope_list(caller)}."
+        raise Problem(403, "not-allowed", detail)
     if everywhere and caller.tenant is not None:
-        told = f"This is about all tenants; {caller.name} is bound to {caller.tenant!r}."
-        raise Problem(403, "not-allowed", told)
+        detail = f"This is about all tenants; {caller.name} is bound to {caller.tenant!r}."
+        raise Problem(403, "not-allowed", detail)
 
 
 def _scope_list(caller: Caller) -> str:

@@ -1,4 +1,4 @@
-"""Requests for jobs, made from what a caller sends: checked, and given an idempotency key."""
+"""Turn request bodies into jobs: check them, apply idempotency keys, and bound queue names."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from penstock.tasks import Registry, Request, Task
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
 
 
-def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") -> Request[Any]:
-    """The request; a Problem names each field that does not fit, below `place`."""
-    task = _task(app, given.task, place)
-    if wrong := task.arguments.parameters.misfits(given.args):
-        raise _misfit({f"args.{name}": told for name, told in wrong.items()}, place)
-    options = _with_options(task, given.options, caller, place)
+def request_from(app: Penstock, job: NewJob, caller: Caller, place: str = "") -> Request[Any]:
+    """Check a job and prepare it. Raises a Problem that names each wrong field, below `place`."""
+    task = _task(app, job.task, place)
+    if misfits := task.arguments.parameters.misfits(job.args):
+        raise _misfit({f"args.{name}": problem for name, problem in misfits.items()}, place)
+    options = _with_options(task, job.options, caller, place)
     try:
-        return options.prepare(**given.args)
+        return options.prepare(**job.args)
     except PayloadTooLarge:
         raise
     except PayloadRefused as error:
@@ -48,10 +48,11 @@ def request_from(app: Penstock, given: NewJob, caller: Caller, place: str = "") 
 def request_with_stored_args(
     app: Penstock, task: str, args: dict[str, Any], options: OptionsBody, caller: Caller
 ) -> Request[Any]:
-    """A request with arguments as stored, perhaps in the form of an earlier version of the task."""
-    known = _with_options(_task(app, task, ""), options, caller, "")
+    """Prepare a job with stored arguments, perhaps written by an earlier version of the task."""
+    configured = _with_options(_task(app, task, ""), options, caller, "")
     text = encode_object(args, ARGS_LIMIT)
-    return Request(known.name, text, known.settings.args_version, known.defaults)
+    settings, defaults = configured.settings, configured.defaults
+    return Request(configured.name, text, settings.args_version, defaults)
 
 
 def _task(app: Penstock, name: str, place: str) -> Task[..., Any]:
@@ -73,8 +74,8 @@ def _with_options(
 
 
 def _option_values(options: OptionsBody, caller: Caller) -> dict[str, Any]:
-    given = options.model_dump(exclude_unset=True)
-    values = {name: value for name, value in given.items() if value is not None}
+    sent = options.model_dump(exclude_unset=True)
+    values = {name: value for name, value in sent.items() if value is not None}
     values["requested_by"] = requester(caller, options.requested_by)
     if caller.tenant is not None:
         values.setdefault("tenant", caller.tenant)
@@ -89,15 +90,15 @@ def _option_misfit(error: ConfigError | PayloadRefused) -> tuple[str, str]:
     return f"options.{error.field}", error.problem
 
 
-def _misfit(wrong: dict[str, str], place: str) -> Problem:
-    named = islice(wrong.items(), MAX_MISFITS)
-    fields = [(f"{place}{name}", told) for name, told in named]
-    detail = "; ".join(f"{field} {told}" for field, told in fields[:MAX_MISFITS_IN_DETAIL])
+def _misfit(problems: dict[str, str], place: str) -> Problem:
+    first_problems = islice(problems.items(), MAX_MISFITS)
+    fields = [(f"{place}{name}", problem) for name, problem in first_problems]
+    detail = "; ".join(f"{field} {problem}" for field, problem in fields[:MAX_MISFITS_IN_DETAIL])
     return Problem(422, "does-not-fit", detail, fields=fields)
 
 
-# The header `Idempotency-Key`: a request that is sent again is done once, and answered again. The
-# database keeps the key with the jobs of the request, in one transaction: see
+# With the header `Idempotency-Key` a repeated request is done once and gets the same answer. The
+# database stores the key with the jobs of the request, in one transaction: see
 # `claim_idempotency_keys`. A key stands for the whole body, so the same key with another body is
 # refused.
 
@@ -120,91 +121,99 @@ IdempotencyKey = Annotated[
 def with_idempotency_key(
     requests: Sequence[Request[Any]], key: str | None, body: BaseModel
 ) -> list[Request[Any]]:
-    """The requests of one body under its key; the first bears it, so that any other body meets it.
+    """Give the jobs of one body its idempotency key.
 
-    The keys of the others hold a space, which no header can.
+    The first job gets the key itself, so any other body with that key collides with it. The other
+    jobs get keys with a space in them, which no header can contain.
     """
     if key is None:
         return list(requests)
-    if any(each.options.idempotency_key not in (None, key) for each in requests) or (
-        len(requests) > 1 and any(each.options.idempotency_key for each in requests)
+    if any(request.options.idempotency_key not in (None, key) for request in requests) or (
+        len(requests) > 1 and any(request.options.idempotency_key for request in requests)
     ):
-        told = f"is given beside the header {IDEMPOTENCY_HEADER}: give one of them"
-        fields = [("options.idempotency_key", told)]
-        raise Problem(422, "does-not-fit", f"options.idempotency_key {told}.", fields=fields)
-    fields_given = body.model_dump(mode="json", exclude_unset=True)
-    whole_body = msgspec.json.encode(fields_given, order="deterministic")
+        problem = f"is given beside the header {IDEMPOTENCY_HEADER}: give one of them"
+        fields = [("options.idempotency_key", problem)]
+        raise Problem(422, "does-not-fit", f"options.idempotency_key {problem}.", fields=fields)
+    sent_fields = body.model_dump(mode="json", exclude_unset=True)
+    whole_body = msgspec.json.encode(sent_fields, order="deterministic")
     fingerprint = hashlib.sha256(type(body).__name__.encode() + whole_body).digest()
     return [
         replace(
-            each,
-            options=replace(each.options, idempotency_key=f"{key} {place}" if place else key),
+            request,
+            options=replace(request.options, idempotency_key=f"{key} {index}" if index else key),
             fingerprint=fingerprint,
         )
-        for place, each in enumerate(requests)
+        for index, request in enumerate(requests)
     ]
 
 
 def key_not_supported(path: str) -> Problem:
-    """The answer to a key where none is kept: who relies on it should know."""
-    told = (
+    """Return the problem for an idempotency key on a route that ignores keys.
+
+    A client that relies on its key must not think that it worked.
+    """
+    detail = (
         f"POST {path} keeps no idempotency keys. Send it without the header {IDEMPOTENCY_HEADER}, "
         "which is for enqueueing jobs and uploading files."
     )
     return Problem(
-        422, "idempotency-key-not-taken", told, fields=[(f"header.{IDEMPOTENCY_HEADER}", told)]
+        422, "idempotency-key-not-taken", detail, fields=[(f"header.{IDEMPOTENCY_HEADER}", detail)]
     )
 
 
 # Names of queues
 
 
-# A name that nobody has used for so long makes room for another.
-FORGOTTEN_AFTER_S: Final = 3600.0
-# A key that is bound to a tenant may use this part of them, so that it keeps no others from theirs.
-TENANT_SHARE: Final = 10
+# A name that nobody has used for this long no longer counts.
+NAME_LIFETIME_S: Final = 3600.0
+# The keys of one tenant may name a tenth of the queues, so that others can still name theirs.
+TENANT_FRACTION: Final = 10
 
 
 class QueueNames:
-    """The names of late that no task has as its queue. Each is a queue of its own in every list,
-    gauge and scan, so there is a bound on what one server lets in.
+    """Bounds how many queues that no task declares callers may name within an hour.
+
+    Each such name becomes a queue in every list, gauge and scan.
     """
 
-    def __init__(self, tasks: Registry, most: int) -> None:
+    def __init__(self, tasks: Registry, max_names: int) -> None:
         self._tasks = tasks
-        self._most = most
-        # By tenant; the name that was used last stands last.
+        self._max_names = max_names
+        # By tenant: when each name was last used, the latest last.
         self._used: dict[str | None, dict[str, float]] = {}
 
     def expect_room(self, requests: Sequence[Request[Any]], caller: Caller) -> None:
-        """A Problem for a name too many; nothing is taken then."""
+        """Count the queues of new jobs. Raises a Problem, and counts none, if they are too many."""
         names = {
             request.options.queue
             for request in requests
             if request.options.queue != self._tasks.get(request.task).settings.defaults.queue
         }
-        self._take(names, caller, "options.queue")
+        self._count(names, caller, "options.queue")
 
     def expect_room_for(self, queue: str, caller: Caller) -> None:
-        """The same for a queue that gets settings, since these put it in every list for good."""
-        self._take({queue}, caller, "queue")
+        """Count a queue that gets settings, since these keep it in every list for good."""
+        self._count({queue}, caller, "queue")
 
-    def _take(self, names: set[str], caller: Caller, field: str) -> None:
+    def _count(self, names: set[str], caller: Caller, field: str) -> None:
         if names:
             names = names - {task.settings.defaults.queue for task in self._tasks}
         if not names:
             return
         now = time.monotonic()
         used = self._used.setdefault(caller.tenant, {})
-        while used and (oldest := next(iter(used.items())))[1] < now - FORGOTTEN_AFTER_S:
+        while used and (oldest := next(iter(used.items())))[1] < now - NAME_LIFETIME_S:
             del used[oldest[0]]
-        most = self._most if caller.tenant is None else max(self._most // TENANT_SHARE, 1)
-        if len(names | used.keys()) > most:
-            told = (
-                f"Within an hour callers may name {most:,} queues that no task names, and named "
-                f"{len(used):,}. Give tasks their queues, or tell jobs apart by subject or tag."
+        max_names = self._max_names
+        if caller.tenant is not None:
+            max_names = max(max_names // TENANT_FRACTION, 1)
+        if len(names | used.keys()) > max_names:
+            detail = (
+                f"Within an hour callers may name {max_names:,} queues that no task names, and "
+                f"named {len(used):,}. Give tasks their queues, or tell jobs apart by subject or "
+                "tag."
             )
-            raise Problem(422, "too-many-queues", told, fields=[(field, told)])
+            raise Problem(422, "too-many-queues", detail, fields=[(field, detail)])
         for name in names:
             used.pop(name, None)
             used[name] = now

@@ -1,8 +1,8 @@
-"""Single enqueues that come at the same time, stored together.
+"""Store the jobs of concurrent enqueue requests in one commit.
 
-While one statement is under way the next requests gather, so a quiet server stores each at once
-and a busy one many in one commit. Each caller gets an answer of its own: one that the database
-refuses is found by halving, and the others are stored without it.
+While a statement runs, the next requests are collected, so a quiet server stores each job at once
+and a busy one stores many in one commit. Each caller gets its own answer: if the database refuses
+a batch, halving it finds the request at fault, and the others are stored without it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from penstock.errors import (
 from penstock.tasks import Request
 
 MAX_BATCH_SIZE: Final = 500
-# So many that wait are not left to wait for the statement before them: another begins beside it.
-MANY_WAITING: Final = 16
+# When this many requests wait, a second statement starts beside the running one.
+MIN_WAITING_FOR_SECOND_FLUSH: Final = 16
 MAX_CONCURRENT_FLUSHES: Final = 2
-# Of these errors the database is the cause, not one of the requests.
+# These errors are the database's, not of one of the requests, so halving would not help.
 DATABASE_FAULTS: Final = (
     *(DatabaseLost, DatabaseReadOnly, DatabaseExhausted, DatabaseBusy, DatabaseDenied),
     *(SchemaError, NotAllowed),
@@ -43,7 +43,7 @@ class _WaitingRequest(NamedTuple):
 
 
 class _TenantBuffer(Struct):
-    """What one tenant's callers wait for, and how many statements are under way for them."""
+    """The waiting requests of one tenant, and how many statements run for it."""
 
     waiting: list[_WaitingRequest] = []
     flushes: int = 0
@@ -51,74 +51,76 @@ class _TenantBuffer(Struct):
     @property
     def wants_flush(self) -> bool:
         return self.flushes == 0 or (
-            len(self.waiting) >= MANY_WAITING and self.flushes < MAX_CONCURRENT_FLUSHES
+            len(self.waiting) >= MIN_WAITING_FOR_SECOND_FLUSH
+            and self.flushes < MAX_CONCURRENT_FLUSHES
         )
 
 
 class GroupCommit:
-    """Takes requests one by one and stores them many at once, those of each tenant apart.
+    """Stores requests of concurrent callers in batches, one batch per tenant.
 
-    How many can wait is bounded by how many requests a server lets in at once.
+    The server's bound on concurrent requests also bounds how many wait here.
     """
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
-        self._lanes: dict[str | None, _TenantBuffer] = {}
+        self._buffers: dict[str | None, _TenantBuffer] = {}
         self._flushes: set[asyncio.Task[None]] = set()
 
     async def enqueue(self, request: Request[Any], tenant: str | None) -> Enqueued[Any]:
-        """Store a job durably. One whose caller is cancelled meanwhile may be stored or not."""
+        """Store a job durably. If the caller is cancelled meanwhile, it may be stored or not."""
         client = self._client_of(tenant)
-        # A trace goes through the task that enqueues; a shared statement would mix them up.
-        if _may_wait_for_others(request) or client.is_traced:
-            [made] = await client.enqueue_many([request])
-            return made
+        # A trace follows the task that enqueues; a shared statement would mix traces up.
+        if _may_block(request) or client.is_traced:
+            [job] = await client.enqueue_many([request])
+            return job
         answer: asyncio.Future[Enqueued[Any]] = asyncio.get_running_loop().create_future()
-        lane = self._lanes.setdefault(tenant, _TenantBuffer())
-        lane.waiting.append(_WaitingRequest(request, answer))
-        if lane.wants_flush:
-            lane.flushes += 1
-            flush = asyncio.create_task(self._flush(tenant, lane), name="penstock inlet")
+        buffer = self._buffers.setdefault(tenant, _TenantBuffer())
+        buffer.waiting.append(_WaitingRequest(request, answer))
+        if buffer.wants_flush:
+            buffer.flushes += 1
+            flush = asyncio.create_task(self._flush(tenant, buffer), name="penstock group commit")
             self._flushes.add(flush)
             flush.add_done_callback(self._flushes.discard)
         return await answer
 
-    async def drained(self) -> None:
-        """Wait until all that came is answered."""
+    async def wait_until_empty(self) -> None:
+        """Wait until every request has its answer."""
         while self._flushes:
             await asyncio.wait(self._flushes)
 
-    async def _flush(self, tenant: str | None, lane: _TenantBuffer) -> None:
+    async def _flush(self, tenant: str | None, buffer: _TenantBuffer) -> None:
         try:
-            while some := lane.waiting[:MAX_BATCH_SIZE]:
-                del lane.waiting[:MAX_BATCH_SIZE]
-                await self._store(tenant, [one for one in some if not one.answer.done()])
+            while batch := buffer.waiting[:MAX_BATCH_SIZE]:
+                del buffer.waiting[:MAX_BATCH_SIZE]
+                # The callers of some may have been cancelled.
+                await self._store(tenant, [each for each in batch if not each.answer.done()])
         finally:
-            lane.flushes -= 1
-            if not lane.flushes:
-                del self._lanes[tenant]
+            buffer.flushes -= 1
+            if not buffer.flushes:
+                del self._buffers[tenant]
 
-    async def _store(self, tenant: str | None, some: Sequence[_WaitingRequest]) -> None:
-        if not some:
+    async def _store(self, tenant: str | None, batch: Sequence[_WaitingRequest]) -> None:
+        if not batch:
             return
         try:
-            made = await self._client_of(tenant).enqueue_many([one.request for one in some])
+            jobs = await self._client_of(tenant).enqueue_many([each.request for each in batch])
         except Exception as error:
-            if len(some) > 1 and not isinstance(error, DATABASE_FAULTS):
-                middle = len(some) // 2
-                await self._store(tenant, some[:middle])
-                await self._store(tenant, some[middle:])
+            if len(batch) > 1 and not isinstance(error, DATABASE_FAULTS):
+                middle = len(batch) // 2
+                await self._store(tenant, batch[:middle])
+                await self._store(tenant, batch[middle:])
                 return
-            for one in some:
-                if not one.answer.done():
-                    one.answer.set_exception(error)
+            for each in batch:
+                if not each.answer.done():
+                    each.answer.set_exception(error)
         else:
-            for one, job in zip(some, made, strict=True):
-                if not one.answer.done():
-                    one.answer.set_result(job)
+            for each, job in zip(batch, jobs, strict=True):
+                if not each.answer.done():
+                    each.answer.set_result(job)
 
 
-def _may_wait_for_others(request: Request[Any]) -> bool:
-    """Whether somebody's open transaction may hold up its insert: then it goes alone."""
+def _may_block(request: Request[Any]) -> bool:
+    """Return whether another open transaction may block its insert, so that it is stored alone."""
     options = request.options
     return options.idempotency_key is not None or options.unique is not None

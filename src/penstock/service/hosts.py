@@ -1,4 +1,4 @@
-"""Who may knock at the service, before anybody is let in."""
+"""The hosts, origins and proxies that a service accepts, before it looks at who the caller is."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LIST_VARIABLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Names that the service answers to, pages that may ask it, proxies whose word it takes.
+    """The hosts that a service answers to, the origins it allows, and the proxies it trusts.
 
-    `hosts` are names of this service, `*.example.com` and `*` too. `origins` are pages of others,
-    such as `https://shop.example`, that browsers may let ask with a key. `proxies` are addresses or
-    networks of proxies in front: who came through them is taken from `X-Forwarded-For`, and whether
-    by https from `X-Forwarded-Proto`. One that asks for a password itself names the person in the
-    `edge_header`, which is looked at only if it comes from a proxy.
+    `hosts` are names of this service; `*.example.com` and `*` are allowed. `origins` are other
+    sites, such as `https://shop.example`, whose pages may send requests with a key. `proxies` are
+    addresses or networks of proxies in front: only from these the service takes the client's
+    address from `X-Forwarded-For`, and the scheme from `X-Forwarded-Proto`. A proxy that logs
+    people in itself names the person in the `edge_header`.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
@@ -47,60 +47,63 @@ class Entry:
                 or origin != f"{parts.scheme}://{parts.netloc}"
             ):
                 raise ConfigError("origins", origin, "origins such as https://shop.example")
-        self.networks  # noqa: B018  # each proxy is read once, to refuse what is none
+        self.networks  # noqa: B018  # this parses the proxies, and refuses invalid ones
         if self.edge_header is not None and not self.proxies:
             raise ConfigError(
                 "edge_header", self.edge_header, "one only with proxies: else anybody could send it"
             )
 
     @classmethod
-    def of(cls, **given: Any) -> Self:
-        """As is given, and for the rest as the environment says; there commas separate."""
-        found: dict[str, Any] = {}
+    def of(cls, **settings: Any) -> Self:
+        """Make it from settings, and from environment variables for those that are left out.
+
+        In the variables commas separate the parts of a list.
+        """
+        values: dict[str, Any] = {}
         for name, variable in LIST_VARIABLES.items():
             if text := os.environ.get(variable):
-                found[name] = [part.strip() for part in text.split(",") if part.strip()]
+                values[name] = [part.strip() for part in text.split(",") if part.strip()]
         if header := os.environ.get("PENSTOCK_EDGE_HEADER"):
-            found["edge_header"] = header
-        wanted = found | given
-        lists = {name: tuple(each) for name, each in wanted.items() if not isinstance(each, str)}
-        return cls(**wanted | lists)
+            values["edge_header"] = header
+        values |= settings
+        lists = {name: tuple(value) for name, value in values.items() if not isinstance(value, str)}
+        return cls(**values | lists)
 
-    def also(self, host: str) -> Self:
-        """With one name more."""
+    def with_host(self, host: str) -> Self:
+        """Return a copy that also answers to this name."""
         return replace(self, hosts=(*self.hosts, host.lower()))
 
     @property
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        found = []
+        networks = []
         for proxy in self.proxies:
             try:
-                found.append(ip_network(proxy))
+                networks.append(ip_network(proxy))
             except ValueError:
                 raise ConfigError("proxies", proxy, "addresses or networks: 10.0.0.0/8") from None
-        return tuple(found)
+        return tuple(networks)
 
     def knows(self, host: str) -> bool:
-        """Whether this is a name of the service; `host` is a Host header, port and all."""
+        """Return whether a Host header, which may have a port, names this service."""
         name = host_name(host)
         return any(
-            each == "*" or each == name or (each.startswith("*.") and name.endswith(each[1:]))
-            for each in self.hosts
+            known == "*" or known == name or (known.startswith("*.") and name.endswith(known[1:]))
+            for known in self.hosts
         )
 
     def trusts(self, address: str | None) -> bool:
-        """Whether an address is a proxy's."""
+        """Return whether an address belongs to one of the proxies."""
         if address is None or not self.proxies:
             return False
         try:
-            found = ip_address(address)
+            ip = ip_address(address)
         except ValueError:
             return False
-        return any(found in network for network in self.networks)
+        return any(ip in network for network in self.networks)
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header."""
+    """Return the name in a Host header, in lower case and without the port."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -108,7 +111,7 @@ def host_name(host: str) -> str:
 
 
 def is_https(connection: HTTPConnection, entry: Entry) -> bool:
-    """Whether the caller came by https, to us or to a proxy in front."""
+    """Return whether the client uses https, to this service or to a trusted proxy."""
     if connection.scope["scheme"] in ("https", "wss"):
         return True
     if not entry.trusts(peer_address(connection)):
@@ -117,9 +120,9 @@ def is_https(connection: HTTPConnection, entry: Entry) -> bool:
 
 
 def client_address(connection: HTTPConnection, entry: Entry) -> str:
-    """Where a caller is: the last address that no proxy of ours has."""
+    """Return the client's address: the last one that is not a trusted proxy's."""
     address = peer_address(connection)
-    # A proxy may add a line of its own below the caller's.
+    # A proxy may add a header of its own after the client's.
     forwarded = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
     while entry.trusts(address) and forwarded and (before := forwarded.pop().strip()):
         address = before
@@ -127,5 +130,5 @@ def client_address(connection: HTTPConnection, entry: Entry) -> str:
 
 
 def peer_address(connection: HTTPConnection) -> str | None:
-    """Who the connection is from: a caller, or the last proxy."""
+    """Return the address at the other end of the connection: the client's, or the last proxy's."""
     return connection.client.host if connection.client else None

@@ -1,4 +1,4 @@
-"""Passwords: argon2, a few at a time."""
+"""Hash and verify passwords with argon2, two at a time."""
 
 from __future__ import annotations
 
@@ -14,37 +14,42 @@ from penstock.errors import ConfigError
 
 MIN_LENGTH: Final = 10
 MAX_LENGTH: Final = 1000
-# Each takes 64 MiB and some 50 ms of several cores.
+# Each hash takes 64 MiB and some 50 ms of several cores.
 MAX_CONCURRENT_HASHES: Final = 2
 
 
 class Passwords:
-    """Hashes and compares passwords in threads."""
+    """Hashes and verifies passwords in threads."""
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher()
-        self._turn = asyncio.Semaphore(MAX_CONCURRENT_HASHES)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_HASHES)
 
     async def hash(self, password: str) -> str:
-        """What is kept of a password; one that is too short is refused."""
+        """Return the hash to store. Raises ConfigError if the password is too short or too long."""
         if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
             raise ConfigError("password", "…", f"{MIN_LENGTH} to {MAX_LENGTH} characters")
-        async with self._turn:
+        async with self._slots:
             return await asyncio.to_thread(self._hasher.hash, password)
 
-    async def fits(self, password: str, kept: str | None) -> bool:
-        """Whether it is the password; without one to compare with it is as much work to say no."""
-        async with self._turn:
-            return await asyncio.to_thread(self._compare, password[:MAX_LENGTH], kept)
+    async def verify(self, password: str, stored_hash: str | None) -> bool:
+        """Return whether a password has the stored hash.
 
-    def _compare(self, password: str, kept: str | None) -> bool:
-        nobodys = self._nobodys
+        Without a hash the answer is no and takes as long, so that the time does not reveal which
+        users exist.
+        """
+        async with self._slots:
+            return await asyncio.to_thread(self._compare, password[:MAX_LENGTH], stored_hash)
+
+    def _compare(self, password: str, stored_hash: str | None) -> bool:
+        # Read it in any case: the first time it is hashed, which takes time.
+        dummy_hash = self._dummy_hash
         try:
-            self._hasher.verify(kept or nobodys, password)
+            self._hasher.verify(stored_hash or dummy_hash, password)
         except (Argon2Error, InvalidHashError):
             return False
-        return kept is not None
+        return stored_hash is not None
 
     @cached_property
-    def _nobodys(self) -> str:
+    def _dummy_hash(self) -> str:
         return self._hasher.hash(secrets.token_urlsafe(32))

@@ -47,7 +47,7 @@ async def service(database: Database) -> AsyncIterator[Service]:
 @pytest.fixture
 def app(service: Service) -> Penstock:
     """The app that is served."""
-    app: Penstock = service.asgi.state.wiring.app
+    app: Penstock = service.asgi.state.runtime.app
     return app
 
 

@@ -139,7 +139,7 @@ def entry() -> Entry:
 
 async def test_a_page_that_was_named_may_ask_with_a_key(database: Database, entry: Entry) -> None:
     async with Service(served(Penstock(database.url)), entry=entry) as service:
-        key = (await service.asgi.state.wiring.app.create_key("page", scopes=["read"])).secret
+        key = (await service.asgi.state.runtime.app.create_key("page", scopes=["read"])).secret
         transport = httpx.ASGITransport(service.asgi, client=("10.0.0.1", 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://jobs.example") as http:
             asked = {"access-control-request-method": "GET"}

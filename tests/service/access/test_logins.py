@@ -221,7 +221,7 @@ async def edge(database: Database) -> AsyncIterator[Service]:
     """Behind a proxy at 10.0.0.1 that asks for passwords itself."""
     entry = Entry(proxies=("10.0.0.1",), edge_header="x-remote-user")
     async with Service(served(Penstock(database.url)), entry=entry) as service:
-        await add(service.asgi.state.wiring.app)
+        await add(service.asgi.state.runtime.app)
         yield service
 
 

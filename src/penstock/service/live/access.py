@@ -29,9 +29,9 @@ class LiveAccess(Struct, frozen=True):
 
 async def access_of(connection: HTTPConnection) -> LiveAccess:
     """Who asks; a Problem for one who may not listen."""
-    wiring = runtime_of(connection)
+    runtime = runtime_of(connection)
     if ticket := connection.query_params.get("ticket"):
-        return LiveAccess(*wiring.tickets.admit(ticket))
+        return LiveAccess(*runtime.tickets.admit(ticket))
     caller: Caller = connection.scope[CALLER]
     if "read" not in caller.scopes:
         raise Problem(403, "not-allowed", f"This needs the scope 'read'; {caller.name} lacks it.")

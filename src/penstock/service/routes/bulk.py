@@ -167,14 +167,14 @@ async def enqueue_many(
     given: NewJobs, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Enqueue up to 1,000 jobs, all or none."""
-    wiring = runtime_of(request)
+    runtime = runtime_of(request)
     wanted = [
-        request_from(wiring.app, one, caller, f"jobs.{place}.")
+        request_from(runtime.app, one, caller, f"jobs.{place}.")
         for place, one in enumerate(given.jobs)
     ]
-    wiring.queue_names.expect_room(wanted, caller)
+    runtime.queue_names.expect_room(wanted, caller)
     wanted = with_idempotency_key(wanted, idempotency_key, given)
-    return as_json(ManyEnqueued(await wiring.client_of(caller).enqueue_many(wanted)), 202)
+    return as_json(ManyEnqueued(await runtime.client_of(caller).enqueue_many(wanted)), 202)
 
 
 @router.post("/states", responses={**returns(States), **WRITE})

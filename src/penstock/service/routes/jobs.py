@@ -32,12 +32,12 @@ async def enqueue(
     given: NewJob, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Enqueue a job. It is durably stored when this answers."""
-    wiring = runtime_of(request)
+    runtime = runtime_of(request)
     [wanted] = with_idempotency_key(
-        [request_from(wiring.app, given, caller)], idempotency_key, given
+        [request_from(runtime.app, given, caller)], idempotency_key, given
     )
-    wiring.queue_names.expect_room([wanted], caller)
-    made = await wiring.inlet.enqueue(wanted, caller.tenant)
+    runtime.queue_names.expect_room([wanted], caller)
+    made = await runtime.group_commit.enqueue(wanted, caller.tenant)
     return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
 
 

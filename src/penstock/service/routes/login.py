@@ -35,10 +35,10 @@ class Me(Struct, frozen=True, kw_only=True):
 async def login(given: LoginBody, request: Request) -> Response:
     """Log in. The cookie lasts for twelve hours, and for two without a request."""
     logins = runtime_of(request).logins
-    entered = await logins.enter(request, given.name, given.password)
-    answer = as_json(Token(entered.csrf))
-    logins.give(answer, request, entered)
-    return answer
+    new_login = await logins.log_in(request, given.name, given.password)
+    response = as_json(Token(new_login.csrf))
+    logins.set_cookie(response, request, new_login)
+    return response
 
 
 @router.post(
@@ -48,10 +48,10 @@ async def login(given: LoginBody, request: Request) -> Response:
 )
 async def logout(request: Request, caller: AnyCaller) -> Response:
     """Log out here; a key stays as it is."""
-    logins, answer = runtime_of(request).logins, Response(status_code=204)
-    await logins.leave(request)
-    logins.take(answer, request)
-    return answer
+    logins, response = runtime_of(request).logins, Response(status_code=204)
+    await logins.log_out(request)
+    logins.clear_cookie(response, request)
+    return response
 
 
 @router.get("/me", responses={**returns(Me), **raises(401, 503)})

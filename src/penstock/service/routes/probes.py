@@ -36,9 +36,9 @@ async def livez() -> Response:
 @router.get("/readyz", responses=returns(Ready, told="It is ready.") | raises(503))
 async def readyz(request: Request) -> Response:
     """The database answers, its schema fits, and jobs will be able to end in the next days."""
-    wiring = runtime_of(request)
-    if wiring.stopping.is_set():
+    runtime = runtime_of(request)
+    if runtime.stopping.is_set():
         raise Problem(503, "not-ready", "The service is about to stop.")
-    if told := await wiring.operations.readiness.trouble():
+    if told := await runtime.operations.readiness.trouble():
         raise Problem(503, "not-ready", told)
     return as_json(Ready())

@@ -48,10 +48,10 @@ async def list_queues(
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> Response:
     """The queues that have jobs, workers or settings, by name."""
-    wiring = runtime_of(request)
-    page = await (await wiring.insights()).next_queues(after=after, limit=limit)
+    runtime = runtime_of(request)
+    page = await (await runtime.insights()).next_queues(after=after, limit=limit)
     shown = {queue.name for queue in page.queues}
-    settings = [each for each in await wiring.app.queue_settings() if each.name in shown]
+    settings = [each for each in await runtime.app.queue_settings() if each.name in shown]
     return as_json(Queues(page.queues, settings, page.left_out, page.after))
 
 
@@ -64,15 +64,15 @@ async def set_queue(
 
     A queue that no task names and that has no settings yet counts as one that callers name.
     """
-    wiring = runtime_of(request)
-    app, values = wiring.client_of(caller), changed_settings(given)
+    runtime = runtime_of(request)
+    app, values = runtime.client_of(caller), changed_settings(given)
     paused = values.pop("paused", ...)
     if paused is None:
         fields = [("paused", "Should be true or false")]
         raise Problem(422, "does-not-fit", "paused: Should be true or false", fields=fields)
     known = {each.name: each for each in await app.queue_settings()}
     if queue not in known:
-        wiring.queue_names.expect_room_for(queue, caller)
+        runtime.queue_names.expect_room_for(queue, caller)
     # First what may be refused, so that a request is done whole or not at all.
     if values:
         await app.set_queue(queue, **values, by=caller.name)
@@ -115,10 +115,10 @@ async def set_lane(
     queue: QueueName, lane: Lane, given: LaneBody, request: Request, caller: GlobalOperator
 ) -> Response:
     """Change a lane; what is left out stays."""
-    wiring, values = runtime_of(request), changed_settings(given)
-    app = wiring.app
+    runtime, values = runtime_of(request), changed_settings(given)
+    app = runtime.app
     if not await app.lane_settings(queue, limit=1):
-        wiring.queue_names.expect_room_for(queue, caller)
+        runtime.queue_names.expect_room_for(queue, caller)
     return as_json(await app.set_lane(queue, lane, **values, by=caller.name))
 
 

@@ -106,8 +106,8 @@ async def _new_request(
     request: Request, name: str, given: ScheduleBody, caller: Caller
 ) -> tuple[Any, frozenset[str]]:
     """The new request of a schedule, and the parts of its present request that stay."""
-    wiring = runtime_of(request)
-    now = await _current_schedule(wiring.app, name)
+    runtime = runtime_of(request)
+    now = await _current_schedule(runtime.app, name)
     task = given.task or (now.task if now else None)
     if task is None:
         told = "is required for a new schedule"
@@ -116,10 +116,10 @@ async def _new_request(
     is_other_call = now is None or task != now.task or given.args is not None
     args = given.args if given.args is not None else (now.args if now else {})
     if is_other_call:
-        wanted = request_from(wiring.app, NewJob(task=task, args=args, options=options), caller)
+        wanted = request_from(runtime.app, NewJob(task=task, args=args, options=options), caller)
     else:
-        wanted = request_with_stored_args(wiring.app, task, args, options, caller)
-    wiring.queue_names.expect_room([wanted], caller)
+        wanted = request_with_stored_args(runtime.app, task, args, options, caller)
+    runtime.queue_names.expect_room([wanted], caller)
     return wanted, parts_to_keep(options.model_fields_set, is_other_call=is_other_call)
 
 

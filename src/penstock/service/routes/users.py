@@ -43,9 +43,9 @@ async def list_people(
 @small_body
 async def add_person(given: PersonBody, request: Request, caller: Admin) -> Response:
     """Let somebody log in."""
-    wiring = runtime_of(request)
-    kept = await wiring.logins.passwords.hash(given.password)
-    client = wiring.client_of(caller)
+    runtime = runtime_of(request)
+    kept = await runtime.logins.passwords.hash(given.password)
+    client = runtime.client_of(caller)
     return as_json(await client.add_person(given.name, role=given.role, password_hash=kept), 201)
 
 
@@ -59,9 +59,9 @@ async def change_person(
     A new password, or disabling the person, ends all of their sessions. The last admin is neither
     disabled nor demoted, unless there is a key with the scope admin that never expires.
     """
-    wiring = runtime_of(request)
-    kept = None if given.password is None else await wiring.logins.passwords.hash(given.password)
-    client = wiring.client_of(caller)
+    runtime = runtime_of(request)
+    kept = None if given.password is None else await runtime.logins.passwords.hash(given.password)
+    client = runtime.client_of(caller)
     changed = await client.set_person(
         name, role=given.role, password_hash=kept, disabled=given.disabled, keep_admin=True
     )

@@ -21,7 +21,7 @@ who: ContextVar[str] = ContextVar("who")
 
 
 @pytest.fixture
-def inlet(app: Penstock) -> GroupCommit:
+def group_commit(app: Penstock) -> GroupCommit:
     @app.task(name="greet")
     async def greet(name: str) -> None: ...
 
@@ -34,11 +34,11 @@ def wanted(app: Penstock, number: int, **options: Any) -> list[Request[Any]]:
 
 
 async def test_those_that_come_while_one_is_stored_are_stored_together(
-    app: Penstock, inlet: GroupCommit
+    app: Penstock, group_commit: GroupCommit
 ) -> None:
     statements = counted(app, "enqueue")
 
-    made = await asyncio.gather(*(inlet.enqueue(one, None) for one in wanted(app, 50)))
+    made = await asyncio.gather(*(group_commit.enqueue(one, None) for one in wanted(app, 50)))
 
     assert len(statements) <= 2
     names = {job.id: job.args["name"] for job in (await app.list()).jobs}
@@ -46,14 +46,14 @@ async def test_those_that_come_while_one_is_stored_are_stored_together(
 
 
 async def test_one_that_is_refused_does_not_hurt_the_others(
-    app: Penstock, inlet: GroupCommit
+    app: Penstock, group_commit: GroupCommit
 ) -> None:
     requests = wanted(app, 9)
     requests[4] = wanted(app, 1, tenant="else")[0]
     requests[7] = wanted(app, 1, tenant="other")[0]
 
     made = await asyncio.gather(
-        *(inlet.enqueue(one, "acme") for one in requests), return_exceptions=True
+        *(group_commit.enqueue(one, "acme") for one in requests), return_exceptions=True
     )
 
     refused = [place for place, each in enumerate(made) if isinstance(each, Exception)]
@@ -63,13 +63,15 @@ async def test_one_that_is_refused_does_not_hurt_the_others(
     assert len((await app.list(tenant="acme")).jobs) == 7
 
 
-async def test_one_that_waits_for_a_key_holds_up_nobody(app: Penstock, inlet: GroupCommit) -> None:
+async def test_one_that_waits_for_a_key_holds_up_nobody(
+    app: Penstock, group_commit: GroupCommit
+) -> None:
     [keyed] = wanted(app, 1, idempotency_key="k")
     pool = await app.pool()
     async with pool.acquire() as connection, connection.transaction():
         first = await app.inside(connection).enqueue_many([keyed])
-        waiting = asyncio.create_task(inlet.enqueue(keyed, None))
-        plain = await asyncio.gather(*(inlet.enqueue(one, None) for one in wanted(app, 3)))
+        waiting = asyncio.create_task(group_commit.enqueue(keyed, None))
+        plain = await asyncio.gather(*(group_commit.enqueue(one, None) for one in wanted(app, 3)))
         assert len(plain) == 3
         assert not waiting.done()
     assert (await waiting).id == first[0].id
@@ -93,14 +95,14 @@ class _Following:
 
 
 async def test_where_jobs_are_followed_each_keeps_its_own_trace(
-    app: Penstock, inlet: GroupCommit
+    app: Penstock, group_commit: GroupCommit
 ) -> None:
     following: Any = _Following()
     app.trace_with(following)
 
     async def enqueue(place: int, request: Request[Any]) -> None:
         who.set(str(place))
-        await inlet.enqueue(request, None)
+        await group_commit.enqueue(request, None)
 
     await asyncio.gather(*(enqueue(*each) for each in enumerate(wanted(app, 9))))
 
@@ -109,7 +111,7 @@ async def test_where_jobs_are_followed_each_keeps_its_own_trace(
 
 
 async def test_lost_database_fails_all_enqueues_of_a_group(
-    app: Penstock, inlet: GroupCommit, monkeypatch: pytest.MonkeyPatch
+    app: Penstock, group_commit: GroupCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
 
@@ -120,7 +122,7 @@ async def test_lost_database_fails_all_enqueues_of_a_group(
     monkeypatch.setattr(app, "enqueue_many", lost)
 
     made = await asyncio.gather(
-        *(inlet.enqueue(one, None) for one in wanted(app, 5)), return_exceptions=True
+        *(group_commit.enqueue(one, None) for one in wanted(app, 5)), return_exceptions=True
     )
 
     assert [type(each) for each in made] == [DatabaseLost] * 5
@@ -128,24 +130,27 @@ async def test_lost_database_fails_all_enqueues_of_a_group(
 
 
 async def test_one_whose_caller_has_left_while_it_waited_is_not_stored(
-    app: Penstock, inlet: GroupCommit
+    app: Penstock, group_commit: GroupCommit
 ) -> None:
     first, second, third = wanted(app, 3)
-    under_way = asyncio.create_task(inlet.enqueue(first, None))
+    under_way = asyncio.create_task(group_commit.enqueue(first, None))
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # its statement has begun
-    left = asyncio.create_task(inlet.enqueue(second, None))
-    stays = asyncio.create_task(inlet.enqueue(third, None))
+    left = asyncio.create_task(group_commit.enqueue(second, None))
+    stays = asyncio.create_task(group_commit.enqueue(third, None))
     await asyncio.sleep(0)
     left.cancel()
     await asyncio.gather(under_way, stays)
-    await inlet.drained()
+    await group_commit.wait_until_empty()
 
     assert sorted(job.args["name"] for job in (await app.list()).jobs) == ["0", "2"]
 
 
 async def test_lost_database_is_a_503_with_retry_after(
-    app: Penstock, inlet: GroupCommit, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    app: Penstock,
+    group_commit: GroupCommit,
+    http: httpx.AsyncClient,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def lost(requests: Any) -> Any:
         raise DatabaseLost("The database was lost.")
