@@ -344,7 +344,9 @@ def test_routes_with_events_count_as_streams() -> None:
             continue
         given = operations["get"]["responses"].get("200", {}).get("content", {})
         asked = path.replace("{kind}", "job").replace("{id}", "1")
-        assert service.crowd.opens_stream("GET", asked, accept) == ("text/event-stream" in given)
+        assert service.request_count.opens_stream("GET", asked, accept) == (
+            "text/event-stream" in given
+        )
 
 
 async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
@@ -369,7 +371,7 @@ async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
             proxy.heal()
             proxy.swallow()
             waiting = asyncio.create_task(http.get(url, headers=EVENTS))
-            await until(lambda: server.service.crowd.is_full_of_openings)
+            await until(lambda: server.service.request_count.is_full_for_streams)
             await is_told_to_come_back(http, url)
             proxy.heal()
             server.service.ask_to_stop()

@@ -35,7 +35,7 @@ class Site:
     def __init__(self, service: Service, others: str) -> None:
         self._service = service
         self._others = others
-        self.crowd = service.crowd
+        self.request_count = service.request_count
         self._web = Starlette(
             routes=[Route("/", self._page), Mount("/queue", service.asgi)],
         )
@@ -161,7 +161,7 @@ async def test_a_page_streams_again_once_a_full_server_has_room(
         await page.go(f"http://127.0.0.1:{port}/")
         with monkeypatch.context() as full:
             full.setattr(RequestCount, "is_full", True)
-            full.setattr(RequestCount, "is_full_of_openings", True)
+            full.setattr(RequestCount, "is_full_for_streams", True)
             await begin(page, f"live.watch('job/{job.id}', options)")
             asked = "performance.getEntriesByType('resource').filter(IS_LIVE).length"
             asked = asked.replace("IS_LIVE", "(one) => one.name.includes('/live/job/')")

@@ -33,7 +33,7 @@ async def test_few_requests_wait_for_a_silent_database(database: Database, proxy
         assert (await http.post("/jobs", json=GREET)).status_code == 202
         proxy.swallow()
         waiting = [asyncio.create_task(http.post("/jobs", json=GREET)) for _ in range(5)]
-        await until(lambda: service.crowd.is_full)
+        await until(lambda: service.request_count.is_full)
         refused = await asyncio.gather(*(http.post("/jobs", json=GREET) for _ in range(50)))
         assert {answer.status_code for answer in refused} == {503}
         assert (await http.get(f"{url}/livez")).status_code == 200

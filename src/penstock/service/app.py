@@ -1,4 +1,4 @@
-"""The service put together: one ASGI app, and what runs beside it."""
+"""Assemble the service: an ASGI app with its routes and middleware, and what runs beside it."""
 
 from __future__ import annotations
 
@@ -68,28 +68,28 @@ ROUTE_MODULES: Final = (
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """What every service has.
+    """Return the routes that every service has, without those of applications.
 
-    FastAPI takes a tenth of a second to work out what they take and give: once, for all services.
+    FastAPI takes a tenth of a second to analyse them, so all services share the result.
     """
-    ours = APIRouter()
+    router = APIRouter()
     for module in ROUTE_MODULES:
-        ours.include_router(module.router, prefix=PREFIX)
+        router.include_router(module.router, prefix=PREFIX)
     for module in (probes, metrics, static):
-        ours.include_router(module.router)
-    return ours.routes
+        router.include_router(module.router)
+    return router.routes
 
 
 class Service:
-    """An app's HTTP API, mountable under any prefix of another ASGI app.
+    """An app's HTTP API. You can mount it under any prefix of another ASGI app.
 
-    It is closed: `door` lets callers in, by keys and logins unless another is given. `entry` says
-    by which names it goes; loopback's alone, if nobody says.
+    Every caller must authenticate, by a key or a login unless you pass another `door`. `entry`
+    holds the host names that the service answers to; by default only those of loopback.
 
     service = Service(app)
     web.mount("/queue", service.asgi)
 
-    async with service:      # in the host's lifespan: a mounted app's own does not run
+    async with service:      # in the lifespan of your app: that of a mounted app does not run
         ...
     """
 
@@ -108,7 +108,7 @@ class Service:
         self._stack = AsyncExitStack()
         entry, bounds = entry or Entry.of(), bounds or Bounds()
         logins = Logins(app, entry)
-        door = door or DefaultAuthenticator(app, entry, logins)
+        authenticator = door or DefaultAuthenticator(app, entry, logins)
         self._operations = Operations(app, entry, thresholds=thresholds, open_metrics=open_metrics)
         self.asgi = FastAPI(
             title="Penstock",
@@ -119,7 +119,7 @@ class Service:
             routes=_routes(),
         )
         self.asgi.state.runtime = ServiceRuntime(
-            app, door, self._operations, logins=logins, ticket_secret=ticket_secret,
+            app, authenticator, self._operations, logins=logins, ticket_secret=ticket_secret,
             queue_names=QueueNames(app.tasks, bounds.queues),
         )  # fmt: skip
         self.asgi.openapi = self._openapi  # type: ignore[method-assign]
@@ -128,19 +128,21 @@ class Service:
         for router in installed:
             self.asgi.include_router(router, prefix=PREFIX)
         routers = [*(module.router for module in ROUTE_MODULES), *installed]
-        marked = RouteFlags(chain.from_iterable(router.routes for router in routers), PREFIX)
-        self.crowd = RequestCount(bounds.requests, bounds.openings, PREFIX, marked.gives_events)
-        self.asgi.add_middleware(BodyLimiter, bounds=bounds, prefix=PREFIX, marked=marked)
-        self.asgi.add_middleware(Security, door=door, entry=entry, marked=marked)
-        self.asgi.add_middleware(RequestLimiter, crowd=self.crowd, entry=entry)
+        flags = RouteFlags(chain.from_iterable(router.routes for router in routers), PREFIX)
+        self.request_count = RequestCount(
+            bounds.requests, bounds.openings, PREFIX, flags.streams_events
+        )
+        self.asgi.add_middleware(BodyLimiter, bounds=bounds, prefix=PREFIX, flags=flags)
+        self.asgi.add_middleware(Security, authenticator=authenticator, entry=entry, flags=flags)
+        self.asgi.add_middleware(RequestLimiter, request_count=self.request_count, entry=entry)
 
     def ask_to_stop(self) -> None:
-        """Before an end: it is ready no more, and what is streamed ends."""
+        """Prepare to stop: report that the service is not ready, and end all streams."""
         self.asgi.state.runtime.stopping.set()
         self.asgi.state.runtime.hub.ask_to_stop()
 
     def _openapi(self) -> dict[str, Any]:
-        """The document, with the schemas of what is answered beside those of what is asked."""
+        """Return the OpenAPI document, with the schemas of answers, which FastAPI does not know."""
         if self.asgi.openapi_schema is None:
             document = get_openapi(title="Penstock", version="1", routes=self.asgi.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})
@@ -156,11 +158,11 @@ class Service:
     async def __aenter__(self) -> Self:
         await self._app.open()
         async with AsyncExitStack() as stack:
-            for each in self._app.applications:
-                opened = await stack.enter_async_context(each.serving())
-                self.asgi.state.runtime.applications[each.name] = opened
-                for kind, look in each.subjects(opened).items():
-                    self.asgi.state.runtime.hub.bring(kind, look)
+            for application in self._app.applications:
+                opened = await stack.enter_async_context(application.serving())
+                self.asgi.state.runtime.applications[application.name] = opened
+                for kind, read_snapshots in application.subjects(opened).items():
+                    self.asgi.state.runtime.hub.add_kind(kind, read_snapshots)
             self._stack = stack.pop_all()
         self.asgi.state.runtime.hub.start()
         return self

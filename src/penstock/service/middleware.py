@@ -1,4 +1,4 @@
-"""What every request passes: limits on number, size and form, a login, and security headers."""
+"""ASGI middleware of the API: limits on requests and bodies, authentication, security headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.service.routing import RouteFlags, RouteMatcher
 
 MIB: Final = 1024 * 1024
 JSON_MEDIA_TYPE: Final = "application/json"
-# The body of a route that takes a few short fields.
+# Routes marked as `small_body` take no more.
 MAX_SMALL_BODY_BYTES: Final = 16 * 1024
 # A larger body takes a millisecond or more to decode, so a thread does it.
 MAX_BODY_BYTES_ON_LOOP: Final = 64 * 1024
@@ -32,13 +32,16 @@ CLOSE_HEADERS: Final = {"connection": "close"}
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """How much is let in.
+    """How many requests a service accepts at once, and how large they may be.
 
-    `requests` are answered at once, and `openings` of streams beside them. `body` is the size of
-    one in bytes and `bodies` that of all together; `seconds` are what a client has to send its
-    body; `queues` are the names that callers may use within an hour beside the queues of tasks.
-    More is refused: a body with 413, a slow one with 408, a stream with an empty one that
-    says when to come back, a queue with 422, the rest with 503 and `retry-after`.
+    At most `requests` are answered at once, while at most `openings` more open an event stream.
+    One body has at most `body` bytes, all bodies that are being read have `bodies`, and a client
+    has `seconds` to send its body. Within an hour callers may name at most `queues` queues that no
+    task declares.
+
+    The service refuses a large body with 413, a slow one with 408, a new queue name with 422, and
+    other requests with 503 and `retry-after`. A stream too many gets an empty stream, which says
+    when to connect again.
     """
 
     requests: int = 256
@@ -55,29 +58,32 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
 
 class BodyLimiter:
-    """An ASGI app whose bodies are within bounds; below `prefix` they are JSON.
+    """ASGI middleware that reads bodies within bounds. Below `prefix` bodies must be JSON.
 
-    A route that is marked as `streamed` takes its body itself.
+    Routes marked as `streams_body` read their bodies themselves.
     """
 
-    def __init__(self, app: ASGIApp, bounds: Bounds, prefix: str, marked: RouteFlags) -> None:
+    def __init__(self, app: ASGIApp, bounds: Bounds, prefix: str, flags: RouteFlags) -> None:
         self._app = app
-        self._streamed = marked.streamed
-        self._little = marked.takes_little
+        self._streams_body = flags.streams_body
+        self._small_body = flags.small_body
         self._bounds = bounds
         self._prefix = prefix
-        self._held = 0
+        # The size of all bodies that are in memory now.
+        self._held_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
-        if not _has_body(headers) or self._streamed.lead(scope["method"], route_path(scope)):
+        if not _has_body(headers) or self._streams_body.matches(scope["method"], route_path(scope)):
             await self._app(scope, receive, send)
             return
         body, path = bytearray(), route_path(scope)
-        is_little = self._little.lead(scope["method"], path)
-        most = min(MAX_SMALL_BODY_BYTES, self._bounds.body) if is_little else self._bounds.body
+        max_bytes = self._bounds.body
+        if self._small_body.matches(scope["method"], path):
+            max_bytes = min(MAX_SMALL_BODY_BYTES, max_bytes)
         try:
-            await self._take(headers, receive, body, most, path.startswith(self._prefix))
+            is_json = path.startswith(self._prefix)
+            await self._read_checked(headers, receive, body, max_bytes, is_json)
         except Problem as problem:
             await problem_response(problem)(scope, receive, send)
         except _ClientGone:
@@ -85,13 +91,13 @@ class BodyLimiter:
         else:
             await self._app(scope, _with_body(bytes(body), receive), send)
         finally:
-            self._held -= len(body)
+            self._held_bytes -= len(body)
 
-    async def _take(
-        self, headers: Headers, receive: Receive, body: bytearray, most: int, is_json: bool
+    async def _read_checked(
+        self, headers: Headers, receive: Receive, body: bytearray, max_bytes: int, is_json: bool
     ) -> None:
-        _check_headers(headers, most, is_json)
-        await self._read(receive, body, most)
+        _check_headers(headers, max_bytes, is_json)
+        await self._read(receive, body, max_bytes)
         if not is_json or not body:
             return
         if len(body) > MAX_BODY_BYTES_ON_LOOP:
@@ -99,25 +105,26 @@ class BodyLimiter:
         else:
             expect_json(body)
 
-    async def _read(self, receive: Receive, body: bytearray, most: int) -> None:
+    async def _read(self, receive: Receive, body: bytearray, max_bytes: int) -> None:
         try:
             async with asyncio.timeout(self._bounds.seconds):
-                while await self._read_on(receive, body, most):
+                while await self._read_part(receive, body, max_bytes):
                     pass
         except TimeoutError:
-            told = f"The body did not come within {self._bounds.seconds:g} s."
-            raise Problem(408, "too-slow", told, headers=CLOSE_HEADERS) from None
+            detail = f"The body did not come within {self._bounds.seconds:g} s."
+            raise Problem(408, "too-slow", detail, headers=CLOSE_HEADERS) from None
 
-    async def _read_on(self, receive: Receive, body: bytearray, most: int) -> bool:
+    async def _read_part(self, receive: Receive, body: bytearray, max_bytes: int) -> bool:
+        """Append the next part to the body. Returns whether more follow."""
         message = await receive()
         if message["type"] == "http.disconnect":
             raise _ClientGone
         part: bytes = message.get("body", b"")
         body += part
-        self._held += len(part)
-        if len(body) > most:
-            raise _too_large(most)
-        if self._held > self._bounds.bodies:
+        self._held_bytes += len(part)
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        if self._held_bytes > self._bounds.bodies:
             raise Problem(503, "busy", "Too much is being sent at once.", headers=CLOSE_HEADERS)
         return bool(message.get("more_body", False))
 
@@ -127,7 +134,7 @@ class _ClientGone(Exception):
 
 
 def route_path(scope: Scope) -> str:
-    """The path as the app's own routes have it, wherever it is mounted."""
+    """Return the path as the service's routes have it, wherever the service is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
@@ -136,33 +143,36 @@ def _has_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
-def _check_headers(headers: Headers, most: int, is_json: bool) -> None:
+def _check_headers(headers: Headers, max_bytes: int, is_json: bool) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise _unsupported("The body is taken as it is: send it without content-encoding.")
     if is_json and not _is_json(headers.get("content-type", "")):
         raise _unsupported(f"The body must be {JSON_MEDIA_TYPE} in UTF-8.")
     length = headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 15 or int(length) > most:
-        raise _too_large(most)
+    if not length.isdecimal() or len(length) > 15 or int(length) > max_bytes:
+        raise _too_large(max_bytes)
 
 
-def _too_large(most: int) -> Problem:
-    told = f"A body has at most {most:,} bytes here. Send less in one request, or a reference to "
-    return Problem(413, "too-large", told + "what is large.", headers=CLOSE_HEADERS)
+def _too_large(max_bytes: int) -> Problem:
+    detail = (
+        f"A body has at most {max_bytes:,} bytes here. Send less in one request, or a reference to "
+        "what is large."
+    )
+    return Problem(413, "too-large", detail, headers=CLOSE_HEADERS)
 
 
-def _is_json(kind: str) -> bool:
-    name, _, rest = kind.lower().partition(";")
+def _is_json(content_type: str) -> bool:
+    name, _, rest = content_type.lower().partition(";")
     charset = rest.partition("charset=")[2].strip(' "')
     return name.strip() == JSON_MEDIA_TYPE and charset in ("", "utf-8", "utf8")
 
 
-def _unsupported(told: str) -> Problem:
-    return Problem(415, "unsupported-media-type", told, headers=CLOSE_HEADERS)
+def _unsupported(detail: str) -> Problem:
+    return Problem(415, "unsupported-media-type", detail, headers=CLOSE_HEADERS)
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
-    """The body at once, then what comes after it."""
+    """Return a `receive` that gives the whole body first, and then what follows it."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receiving() -> Message:
@@ -171,27 +181,27 @@ def _with_body(body: bytes, receive: Receive) -> Receive:
     return receiving
 
 
-# Verb and path; all else is for those who were let in.
+# Methods and paths that need no key or login, beside the routes marked as `public`.
 PUBLIC_ROUTES: Final = frozenset(
     {
         ("GET", "/livez"),
         ("GET", "/readyz"),
-        # They tell anybody that the database is away, and look themselves at who asks for more.
+        # These tell everybody if the database is down, and check the caller for the rest.
         ("GET", "/metrics"),
         ("GET", "/api/v1/health"),
         ("GET", "/static/penstock-live.js"),
-        # The page says nothing itself: what it shows it asks for, with a key or a login.
+        # The page holds no data. It fetches what it shows with a key or a login.
         ("GET", "/docs"),
         ("GET", "/static/docs.js"),
         ("GET", "/static/rapidoc.js"),
         ("POST", "/api/v1/login"),
     }
 )
-# Asked by address, by those who watch over many.
+# Orchestrators probe these by IP address, so their Host header is not checked.
 ANY_HOST_PATHS: Final = frozenset({"/livez", "/readyz"})
 LIVE_PATH: Final = "/api/v1/live"
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-# What decides who asks and what is asked. A proxy in front may read another of two than we do.
+# A request must not have these twice: a proxy in front might read another one than we do.
 SINGLE_HEADERS: Final = (
     "host",
     "origin",
@@ -220,96 +230,103 @@ HSTS: Final = b"max-age=31536000"
 
 
 class Security:
-    """ASGI middleware: hosts, origins, callers, headers. A route's own headers are left alone."""
+    """ASGI middleware that checks host and origin, authenticates the caller, and adds headers.
+
+    It keeps headers that a route has set itself.
+    """
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        door: Authenticator,
+        authenticator: Authenticator,
         entry: Entry,
-        marked: RouteFlags,
+        flags: RouteFlags,
     ) -> None:
         self._app = app
-        self._door = door
+        self._authenticator = authenticator
         self._entry = entry
-        self._unguarded = marked.unguarded
-        self._keyed = marked.keyed
+        self._public = flags.public
+        self._idempotent = flags.idempotent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         connection = HTTPConnection(scope)
-        sealed = SecuredSend(connection, self._entry, send)
+        secured_send = SecuredSend(connection, self._entry, send)
         try:
-            early = await self._pass(connection)
-            if early is None:
-                await self._app(scope, receive, sealed)
+            response = await self._check(connection)
+            if response is None:
+                await self._app(scope, receive, secured_send)
                 return
         except Problem as problem:
-            early = problem_response(problem)
+            response = problem_response(problem)
         except PenstockError as error:
-            early = problem_response(from_error(error))
+            response = problem_response(from_error(error))
         except Exception:
-            if scope["type"] == "http" and not sealed.has_begun:
-                told = "Something is wrong here; the log of the service says what."
+            if scope["type"] == "http" and not secured_send.has_begun:
+                detail = "Something is wrong here; the log of the service says what."
                 # The server closes the connection after an exception, so the client should know.
-                fault = Problem(500, "fault", told, headers={"connection": "close"})
-                await problem_response(fault)(scope, receive, sealed)
+                fault = Problem(500, "fault", detail, headers={"connection": "close"})
+                await problem_response(fault)(scope, receive, secured_send)
             raise
-        await _send_refusal(early, scope, receive, sealed)
+        await _respond_without_app(response, scope, receive, secured_send)
 
-    async def _pass(self, connection: HTTPConnection) -> Response | None:
-        """Let a connection through, or say what it is answered instead."""
+    async def _check(self, connection: HTTPConnection) -> Response | None:
+        """Check a request, and store its caller in the scope.
+
+        Returns the answer to a preflight, which the app must not see, and None for other requests.
+        Raises a Problem if the request is refused.
+        """
         scope = connection.scope
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        verb = scope.get("method", "WEBSOCKET")
+        method = scope.get("method", "WEBSOCKET")
         self._check_single(connection)
         if path not in ANY_HOST_PATHS:
             self._check_host(connection)
         _check_text(connection)
         if is_preflight(connection):
             return self._preflight(connection)
-        if _has_ticket(connection, verb, path):
+        if _has_ticket(connection, method, path):
             return None
-        if verb not in SAFE_METHODS:
+        if method not in SAFE_METHODS:
             self._check_origin(connection)
         if (
-            verb == "POST"
+            method == "POST"
             and IDEMPOTENCY_HEADER in connection.headers
-            and not self._keyed.lead(verb, path)
+            and not self._idempotent.matches(method, path)
         ):
             raise key_not_supported(path)
-        if (verb, path) not in PUBLIC_ROUTES and not self._unguarded.lead(verb, path):
-            scope[CALLER] = await self._door.admit(connection)
+        if (method, path) not in PUBLIC_ROUTES and not self._public.matches(method, path):
+            scope[CALLER] = await self._authenticator.admit(connection)
         return None
 
     def _check_single(self, connection: HTTPConnection) -> None:
         for name in (*SINGLE_HEADERS, self._entry.edge_header):
             if name is not None and len(connection.headers.getlist(name)) > 1:
-                told = f"The request has more than one header {name}: send one."
-                raise Problem(400, "header-twice", told)
+                detail = f"The request has more than one header {name}: send one."
+                raise Problem(400, "header-twice", detail)
 
     def _check_host(self, connection: HTTPConnection) -> None:
         host = connection.headers.get("host", "")
         if not self._entry.knows(host):
-            told = f"This service does not go by the name {host!r}; `hosts` are those it goes by."
-            raise Problem(400, "unknown-host", told)
+            detail = f"This service does not go by the name {host!r}; `hosts` are those it goes by."
+            raise Problem(400, "unknown-host", detail)
 
     def _check_origin(self, connection: HTTPConnection) -> None:
-        """A page of somebody else's changes nothing here, whatever the browser sends with it."""
+        """Refuse changes that a page of another origin requests, whatever cookies come along."""
         origin = connection.headers.get("origin")
         if origin is not None and not self._is_ours(origin, connection):
-            told = f"Pages of {origin} may not ask this; `origins` are those that may."
-            raise Problem(403, "foreign-origin", told)
+            detail = f"Pages of {origin} may not ask this; `origins` are those that may."
+            raise Problem(403, "foreign-origin", detail)
 
     def _is_ours(self, origin: str, connection: HTTPConnection) -> bool:
         if origin in self._entry.origins:
             return True
         try:
             return urlsplit(origin).netloc == connection.headers.get("host", "")
-        except ValueError:  # "http://[x" is no address.
+        except ValueError:  # "http://[x" is not an address.
             return False
 
     def _preflight(self, connection: HTTPConnection) -> Response:
@@ -327,7 +344,7 @@ class Security:
 
 
 def is_preflight(connection: HTTPConnection) -> bool:
-    """Whether a request is a CORS preflight."""
+    """Return whether a request is a CORS preflight."""
     return (
         connection.scope.get("method") == "OPTIONS"
         and "access-control-request-method" in connection.headers
@@ -335,7 +352,7 @@ def is_preflight(connection: HTTPConnection) -> bool:
 
 
 class SecuredSend:
-    """Sends answers on with the headers that each has, unless a route has set them itself."""
+    """Adds the security headers to each answer, unless the route has set them itself."""
 
     def __init__(self, connection: HTTPConnection, entry: Entry, send: Send) -> None:
         self._send = send
@@ -345,14 +362,14 @@ class SecuredSend:
     async def __call__(self, message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.has_begun = True
-            given = list(message.get("headers", ()))
-            names = {name.lower() for name, _ in given}
-            message["headers"] = given + [each for each in self._headers if each[0] not in names]
+            own = list(message.get("headers", ()))
+            names = {name.lower() for name, _ in own}
+            message["headers"] = own + [each for each in self._headers if each[0] not in names]
         await self._send(message)
 
 
 def _security_headers(connection: HTTPConnection, entry: Entry) -> list[tuple[bytes, bytes]]:
-    """The headers of every answer to this connection."""
+    """Return the headers that every answer on this connection gets."""
     headers = list(RAW_SECURITY_HEADERS)
     origin = connection.headers.get("origin")
     if origin is not None and origin in entry.origins:
@@ -363,15 +380,15 @@ def _security_headers(connection: HTTPConnection, entry: Entry) -> list[tuple[by
     if entry.origins:
         headers.append((b"vary", b"origin"))
     # With HSTS for localhost, a browser would refuse plain HTTP for every other service there.
-    is_here = host_name(connection.headers.get("host", "")) in LOOPBACK
-    if not is_here and is_https(connection, entry):
+    is_loopback = host_name(connection.headers.get("host", "")) in LOOPBACK
+    if not is_loopback and is_https(connection, entry):
         headers.append((b"strict-transport-security", HSTS))
     return headers
 
 
 def _check_text(connection: HTTPConnection) -> None:
-    """Refuse what is no text that Postgres stores, so that it names nothing: NUL, and no UTF-8."""
-    # Starlette would decode it to another text, with replacement characters.
+    """Refuse a path or query that is not UTF-8 or contains NUL, which Postgres cannot store."""
+    # Starlette would decode invalid UTF-8 to another text, with replacement characters.
     raw_path = connection.scope.get("raw_path") or b""
     for place, raw in (("path", raw_path), ("query", connection.scope["query_string"])):
         if b"%" in raw and not is_utf8(unquote_to_bytes(raw)):
@@ -380,76 +397,82 @@ def _check_text(connection: HTTPConnection) -> None:
         raise Problem(400, "unreadable", "The path may not contain NUL (%00).")
     for name, value in connection.query_params.multi_items():
         if "\0" in name or "\0" in value:
-            told = "it contains NUL (%00), which no text in the database can"
-            raise Problem(422, "does-not-fit", f"{name}: {told}", fields=[(name, told)])
+            problem = "it contains NUL (%00), which no text in the database can"
+            raise Problem(422, "does-not-fit", f"{name}: {problem}", fields=[(name, problem)])
 
 
-def _has_ticket(connection: HTTPConnection, verb: str, path: str) -> bool:
-    """Whether it comes with a ticket, which streams look at themselves, and nothing else does."""
+def _has_ticket(connection: HTTPConnection, method: str, path: str) -> bool:
+    """Return whether a request opens a stream with a ticket. The streams' routes check tickets."""
     is_stream = path == LIVE_PATH or path.startswith(f"{LIVE_PATH}/")
     return (
-        is_stream and verb in ("GET", "WEBSOCKET") and bool(connection.query_params.get("ticket"))
+        is_stream and method in ("GET", "WEBSOCKET") and bool(connection.query_params.get("ticket"))
     )
 
 
-async def _send_refusal(early: Response, scope: Scope, receive: Receive, send: Any) -> None:
-    """Answer without the app. A WebSocket is refused before it is one, with the same words."""
+async def _respond_without_app(
+    response: Response, scope: Scope, receive: Receive, send: Any
+) -> None:
+    """Send an answer. A WebSocket gets it instead of the handshake, if the server supports that."""
     if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
-        await early(scope, receive, send)
+        await response(scope, receive, send)
     else:
-        await send({"type": "websocket.close", "code": 1008, "reason": str(early.status_code)})
+        await send({"type": "websocket.close", "code": 1008, "reason": str(response.status_code)})
 
 
 EVENT_STREAM: Final = "text/event-stream"
-# In the scope of a request on a connection too many: the Problem that is its answer.
-NO_ROOM: Final = "penstock.no_room"
+# The server sets this key in the scope of a request on a connection too many. Its value is the
+# Problem to answer with.
+CONNECTION_REFUSAL: Final = "penstock.connection_refusal"
 
 
 class RequestCount:
-    """Requests below `prefix`, until they begin to be answered. Probes are not among them: a server
-    that is busy lives. Streams that are being opened are counted apart: a page that opens many
-    keeps nobody from enqueueing.
+    """Counts the requests below `prefix` whose answer has not begun.
+
+    Probes do not count, so a busy server still answers them. Streams that are being opened count
+    apart, so that a page that opens many keeps nobody from enqueueing.
     """
 
-    def __init__(self, most: int, most_openings: int, prefix: str, streams: RouteMatcher) -> None:
-        """`streams` are the routes that answer with server-sent events."""
-        self._streams = streams
-        self.most = most
-        self.most_openings = most_openings
+    def __init__(
+        self, max_requests: int, max_openings: int, prefix: str, event_routes: RouteMatcher
+    ) -> None:
+        """`event_routes` are the routes that answer with server-sent events."""
+        self._event_routes = event_routes
+        self.max_requests = max_requests
+        self.max_openings = max_openings
         self.prefix = prefix
-        self.under_way = 0
+        self.requests = 0
         self.openings = 0
 
     @property
     def is_full(self) -> bool:
-        return self.under_way >= self.most
+        return self.requests >= self.max_requests
 
     @property
-    def is_full_of_openings(self) -> bool:
-        return self.openings >= self.most_openings
+    def is_full_for_streams(self) -> bool:
+        return self.openings >= self.max_openings
 
     def opens_stream(self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether a request asks for events, as an `EventSource` does, of a route that has them.
+        """Return whether a request asks a route for its events, as an `EventSource` does.
 
         The names of the headers must be in lower case.
         """
         return (
             method == "GET"
             and any(EVENT_STREAM.encode() in value for name, value in headers if name == b"accept")
-            and self._streams.lead(method, path)
+            and self._event_routes.matches(method, path)
         )
 
     def refusal(self) -> Problem:
-        """What one too many is told."""
-        told = f"{self.most:,} requests are being answered, and no more are begun."
-        return Problem(503, "busy", told, headers=dict(SECURITY_HEADERS))
+        """Return the answer to a request too many."""
+        detail = f"{self.max_requests:,} requests are being answered, and no more are begun."
+        return Problem(503, "busy", detail, headers=dict(SECURITY_HEADERS))
 
 
 def empty_stream(*, is_for_any_page: bool) -> Response:
-    """The answer to a stream that cannot be opened now: an empty one.
+    """Return an empty stream: the answer if a stream cannot be opened now.
 
-    After any other status an `EventSource` never asks again. It has to be told when to: not all of
-    them in one moment.
+    After any status but 200 an `EventSource` never connects again. The delay until it does is
+    random, so that not all clients come back in the same moment.
     """
     headers = dict(SECURITY_HEADERS) | {"x-accel-buffering": "no"}
     if is_for_any_page:
@@ -458,78 +481,79 @@ def empty_stream(*, is_for_any_page: bool) -> Response:
     return Response(body, 200, headers, EVENT_STREAM)
 
 
-# The server is full, stops, or has no database: a stream may be opened later.
+# This status means that the server is full, stops, or has no database: try again later.
 UNAVAILABLE = 503
 
 
 class RequestLimiter:
-    """Counts requests, and tells one too many to come again."""
+    """ASGI middleware that counts requests, and refuses those beyond the bound with 503."""
 
-    def __init__(self, app: ASGIApp, *, crowd: RequestCount, entry: Entry) -> None:
+    def __init__(self, app: ASGIApp, *, request_count: RequestCount, entry: Entry) -> None:
         self._app = app
         self._entry = entry
-        self._crowd = crowd
-        self._refusal = problem_response(crowd.refusal())
+        self._count = request_count
+        self._refusal = problem_response(request_count.refusal())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        no_room = scope.get(NO_ROOM)
+        connection_refusal = scope.get(CONNECTION_REFUSAL)
         if scope["type"] != "http" or not (
-            no_room or route_path(scope).startswith(self._crowd.prefix)
+            connection_refusal or route_path(scope).startswith(self._count.prefix)
         ):
             await self._app(scope, receive, send)
         elif is_preflight(HTTPConnection(scope)):
             # A preflight needs no database, and lets a page read that the server is full.
             await self._app(scope, receive, send)
-        elif self._crowd.opens_stream(scope["method"], route_path(scope), scope["headers"]):
-            await self._opened(scope, receive, send)
-        elif no_room:
-            await problem_response(no_room)(scope, receive, self._sealed(scope, send))
-        elif self._crowd.is_full:
-            await self._refusal(scope, receive, self._sealed(scope, send))
+        elif self._count.opens_stream(scope["method"], route_path(scope), scope["headers"]):
+            await self._serve_stream(scope, receive, send)
+        elif connection_refusal:
+            response = problem_response(connection_refusal)
+            await response(scope, receive, self._secured(scope, send))
+        elif self._count.is_full:
+            await self._refusal(scope, receive, self._secured(scope, send))
         else:
-            await self._counted(scope, receive, send)
+            await self._serve(scope, receive, send)
 
-    def _sealed(self, scope: Scope, send: Send) -> SecuredSend:
+    def _secured(self, scope: Scope, send: Send) -> SecuredSend:
         """Add the headers that let pages of other origins read the limiter's own answers."""
         return SecuredSend(HTTPConnection(scope), self._entry, send)
 
-    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._crowd.under_way += 1
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._count.requests += 1
         is_begun = False
 
         async def sending(message: Message) -> None:
-            # What has begun to be answered counts no more: a stream may go on for hours.
+            # A request no longer counts once its answer has begun: a stream may last for hours.
             nonlocal is_begun
             if not is_begun:
                 is_begun = True
-                self._crowd.under_way -= 1
+                self._count.requests -= 1
             await send(message)
 
         try:
             await self._app(scope, receive, sending)
         finally:
             if not is_begun:
-                self._crowd.under_way -= 1
+                self._count.requests -= 1
 
-    async def _opened(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Open a stream; one that cannot be opened now is an empty one, to be asked for again."""
-        # Who has a ticket needs no login of the browser's: any page may read the answer.
+    async def _serve_stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Open a stream. If that fails for now, answer with an empty one."""
+        # A ticket works without the browser's cookies, so any page may read the answer.
         has_ticket = bool(QueryParams(scope["query_string"]).get("ticket"))
-        empty, sealed = empty_stream(is_for_any_page=has_ticket), self._sealed(scope, send)
-        if self._crowd.is_full_of_openings or NO_ROOM in scope:
-            await empty(scope, receive, sealed)
+        empty, secured_send = empty_stream(is_for_any_page=has_ticket), self._secured(scope, send)
+        if self._count.is_full_for_streams or CONNECTION_REFUSAL in scope:
+            await empty(scope, receive, secured_send)
             return
-        self._crowd.openings += 1
+        self._count.openings += 1
         is_begun = is_refused = False
 
         async def sending(message: Message) -> None:
             nonlocal is_begun, is_refused
             if not is_begun:
                 is_begun = True
-                self._crowd.openings -= 1
+                self._count.openings -= 1
                 is_refused = message["status"] == UNAVAILABLE
                 if is_refused:
-                    await empty(scope, receive, sealed)
+                    await empty(scope, receive, secured_send)
             if not is_refused:
                 await send(message)
 
@@ -537,4 +561,4 @@ class RequestLimiter:
             await self._app(scope, receive, sending)
         finally:
             if not is_begun:
-                self._crowd.openings -= 1
+                self._count.openings -= 1

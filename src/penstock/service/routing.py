@@ -1,4 +1,4 @@
-"""Routes: which may be reached without a key, and their answers as JSON and in OpenAPI's words."""
+"""Describe and mark routes: their JSON answers, their schemas for OpenAPI, and how they differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """A value as a JSON response."""
+    """Encode a value as a JSON response."""
     return Response(_encoder.encode(value), status, headers, "application/json")
 
 
@@ -21,49 +21,52 @@ SCHEMA_REF: Final = "#/components/schemas/{name}"
 _response_types: Final[dict[str, Any]] = {}
 
 
-def returns(kind: Any, status: int = 200, told: str = "Done.") -> dict[int | str, dict[str, Any]]:
-    """What a route answers when all is well; `kind` is a Struct, or a type made of such."""
+def returns(
+    kind: Any, status: int = 200, description: str = "Done."
+) -> dict[int | str, dict[str, Any]]:
+    """Describe a route's success for OpenAPI. `kind` is a Struct, or a type made of Structs."""
     _response_types.setdefault(repr(kind), kind)
     [schema], _ = msgspec.json.schema_components([kind], ref_template=SCHEMA_REF)
     content = {"application/json": {"schema": schema}}
-    return {status: {"description": told, "content": content}}
+    return {status: {"description": description, "content": content}}
 
 
 def component_schemas() -> dict[str, Any]:
-    """The schemas of all that is given somewhere."""
-    _, found = msgspec.json.schema_components(_response_types.values(), ref_template=SCHEMA_REF)
-    return found
+    """Return the schemas of all types that some route returns."""
+    _, schemas = msgspec.json.schema_components(_response_types.values(), ref_template=SCHEMA_REF)
+    return schemas
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STREAMS_BODY: Final = "penstock_streamed"
-_PUBLIC: Final = "penstock_unguarded"
-_IDEMPOTENT: Final = "penstock_keeps_keys"
-_STREAMS_EVENTS: Final = "penstock_gives_events"
-_SMALL_BODY: Final = "penstock_takes_little"
+# Each marks the function of a route, as an attribute that is true.
+_STREAMS_BODY: Final = "penstock_streams_body"
+_PUBLIC: Final = "penstock_public"
+_IDEMPOTENT: Final = "penstock_idempotent"
+_STREAMS_EVENTS: Final = "penstock_streams_events"
+_SMALL_BODY: Final = "penstock_small_body"
 
 
 def streams_body(endpoint: F) -> F:
-    """Mark a route that takes its body as it comes, with bounds of its own."""
+    """Mark a route that reads its body while it arrives, with bounds of its own."""
     setattr(endpoint, _STREAMS_BODY, True)
     return endpoint
 
 
 def public(endpoint: F) -> F:
-    """Mark a route that anybody may ask: it looks itself at what it is asked with."""
+    """Mark a route that needs no key or login. It checks its callers itself."""
     setattr(endpoint, _PUBLIC, True)
     return endpoint
 
 
 def idempotent(endpoint: F) -> F:
-    """Mark a route that does once what it is asked twice with one `Idempotency-Key`."""
+    """Mark a route that supports the header `Idempotency-Key`."""
     setattr(endpoint, _IDEMPOTENT, True)
     return endpoint
 
 
 def small_body(endpoint: F) -> F:
-    """Mark a route whose body has only a few short fields."""
+    """Mark a route whose body has a few short fields, so that its bound is low."""
     setattr(endpoint, _SMALL_BODY, True)
     return endpoint
 
@@ -75,27 +78,27 @@ def streams_events(endpoint: F) -> F:
 
 
 class RouteMatcher:
-    """Verbs and paths of routes with a mark."""
+    """The methods and paths of the routes with one flag."""
 
-    def __init__(self, routes: Iterable[Route], prefix: str, mark: str) -> None:
-        self._ways = [
+    def __init__(self, routes: Iterable[Route], prefix: str, flag: str) -> None:
+        self._routes = [
             (route.methods or set(), compile_path(prefix + route.path)[0])
             for route in routes
-            if hasattr(route.endpoint, mark)
+            if hasattr(route.endpoint, flag)
         ]
 
-    def lead(self, verb: str, path: str) -> bool:
-        """Whether a request takes one of them."""
-        return any(verb in verbs and pattern.match(path) for verbs, pattern in self._ways)
+    def matches(self, method: str, path: str) -> bool:
+        """Return whether a request is for one of these routes."""
+        return any(method in methods and pattern.match(path) for methods, pattern in self._routes)
 
 
 class RouteFlags:
-    """Of routes that are served below a prefix, those that are different."""
+    """Tells the middleware which routes below a prefix need another treatment than most."""
 
     def __init__(self, routes: Iterable[BaseRoute], prefix: str) -> None:
         plain = [route for route in routes if isinstance(route, Route)]
-        self.streamed = RouteMatcher(plain, prefix, _STREAMS_BODY)
-        self.unguarded = RouteMatcher(plain, prefix, _PUBLIC)
-        self.keyed = RouteMatcher(plain, prefix, _IDEMPOTENT)
-        self.takes_little = RouteMatcher(plain, prefix, _SMALL_BODY)
-        self.gives_events = RouteMatcher(plain, prefix, _STREAMS_EVENTS)
+        self.streams_body = RouteMatcher(plain, prefix, _STREAMS_BODY)
+        self.public = RouteMatcher(plain, prefix, _PUBLIC)
+        self.idempotent = RouteMatcher(plain, prefix, _IDEMPOTENT)
+        self.small_body = RouteMatcher(plain, prefix, _SMALL_BODY)
+        self.streams_events = RouteMatcher(plain, prefix, _STREAMS_EVENTS)

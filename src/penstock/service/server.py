@@ -1,4 +1,4 @@
-"""The server below a service: uvicorn, with bounds on what each connection may cost."""
+"""Serve a service with uvicorn, with bounds on what each connection may cost."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from penstock.service.app import Service
 from penstock.service.frames import BoundedWebSocket
-from penstock.service.middleware import NO_ROOM, RequestCount
+from penstock.service.middleware import CONNECTION_REFUSAL, RequestCount
 from penstock.service.problems import Problem, problem_response
 
 CLOSE_HEADERS: Final = {"connection": "close"}
 PROBE_PATHS: Final = frozenset({b"/livez", b"/readyz"})
-# A probe says at once what it wants.
+# A probe sends its request at once.
 PROBE_TIMEOUT_S: Final = 2.0
 
 
 class ConnectionLimits(Struct, frozen=True, kw_only=True):
-    """How many connections there may be, and how large and slow a client.
+    """How many connections a server accepts, and how large and slow their requests may be.
 
-    `head` is the size of a request's line and headers in bytes, `head_seconds` the time in which
-    they have to come; for `stalled_seconds` an answer may lie of which the client takes nothing.
-    While all connections are taken, `probes` more may each ask for `/livez` or `/readyz` once; the
-    oldest of those that have not asked yet gives way to the next.
+    The request line and headers have at most `head` bytes and must arrive within `head_seconds`.
+    A client that reads nothing of its answer for `stalled_seconds` is disconnected. While all
+    `connections` are taken, `probes` more may each ask once for `/livez` or `/readyz`; if these
+    are taken too, the oldest one that has not sent its request is closed.
     """
 
     connections: int = 4096
@@ -46,7 +46,7 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
 
 
 class _Refused:
-    """In the place of a request that is not begun: its answer is complete."""
+    """Takes the place of a request cycle whose answer is complete already."""
 
     response_complete = True
     disconnected = False
@@ -57,182 +57,189 @@ _REFUSED: Any = _Refused()
 
 
 class HttpConnection(HttpToolsProtocol):
-    """A client that takes too much of something is cut off; the others do not notice."""
+    """One client's connection. A client that exceeds a limit is cut off; others notice nothing."""
 
     def __init__(
         self,
-        sockets: ConnectionLimits,
-        crowd: RequestCount,
+        limits: ConnectionLimits,
+        request_count: RequestCount,
         refusal: bytes,
         probing: dict[HttpConnection, None],
-        **given: Any,
+        **uvicorn_settings: Any,
     ) -> None:
-        """`probing` are the connections of a server that may only ask for probes, oldest first."""
-        super().__init__(**given)
+        """`probing` are the server's connections that may only ask for probes, oldest first."""
+        super().__init__(**uvicorn_settings)
         self._probing = probing
-        self._sockets = sockets
-        self._crowd = crowd
+        self._limits = limits
+        self._request_count = request_count
         self._refusal = refusal
-        self._read = self._parsed = 0  # of the head, in bytes
-        self._is_head = True
-        self._is_whole = True
-        self._expecting: asyncio.TimerHandle | None = None
-        self._stalled: asyncio.TimerHandle | None = None
+        self._head_bytes_read = self._head_bytes_parsed = 0
+        self._is_in_head = True
+        self._is_request_complete = True
+        self._read_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) - len(self._probing) > self._sockets.connections:
+        if len(self.connections) - len(self._probing) > self._limits.connections:
             self._probing[self] = None
-            if len(self._probing) > self._sockets.probes:
-                silent = (each for each in self._probing if each._has_not_asked())
+            if len(self._probing) > self._limits.probes:
+                silent = (each for each in self._probing if each._has_no_request())
                 oldest = next(silent, self)
                 del self._probing[oldest]
                 oldest.transport.abort()
         if not transport.is_closing():
-            self._expect_more()
+            self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._probing.pop(self, None)
-        self._expect_nothing()
-        self._take_on()
+        self._stop_read_timer()
+        self._stop_write_timer()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
-    # What comes
+    # Requests
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._is_head and not self.transport.is_closing():
-            self._read += len(data)
-            if self._read > self._sockets.head:
+        if self._is_in_head and not self.transport.is_closing():
+            self._head_bytes_read += len(data)
+            if self._head_bytes_read > self._limits.head:
                 self.send_400_response("")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._read = self._parsed = 0
-        self._is_head, self._is_whole = True, False
-        self._expect_more()
+        self._head_bytes_read = self._head_bytes_parsed = 0
+        self._is_in_head, self._is_request_complete = True, False
+        self._start_read_timer()
 
     def on_url(self, url: bytes) -> None:
-        self._count(url)
+        self._count_head_bytes(url)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(name, value)
-        if self._is_head:  # What comes behind the body must not change what has begun.
+        self._count_head_bytes(name, value)
+        if self._is_in_head:  # Trailers after the body must not change a request that has begun.
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._is_head = False
-        self._expect_nothing()
+        self._is_in_head = False
+        self._stop_read_timer()
         if self in self._probing:
-            self._answer_without_room()
-        elif self._is_one_too_many():
+            self._answer_probe_connection()
+        elif self._may_refuse_here():
             self._refuse()
         else:
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._is_whole = True
-        self._expect_nothing()
+        self._is_request_complete = True
+        self._stop_read_timer()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self._is_whole:
-            self._expect_more()
+        if not self._is_request_complete:
+            self._start_read_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """Also what is too large ends here: an error of a callback is one of the parser."""
-        found = Problem(400, "bad-request", msg, headers=CLOSE_HEADERS)
-        if max(self._read, self._parsed) > self._sockets.head:
-            told = f"A request's line and headers have at most {self._sockets.head:,} bytes."
-            found = Problem(431, "head-too-large", told, headers=CLOSE_HEADERS)
-        self.transport.write(_raw_response(found))
+        """Refuse a request that cannot be parsed, or whose head is too large.
+
+        The parser turns the error of a callback into its own, so both arrive here.
+        """
+        problem = Problem(400, "bad-request", msg, headers=CLOSE_HEADERS)
+        if max(self._head_bytes_read, self._head_bytes_parsed) > self._limits.head:
+            detail = f"A request's line and headers have at most {self._limits.head:,} bytes."
+            problem = Problem(431, "head-too-large", detail, headers=CLOSE_HEADERS)
+        self.transport.write(_raw_response(problem))
         self.transport.close()
 
-    def _has_not_asked(self) -> bool:
+    def _has_no_request(self) -> bool:
         cycle: Any = self.cycle
         return cycle is None
 
-    def _answer_without_room(self) -> None:
-        """Answer a probe, and tell all else to come again."""
-        told = f"All of {self._sockets.connections:,} connections are taken: come again."
-        no_room = Problem(503, "busy", told, headers=CLOSE_HEADERS)
+    def _answer_probe_connection(self) -> None:
+        """Answer a probe. Refuse any other request on a connection too many."""
+        detail = f"All of {self._limits.connections:,} connections are taken: come again."
+        problem = Problem(503, "busy", detail, headers=CLOSE_HEADERS)
         if self.parser.should_upgrade():
             self.cycle = _REFUSED
-            self.transport.write(_raw_response(no_room))
+            self.transport.write(_raw_response(problem))
             self.transport.close()
             return
         if self.url.partition(b"?")[0] not in PROBE_PATHS:
-            # The limiter of requests knows what an EventSource and pages of other origins are told.
-            cast(dict[str, Any], self.scope)[NO_ROOM] = no_room
+            # RequestLimiter refuses it, in a form that an EventSource and other origins can read.
+            cast(dict[str, Any], self.scope)[CONNECTION_REFUSAL] = problem
         super().on_headers_complete()
         self.cycle.keep_alive = False
 
-    def _is_one_too_many(self) -> bool:
-        """The limiter of requests would find out too; here, turning many away costs less."""
-        if not self._crowd.is_full:
+    def _may_refuse_here(self) -> bool:
+        """Return whether to refuse a request before the app sees it.
+
+        RequestLimiter would refuse it too, but refusing many requests costs less here.
+        """
+        if not self._request_count.is_full:
             return False
-        # A page of another origin can read an answer only with the headers that the limiter adds.
+        # Only with headers that RequestLimiter adds can a page of another origin read the answer.
         if any(name == b"origin" for name, _ in self.headers):
             return False
         method, path = self.parser.get_method().decode("latin-1"), self.url.partition(b"?")[0]
-        if self._crowd.opens_stream(method, unquote(path.decode("latin-1")), self.headers):
+        if self._request_count.opens_stream(method, unquote(path.decode("latin-1")), self.headers):
             return False
         is_plain = self.parser.should_keep_alive() and not self.parser.should_upgrade()
-        before: Any = self.cycle
-        is_idle = before is None or before.response_complete
-        return is_plain and is_idle and self.url.startswith(self._crowd.prefix.encode())
+        previous: Any = self.cycle
+        is_idle = previous is None or previous.response_complete
+        return is_plain and is_idle and self.url.startswith(self._request_count.prefix.encode())
 
     def _refuse(self) -> None:
         self.cycle = _REFUSED
         self.transport.write(self._refusal)
         self.on_response_complete()
 
-    def _count(self, *parts: bytes) -> None:
-        self._parsed += sum(map(len, parts))
-        if self._parsed > self._sockets.head:
+    def _count_head_bytes(self, *parts: bytes) -> None:
+        self._head_bytes_parsed += sum(map(len, parts))
+        if self._head_bytes_parsed > self._limits.head:
             raise ValueError("The head is too large.")
 
-    def _expect_more(self) -> None:
-        self._expect_nothing()
-        seconds = self._sockets.head_seconds
+    def _start_read_timer(self) -> None:
+        self._stop_read_timer()
+        seconds = self._limits.head_seconds
         if self in self._probing:
             seconds = min(seconds, PROBE_TIMEOUT_S)
-        self._expecting = self.loop.call_later(seconds, self.transport.abort)
+        self._read_timer = self.loop.call_later(seconds, self.transport.abort)
 
-    def _expect_nothing(self) -> None:
-        if self._expecting is not None:
-            self._expecting.cancel()
-            self._expecting = None
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
-    # What goes
+    # Answers
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        seconds = self._sockets.stalled_seconds
-        self._stalled = self.loop.call_later(seconds, self.transport.abort)
+        seconds = self._limits.stalled_seconds
+        self._write_timer = self.loop.call_later(seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._take_on()
+        self._stop_write_timer()
         super().resume_writing()
 
-    def _take_on(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
 
 def connection_factory(
-    sockets: ConnectionLimits, crowd: RequestCount
+    limits: ConnectionLimits, request_count: RequestCount
 ) -> Callable[..., HttpConnection]:
-    """What uvicorn makes connections with."""
-    return partial(HttpConnection, sockets, crowd, _raw_response(crowd.refusal()), {})
+    """Return the protocol factory for uvicorn. All its connections share the limits."""
+    refusal = _raw_response(request_count.refusal())
+    return partial(HttpConnection, limits, request_count, refusal, {})
 
 
 def _raw_response(problem: Problem) -> bytes:
-    """A whole answer as it goes over the wire."""
+    """Encode a whole HTTP response for the wire."""
     response = problem_response(problem)
     lines = [name + b": " + value + b"\r\n" for name, value in response.raw_headers]
     return STATUS_LINE[problem.status] + b"".join(lines) + b"\r\n" + bytes(response.body)
@@ -240,22 +247,22 @@ def _raw_response(problem: Problem) -> bytes:
 
 logger = logging.getLogger("penstock.service")
 
-# What requests have to end after a stop was asked for; streams end by themselves.
+# Requests have this long to end once the server is asked to stop. Streams end by themselves.
 STOP_GRACE_S: Final = 10
-# What the service may take to close after them.
+# The service may then take this long to close.
 CLOSE_TIMEOUT_S: Final = 5.0
 BACKLOG: Final = 2048
 KEEP_ALIVE_S: Final = 30
-# Files that a process has open beside its clients: connections to the database, uploads, logs.
+# The file descriptors for other things than clients: database connections, uploads, logs.
 OTHER_FILES: Final = 512
-# uvicorn warns of each broken request, with one of a few texts.
+# uvicorn logs a warning, with one of a few texts, for each broken request.
 WARNING_INTERVAL_S: Final = 60.0
-# What a client may say over a WebSocket is short.
+# The messages of a client over a WebSocket are short.
 MAX_MESSAGE_BYTES: Final = 16 * 1024
 
 
 class _Uvicorn(uvicorn.Server):
-    """Leaves signals to the process, and says when it listens."""
+    """uvicorn's server, but it leaves signals to the process and sets `listens` once it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -271,10 +278,10 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Server:
-    """Serves until it is asked to stop; a second call hurries.
+    """Serves a service until it is asked to stop.
 
     async with service:
-        await Server(service, listening_at("127.0.0.1", 8420)).run()
+        await Server(service, bind_socket("127.0.0.1", 8420)).run()
     """
 
     def __init__(
@@ -296,7 +303,7 @@ class Server:
             http=cast(
                 Any,
                 connection_factory(
-                    with_file_limit_for(sockets or ConnectionLimits()), service.crowd
+                    with_file_limit_for(sockets or ConnectionLimits()), service.request_count
                 ),
             ),
             ws=cast(Any, BoundedWebSocket),
@@ -305,38 +312,41 @@ class Server:
             access_log=access_log,
             server_header=False,
             root_path=root_path,
-            proxy_headers=False,  # the gate knows which proxies to believe
+            proxy_headers=False,  # `client_address` knows which proxies to trust
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_S,
             ws_max_size=MAX_MESSAGE_BYTES,
             timeout_graceful_shutdown=grace,
         )
         self._uvicorn = _Uvicorn(config)
-        # It tells of every beginning and end; what matters of that, commands say themselves.
+        # uvicorn logs each start and stop. The commands print what matters of that themselves.
         logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         logging.getLogger("uvicorn.error").addFilter(warning_rate_limit)
         logging.getLogger("uvicorn.access").addFilter(without_query)
 
     async def run(self) -> None:
-        """Accept requests until `ask_to_stop`, then let those under way end."""
+        """Accept requests until `ask_to_stop` is called, then let the running ones end."""
         try:
             await self._uvicorn.serve([self._listening])
         finally:
             self._listening.close()
 
     async def listens(self) -> None:
-        """Wait until connections are accepted."""
+        """Wait until the server accepts connections."""
         await self._uvicorn.listens.wait()
 
     def stop_limit(self, signals: int) -> float:
-        """How many seconds a stop may take after so many signals."""
+        """Return how many seconds the server may take to stop, after that number of signals."""
         return CLOSE_TIMEOUT_S + (self._grace if signals < 2 else 0.0)
 
     def last_words(self) -> None:
-        """The process is about to end: requests that do not end are in the stacks."""
+        """Do nothing: the stacks that the process logs show the requests that do not end."""
 
     def ask_to_stop(self) -> None:
-        """For signal handlers: accept nothing more; called again, wait for nobody."""
+        """Accept no more requests. Called again, stop without waiting for the running ones.
+
+        Signal handlers call this.
+        """
         self._service.ask_to_stop()
         if self._uvicorn.should_exit:
             self._uvicorn.force_exit = True
@@ -344,9 +354,9 @@ class Server:
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to an address; connections are refused until a server takes it.
+    """Bind a socket to an address. Clients are refused until a server listens on it.
 
-    Raises OSError if the port is taken, or the address none of this machine's.
+    Raises OSError if the port is taken, or the address is not one of this machine.
     """
     family, kind, number, _, address = socket.getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -362,29 +372,30 @@ def bind_socket(host: str, port: int) -> socket.socket:
     return bound
 
 
-def with_file_limit_for(sockets: ConnectionLimits) -> ConnectionLimits:
-    """Let the process have a file for each connection, or take fewer connections.
+def with_file_limit_for(limits: ConnectionLimits) -> ConnectionLimits:
+    """Raise the process's limit of open files for all connections. Returns the limits to use.
 
-    A process that has no files left accepts nobody, probes neither. Many systems begin with 1,024.
+    If the system allows fewer files, these have fewer connections: a process without free file
+    descriptors accepts no client, not even a probe. Many systems start with 1,024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = sockets.connections + sockets.probes + OTHER_FILES
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return sockets
-    if hard == resource.RLIM_INFINITY or hard >= wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return sockets
+    needed = limits.connections + limits.probes + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return limits
+    if hard == resource.RLIM_INFINITY or hard >= needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        return limits
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    fewer = min(sockets.connections, max(hard - sockets.probes - OTHER_FILES, hard // 2))
+    fewer = min(limits.connections, max(hard - limits.probes - OTHER_FILES, hard // 2))
     logger.warning(
         "This process may open %d files, so the server takes %d connections instead of %d: raise "
-        "the limit (`ulimit -n`, or LimitNOFILE= of a unit).", hard, fewer, sockets.connections,
+        "the limit (`ulimit -n`, or LimitNOFILE= of a unit).", hard, fewer, limits.connections,
     )  # fmt: skip
-    return replace(sockets, connections=fewer)
+    return replace(limits, connections=fewer)
 
 
 class WarningRateLimit(logging.Filter):
-    """Lets each warning through once a minute: clients cause them, such as by broken requests."""
+    """Lets each warning through once a minute, since clients can cause them at will."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -394,20 +405,20 @@ class WarningRateLimit(logging.Filter):
         if record.levelno != logging.WARNING:
             return True
         age = record.created - self._logged_at.get(record.msg, -math.inf)
-        # Below 0 the clock was set back meanwhile.
+        # An age below 0 means that the clock was set back.
         if 0 <= age < WARNING_INTERVAL_S:
             return False
         self._logged_at[record.msg] = record.created
         return True
 
 
-# One for all servers of the process, as the logger is.
+# All servers of the process share it, as they share the logger.
 warning_rate_limit: Final = WarningRateLimit()
 
 
 def without_query(record: logging.LogRecord) -> bool:
-    """Leave the query out of a line of the access log: it may hold a ticket, or a search."""
+    """Remove the query from a line of the access log: it may hold a ticket or a search text."""
     if isinstance(record.args, tuple) and len(record.args) == 5:
-        client, verb, path, *rest = record.args
-        record.args = (client, verb, str(path).partition("?")[0], *rest)
+        client, method, path, *rest = record.args
+        record.args = (client, method, str(path).partition("?")[0], *rest)
     return True

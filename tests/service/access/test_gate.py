@@ -166,8 +166,8 @@ async def test_a_page_that_was_named_can_read_that_the_server_is_full(database: 
         running(service) as url,
         httpx.AsyncClient(base_url=url, timeout=30) as http,
     ):
-        service.crowd.under_way = service.crowd.most
-        service.crowd.openings = service.crowd.most_openings
+        service.request_count.requests = service.request_count.max_requests
+        service.request_count.openings = service.request_count.max_openings
         asked = {"access-control-request-method": "GET"}
         assert (await http.options(JOBS, headers=asked | shop)).status_code == 204
         refused = await http.get(JOBS, headers=shop)

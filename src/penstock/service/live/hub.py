@@ -348,7 +348,7 @@ class Hub:
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
-        self._brought: dict[str, ReadSnapshots] = {}
+        self._application_kinds: dict[str, ReadSnapshots] = {}
         self._watches: dict[tuple[str | None, str], Watcher] = {}
         self._listeners: set[Listener] = set()
         self._gate = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
@@ -361,20 +361,20 @@ class Hub:
         """How many listen now."""
         return len(self._listeners)
 
-    def bring(self, kind: str, look: ReadSnapshots) -> None:
-        """Let subjects of an application be watched too."""
-        self._brought[kind] = look
+    def add_kind(self, kind: str, read_snapshots: ReadSnapshots) -> None:
+        """Let clients watch subjects of an application's kind."""
+        self._application_kinds[kind] = read_snapshots
 
     def subject(self, text: str) -> Subject:
         """What can be watched here, from its text; a Problem if it is nothing."""
-        return Subject.parse(text, self._brought)
+        return Subject.parse(text, self._application_kinds)
 
     async def look(self, tenant: str | None, subject: Subject) -> Present | None:
         """A subject as it is now."""
         return (await self._look_at(tenant, subject.kind)([subject.id])).get(subject.id)
 
     def _look_at(self, tenant: str | None, kind: str) -> Fetch:
-        if (brought := self._brought.get(kind)) is not None:
+        if (brought := self._application_kinds.get(kind)) is not None:
             return partial(brought, tenant)
         return partial(self._client_of(tenant).present, cast(SubjectKind, kind))
 

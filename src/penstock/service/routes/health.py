@@ -24,7 +24,7 @@ def _answers() -> dict[int | str, dict[str, object]]:
         "description": told["description"],
         "content": {**told["content"], **down},
     }
-    return {**returns(Health, told="It is healthy, or degraded."), **errors}
+    return {**returns(Health, description="It is healthy, or degraded."), **errors}
 
 
 @router.get("/health", responses=_answers())

@@ -27,13 +27,13 @@ class Ready(Struct, frozen=True):
     status: Literal["ready"] = "ready"
 
 
-@router.get("/livez", responses=returns(Alive, told="It lives."))
+@router.get("/livez", responses=returns(Alive, description="It lives."))
 async def livez() -> Response:
     """The process lives and its event loop answers; the database is not asked."""
     return as_json(Alive())
 
 
-@router.get("/readyz", responses=returns(Ready, told="It is ready.") | raises(503))
+@router.get("/readyz", responses=returns(Ready, description="It is ready.") | raises(503))
 async def readyz(request: Request) -> Response:
     """The database answers, its schema fits, and jobs will be able to end in the next days."""
     runtime = runtime_of(request)
