@@ -401,5 +401,5 @@ async def test_where_nobody_listens_nothing_is_asked(app: Penstock) -> None:
     async with listened_to(app) as server:
         hub = server.service.asgi.state.runtime.hub
         await first(server, f"job/{job.id}")
-        await until(lambda: all(watch.is_over for watch in hub._watches.values()))
+        await until(lambda: all(watcher.is_over for watcher in hub._watchers.values()))
         assert hub.listeners == 0

@@ -351,7 +351,7 @@ async def test_a_mailbox_keeps_the_newest_state_of_each_subject() -> None:
         other := Update.of(two, None),
         newer := Update.of(one, None),
     ):
-        listener.tell(told)
+        listener.put(told)
     assert older is not newer
     assert await listener.next(1) is newer
     assert await listener.next(1) is other

@@ -1,1 +1,1 @@
-"""Live: a client that watches a subject gets its whole state whenever the state has changed."""
+"""Live updates: a client that watches a subject gets its whole state after each change."""

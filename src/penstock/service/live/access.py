@@ -1,4 +1,4 @@
-"""Who listens: a caller whom the authenticator lets in, or the bearer of a ticket."""
+"""Check who may listen: an authenticated caller, or the bearer of a ticket."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from penstock.service.problems import Problem
 
 
 class LiveAccess(Struct, frozen=True):
-    """A caller, and the subjects that its ticket names; None if it came without one."""
+    """A caller that listens, and the subjects that its ticket names; None without a ticket."""
 
     caller: Caller
     subjects: frozenset[str] | None = None
 
     def check(self, subject: Subject) -> None:
-        """A Problem if the caller may not even ask for it."""
+        """Raise a Problem if the caller's ticket is not for this subject."""
         if self.subjects is not None and str(subject) not in self.subjects:
             raise Problem(403, "not-allowed", f"The ticket is not for {subject}.")
 
@@ -28,7 +28,7 @@ class LiveAccess(Struct, frozen=True):
 
 
 async def access_of(connection: HTTPConnection) -> LiveAccess:
-    """Who asks; a Problem for one who may not listen."""
+    """Return the access of a connection. Raises a Problem if the caller may not listen."""
     runtime = runtime_of(connection)
     if ticket := connection.query_params.get("ticket"):
         return LiveAccess(*runtime.tickets.admit(ticket))

@@ -1,4 +1,4 @@
-"""All who listen at one server, and the watchers that ask the database for them."""
+"""The listeners of one server, and the watchers that poll the database for them."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 
 
 class Subject(NamedTuple):
-    """A job, a batch, a queue, a tenant, a user or an application's own; `job/42` in text."""
+    """What a client can watch: a job, batch, queue, tenant or user, or an application's own kind.
+
+    Its text is the kind and the id: `job/42`.
+    """
 
     kind: str
     id: str
 
     @classmethod
-    def parse(cls, text: str, brought: Collection[str] = ()) -> Subject:
-        """A subject from its text; a Problem if it is none. `brought` are kinds of applications."""
+    def parse(cls, text: str, application_kinds: Collection[str] = ()) -> Subject:
+        """Parse a subject. Raises a Problem if the text is not a subject of a known kind."""
         kind, _, name = text.partition("/")
-        pattern = _NUMBER if kind in ("job", "batch", *brought) else _NAME
-        if kind not in (*KINDS, *brought) or not pattern.fullmatch(name):
-            known = ["job/42", "batch/42", "queue/…", "tenant/…", "user/…"]
-            known += [f"{each}/42" for each in brought]
-            told = f"{text[:100]!r} is no subject: {', '.join(known[:-1])} or {known[-1]}."
-            raise Problem(422, "does-not-fit", told, fields=[("subject", told)])
+        pattern = _NUMBER if kind in ("job", "batch", *application_kinds) else _NAME
+        if kind not in (*KINDS, *application_kinds) or not pattern.fullmatch(name):
+            examples = ["job/42", "batch/42", "queue/…", "tenant/…", "user/…"]
+            examples += [f"{each}/42" for each in application_kinds]
+            detail = f"{text[:100]!r} is no subject: {', '.join(examples[:-1])} or {examples[-1]}."
+            raise Problem(422, "does-not-fit", detail, fields=[("subject", detail)])
         return cls(kind, name)
 
     def __str__(self) -> str:
@@ -66,7 +69,7 @@ class LiveState(Struct, frozen=True, kw_only=True):
 
 
 class Update(Struct, frozen=True, eq=False):
-    """The state of a subject, as JSON. Nothing comes after one that is final."""
+    """A state of a subject, encoded as JSON. A final update is the last one."""
 
     subject: Subject
     present: Present | None
@@ -74,92 +77,95 @@ class Update(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, subject: Subject, present: Present | None) -> Update:
-        """What is told of a subject; None stands for one that is not there."""
-        told = LiveState(
+        """Make the update of a snapshot; None stands for a subject that does not exist."""
+        live_state = LiveState(
             subject=str(subject),
             version=None if present is None else present.version,
             final=present is None or present.is_final,
             state=None if present is None else present.state,
         )
-        return cls(subject, present, _encode(told))
+        return cls(subject, present, _encode(live_state))
 
     @property
     def is_final(self) -> bool:
         return self.present is None or self.present.is_final
 
     def is_same(self, version: str | None) -> bool:
-        """Whether who has seen this version has seen this state."""
+        """Return whether a client that has seen this version has seen this state."""
         return bool(version) and self.present is not None and self.present.is_same(version or "")
 
 
-# Its client has gone; this server stops; it has listened for long enough and should ask again; it
-# sends what is no text.
+# The client has left; the server stops; the connection is so old that the client should connect
+# again; the client sent bytes instead of text.
 EndReason = Literal["left", "stopping", "over", "binary"]
 
 
 class Ended(Exception):
-    """There is no more to hear."""
+    """A listener gets no more updates."""
 
-    def __init__(self, why: EndReason) -> None:
-        self.why = why
-        super().__init__(why)
+    def __init__(self, reason: EndReason) -> None:
+        self.reason = reason
+        super().__init__(reason)
 
 
 class Listener:
     """A mailbox with room for the newest state of each subject.
 
-    A state that was not taken yet gives way to the next, so a slow client misses what came in
-    between and never the last.
+    A newer state replaces one that was not taken yet, so a slow client may miss states in between,
+    but never the last one.
     """
 
     def __init__(self) -> None:
-        self._news: dict[Subject, Update] = {}
-        self._woken = asyncio.Event()
-        self._why: EndReason | None = None
-        self._trouble: Exception | None = None
+        self._updates: dict[Subject, Update] = {}
+        self._changed = asyncio.Event()
+        self._end_reason: EndReason | None = None
+        self._error: Exception | None = None
 
-    def tell(self, told: Update) -> None:
-        self._news[told.subject] = told
-        self._woken.set()
+    def put(self, update: Update) -> None:
+        self._updates[update.subject] = update
+        self._changed.set()
 
-    def trouble(self, error: Exception) -> None:
-        """What is in the way of the first look, for one who waits for it."""
-        self._trouble = error
-        self._woken.set()
+    def fail(self, error: Exception) -> None:
+        """Report an error, which `first` raises while it waits for the first state."""
+        self._error = error
+        self._changed.set()
 
     def forget(self, subject: Subject) -> None:
-        """Tell nothing more of a subject that is listened to no longer."""
-        self._news.pop(subject, None)
+        """Drop the update of a subject that the client no longer watches."""
+        self._updates.pop(subject, None)
 
-    def end(self, why: EndReason) -> None:
-        """Let `next` raise Ended, at once."""
-        self._why = self._why or why
-        self._woken.set()
+    def end(self, reason: EndReason) -> None:
+        """Let `next` raise Ended."""
+        self._end_reason = self._end_reason or reason
+        self._changed.set()
 
     async def first(self, seconds: float) -> Update | None:
-        """As `next`, but raises what is in the way."""
-        await self._wait(seconds, lambda: bool(self._news or self._why or self._trouble))
-        if self._trouble is not None and not self._news:
-            raise self._trouble
-        return self._taken()
+        """Do the same as `next`, but raise the error if the database cannot be asked."""
+        await self._wait(seconds, lambda: bool(self._updates or self._end_reason or self._error))
+        if self._error is not None and not self._updates:
+            raise self._error
+        return self._take()
 
     async def next(self, seconds: float) -> Update | None:
-        """The next news; None if there is none for so many seconds."""
-        await self._wait(seconds, lambda: bool(self._news or self._why))
-        return self._taken()
+        """Wait for the next update; None if there is none for so many seconds.
 
-    async def _wait(self, seconds: float, is_woken: Callable[[], bool]) -> None:
+        Raises Ended once there will be no more.
+        """
+        await self._wait(seconds, lambda: bool(self._updates or self._end_reason))
+        return self._take()
+
+    async def _wait(self, seconds: float, is_done: Callable[[], bool]) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not is_woken():
-                    self._woken.clear()
-                    await self._woken.wait()
+                while not is_done():
+                    self._changed.clear()
+                    await self._changed.wait()
 
-    def _taken(self) -> Update | None:
-        # What is in the box is told before a server stops, but to nobody who has gone.
-        if self._why is not None and (self._why == "left" or not self._news):
-            raise Ended(self._why)
-        return self._news.pop(next(iter(self._news))) if self._news else None
+    def _take(self) -> Update | None:
+        # A stopping server still sends the updates that wait. A client that has left gets none.
+        if self._end_reason is not None and (self._end_reason == "left" or not self._updates):
+            raise Ended(self._end_reason)
+        return self._updates.pop(next(iter(self._updates))) if self._updates else None
 
 
 logger = logging.getLogger("penstock.live")
@@ -167,19 +173,22 @@ logger = logging.getLogger("penstock.live")
 Fetch: TypeAlias = Callable[[Sequence[str]], Awaitable[dict[str, Present]]]
 
 NEVER: Final = float("inf")
-# What is due so soon after something else is looked at together with it.
+# Subjects that are due this soon after the first one are fetched together with it.
 COALESCE_S: Final = 0.05
 ERROR_PAUSES_S: Final = (0.25, 2.0)
 
 
 class PollInterval(NamedTuple):
-    """How long after a look the next comes: after a change, and at most."""
+    """How many seconds pass between two polls of a subject.
+
+    It is polled at the shortest interval after a change, and then ever more slowly.
+    """
 
     shortest: float
     longest: float
 
 
-# A count costs more than a look at rows by their ids.
+# Counting costs more than reading rows by their ids.
 POLL_INTERVALS: Final[dict[str, PollInterval]] = {
     "job": PollInterval(0.25, 1.0),
     "batch": PollInterval(0.25, 1.0),
@@ -191,91 +200,93 @@ APPLICATION_POLL_INTERVAL: Final = PollInterval(0.5, 1.0)
 
 
 class _WatchedSubject:
-    """One subject, what was last told of it, and when it is looked at next."""
+    """One subject, its last update, and when it is polled next."""
 
-    def __init__(self, subject: Subject, pace: PollInterval) -> None:
+    def __init__(self, subject: Subject, interval: PollInterval) -> None:
         self.subject = subject
-        self.told: Update | None = None
-        self.looked = -NEVER
+        self.last_update: Update | None = None
+        self.polled_at = -NEVER
         self.due = -NEVER
-        self._pace = pace
-        self._gap = pace.shortest
+        self._interval = interval
+        self._next_interval = interval.shortest
         self._listeners: set[Listener] = set()
-        # Those who came since, with the moment: they are told what was asked after it.
+        # New listeners, with the time when they joined. Only a poll that began after that time
+        # gives them their first state.
         self._new: dict[Listener, float] = {}
 
     def join(self, listener: Listener) -> None:
         self._new[listener] = time.monotonic()
         self._listeners.discard(listener)
-        self.due = min(self.due, self.looked + self._pace.shortest)
+        self.due = min(self.due, self.polled_at + self._interval.shortest)
 
     def leave(self, listener: Listener) -> None:
         self._listeners.discard(listener)
         self._new.pop(listener, None)
 
-    def trouble(self, error: Exception) -> None:
-        """Tell those who wait for a first look what is in the way."""
+    def fail(self, error: Exception) -> None:
+        """Report an error to the listeners that wait for their first state."""
         for listener in self._new:
-            listener.trouble(error)
+            listener.fail(error)
 
     @property
-    def is_alone(self) -> bool:
+    def has_no_listeners(self) -> bool:
         return not self._listeners and not self._new
 
-    def see(self, told: Update, asked: float) -> None:
-        """Tell those who do not know it yet, and settle when to look again."""
-        is_news = self.told is None or not self._is_same(told)
-        self.told, self.looked = told, time.monotonic()
-        if is_news:
-            self._tell(self._listeners, told)
-        came = [listener for listener, since in self._new.items() if since <= asked]
-        self._tell(came, told)
-        for listener in came:
+    def publish(self, update: Update, poll_began_at: float) -> None:
+        """Pass an update to the listeners that do not know it, and plan the next poll."""
+        is_change = self.last_update is None or not self._is_same(update)
+        self.last_update, self.polled_at = update, time.monotonic()
+        if is_change:
+            self._put(self._listeners, update)
+        served = [listener for listener, since in self._new.items() if since <= poll_began_at]
+        self._put(served, update)
+        for listener in served:
             del self._new[listener]
-        self._listeners.update(came)
-        self._gap = self._pace.shortest if is_news else min(self._gap * 1.5, self._pace.longest)
+        self._listeners.update(served)
+        shortest, longest = self._interval
+        self._next_interval = shortest if is_change else min(self._next_interval * 1.5, longest)
         if self._new:
-            self.due = self.looked + self._pace.shortest
+            self.due = self.polled_at + shortest
         else:
-            self.due = NEVER if told.is_final else self.looked + self._gap
+            self.due = NEVER if update.is_final else self.polled_at + self._next_interval
 
-    def _is_same(self, told: Update) -> bool:
-        seen = self.told.present if self.told else None
-        if seen is None or told.present is None:
-            return seen is told.present
-        return seen.is_same(told.present.version)
+    def _is_same(self, update: Update) -> bool:
+        last = self.last_update.present if self.last_update else None
+        if last is None or update.present is None:
+            return last is update.present
+        return last.is_same(update.present.version)
 
     @staticmethod
-    def _tell(listeners: Iterable[Listener], told: Update) -> None:
+    def _put(listeners: Iterable[Listener], update: Update) -> None:
         for listener in listeners:
-            listener.tell(told)
+            listener.put(update)
 
 
 class Watcher:
-    """Looks at subjects of one kind, as one tenant or as none, while anybody listens."""
+    """Polls subjects of one kind, for one tenant or for all, while anybody listens."""
 
-    def __init__(self, look: Fetch, kind: str, gate: asyncio.Semaphore) -> None:
-        self._ask = look
+    def __init__(self, fetch: Fetch, kind: str, query_slots: asyncio.Semaphore) -> None:
+        self._fetch = fetch
         self._kind = kind
-        self._gate = gate
+        self._query_slots = query_slots
         self._watched: dict[str, _WatchedSubject] = {}
-        self._woken = asyncio.Event()
+        self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody listens, and nothing is asked any more."""
+        """Return whether nobody listens and no poll is running."""
         return not self._watched and self._task is None
 
     def join(self, listener: Listener, subject: Subject) -> None:
-        """Tell the listener the present state as soon as it is known, and then its changes."""
+        """Give the listener the present state as soon as it is known, and then each change."""
         watched = self._watched.get(subject.id)
         if watched is None:
             watched = self._watched[subject.id] = _WatchedSubject(
                 subject, POLL_INTERVALS.get(self._kind, APPLICATION_POLL_INTERVAL)
             )
         watched.join(listener)
-        self._woken.set()
+        self._changed.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"penstock live {self._kind}")
 
@@ -283,9 +294,9 @@ class Watcher:
         if (watched := self._watched.get(subject.id)) is None:
             return
         watched.leave(listener)
-        if watched.is_alone:
+        if watched.has_no_listeners:
             del self._watched[subject.id]
-            self._woken.set()
+            self._changed.set()
 
     async def stop(self) -> None:
         if (task := self._task) is not None:
@@ -297,135 +308,135 @@ class Watcher:
         try:
             while self._watched:
                 try:
-                    await self._tick()
+                    await self._poll_or_sleep()
                     pause = ERROR_PAUSES_S[0]
                 except Exception as error:
-                    self._trouble(error, is_new=pause == ERROR_PAUSES_S[0])
+                    self._fail(error, is_new=pause == ERROR_PAUSES_S[0])
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, longest)
         finally:
             self._task = None
 
-    def _trouble(self, error: Exception, *, is_new: bool) -> None:
-        """Those who listen hear nothing meanwhile, and then what has become of it."""
+    def _fail(self, error: Exception, *, is_new: bool) -> None:
+        """Log a failed poll once, and report it to new listeners; the others wait for the next."""
         if is_new:
             logger.warning("What is watched cannot be looked at, for now: %s", error)
         for watched in self._watched.values():
-            watched.trouble(error)
+            watched.fail(error)
 
-    async def _tick(self) -> None:
-        """Look at what is due, or sleep until something is."""
-        self._woken.clear()
+    async def _poll_or_sleep(self) -> None:
+        """Poll the subjects that are due, or sleep until one is."""
+        self._changed.clear()
         now = time.monotonic()
         if (first := min(each.due for each in self._watched.values())) > now:
             try:
                 async with asyncio.timeout(None if first == NEVER else first - now):
-                    await self._woken.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 pass
             return
         due = [each for each in self._watched.values() if each.due <= now + COALESCE_S]
         due.sort(key=lambda each: each.due)
-        await self._look(due[:PRESENT_AT_ONCE])
+        await self._poll(due[:PRESENT_AT_ONCE])
 
-    async def _look(self, due: list[_WatchedSubject]) -> None:
-        async with self._gate:
-            asked = time.monotonic()
-            found = await self._ask([each.subject.id for each in due])
+    async def _poll(self, due: list[_WatchedSubject]) -> None:
+        async with self._query_slots:
+            began_at = time.monotonic()
+            snapshots = await self._fetch([each.subject.id for each in due])
         for each in due:
-            each.see(Update.of(each.subject, found.get(each.subject.id)), asked)
+            each.publish(Update.of(each.subject, snapshots.get(each.subject.id)), began_at)
 
 
 MAX_LISTENERS: Final = 10_000
-# So many connections of the app's pool are in use for looks at once, whoever listens.
+# All watchers together use at most this many connections of the app's pool.
 MAX_CONCURRENT_QUERIES: Final = 2
-# What streams have to say their last word when the server stops.
+# When the server stops, streams have this long to send what is left.
 STOP_TIMEOUT_S: Final = 3.0
 
 
 class Hub:
-    """Who listens to what. While nobody does, nothing is asked."""
+    """Connects the listeners of one server with watchers. Without listeners it sends no queries."""
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
         self._client_of = client_of
         self._application_kinds: dict[str, ReadSnapshots] = {}
-        self._watches: dict[tuple[str | None, str], Watcher] = {}
+        self._watchers: dict[tuple[str | None, str], Watcher] = {}
         self._listeners: set[Listener] = set()
-        self._gate = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
+        self._query_slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
         self._empty = asyncio.Event()
         self._empty.set()
         self._is_stopping = False
 
     @property
     def listeners(self) -> int:
-        """How many listen now."""
+        """The number of listeners."""
         return len(self._listeners)
 
     def add_kind(self, kind: str, read_snapshots: ReadSnapshots) -> None:
         """Let clients watch subjects of an application's kind."""
         self._application_kinds[kind] = read_snapshots
 
-    def subject(self, text: str) -> Subject:
-        """What can be watched here, from its text; a Problem if it is nothing."""
+    def parse_subject(self, text: str) -> Subject:
+        """Parse a subject. Raises a Problem if nothing of that kind can be watched."""
         return Subject.parse(text, self._application_kinds)
 
-    async def look(self, tenant: str | None, subject: Subject) -> Present | None:
-        """A subject as it is now."""
-        return (await self._look_at(tenant, subject.kind)([subject.id])).get(subject.id)
+    async def read(self, tenant: str | None, subject: Subject) -> Present | None:
+        """Return the present state of a subject, or None if it does not exist."""
+        return (await self._fetch_of(tenant, subject.kind)([subject.id])).get(subject.id)
 
-    def _look_at(self, tenant: str | None, kind: str) -> Fetch:
-        if (brought := self._application_kinds.get(kind)) is not None:
-            return partial(brought, tenant)
+    def _fetch_of(self, tenant: str | None, kind: str) -> Fetch:
+        if (read_snapshots := self._application_kinds.get(kind)) is not None:
+            return partial(read_snapshots, tenant)
         return partial(self._client_of(tenant).present, cast(SubjectKind, kind))
 
     def enter(self) -> Listener:
-        """A new listener; a Problem if there are too many, or the server is about to stop."""
+        """Add a listener. Raises a Problem if there are too many, or the server is stopping."""
         if self._is_stopping:
             raise Problem(503, "stopping", "This server is about to stop: connect again.")
         if len(self._listeners) >= MAX_LISTENERS:
-            told = f"At most {MAX_LISTENERS:,} connections listen to one server; try again later."
-            raise Problem(503, "too-many-listeners", told)
+            detail = f"At most {MAX_LISTENERS:,} connections listen to one server; try again later."
+            raise Problem(503, "too-many-listeners", detail)
         listener = Listener()
         self._listeners.add(listener)
         self._empty.clear()
         return listener
 
     def exit(self, listener: Listener) -> None:
-        """Forget one who has left all subjects."""
+        """Remove a listener that has left all its subjects."""
         self._listeners.discard(listener)
         if not self._listeners:
             self._empty.set()
 
     def join(self, listener: Listener, tenant: str | None, subject: Subject) -> None:
-        """Tell a listener of a subject, as far as a tenant may see it; None sees all."""
+        """Let a listener watch a subject, as far as a tenant may see it; None sees all."""
         key = tenant, subject.kind
-        if (watch := self._watches.get(key)) is None:
-            self._watches = {at: each for at, each in self._watches.items() if not each.is_over}
-            watch = Watcher(self._look_at(tenant, subject.kind), subject.kind, self._gate)
-            self._watches[key] = watch
-        watch.join(listener, subject)
+        if (watcher := self._watchers.get(key)) is None:
+            self._watchers = {at: each for at, each in self._watchers.items() if not each.is_over}
+            fetch = self._fetch_of(tenant, subject.kind)
+            watcher = self._watchers[key] = Watcher(fetch, subject.kind, self._query_slots)
+        watcher.join(listener, subject)
 
     def leave(self, listener: Listener, tenant: str | None, subject: Subject) -> None:
-        if (watch := self._watches.get((tenant, subject.kind))) is not None:
-            watch.leave(listener, subject)
+        if (watcher := self._watchers.get((tenant, subject.kind))) is not None:
+            watcher.leave(listener, subject)
         listener.forget(subject)
 
     def ask_to_stop(self) -> None:
-        """End every stream, and begin no more: for a process that is about to end."""
+        """End every stream and refuse new ones, because the process is about to end."""
         self._is_stopping = True
         for listener in tuple(self._listeners):
             listener.end("stopping")
 
     def start(self) -> None:
-        """Let listeners in, again after a stop."""
+        """Accept listeners, also again after a stop."""
         self._is_stopping = False
 
     async def stop(self) -> None:
-        """End every stream, give them a moment to say so, and ask the database no more."""
+        """End every stream, give them a moment to send what is left, and stop polling."""
         self.ask_to_stop()
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await self._empty.wait()
-        watches, self._watches = self._watches, {}
-        for watch in watches.values():
-            await watch.stop()
+        watchers, self._watchers = self._watchers, {}
+        for watcher in watchers.values():
+            await watcher.stop()

@@ -1,4 +1,4 @@
-"""A WebSocket: one connection for many subjects, which come and go by messages."""
+"""Watch many subjects over one WebSocket. Clients subscribe and unsubscribe by messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_MESSAGE_CHARS: Final = 2000
 # A client may send this many messages at once, and then this many a second; later ones wait unread.
 MESSAGE_BURST: Final = 200
 MESSAGES_PER_S: Final = 50.0
-# Codes of a close: come back, it was too slow, and it sent bytes instead of text.
+# Close codes: the client should reconnect; it was too slow; it sent bytes instead of text.
 RESTART, TOO_SLOW, UNSUPPORTED = 1012, 1008, 1003
 _KEEPALIVE: Final = '{"alive":true}'
 
@@ -33,34 +33,37 @@ class ClientMessage(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SocketSession:
-    """One socket: what its client asks for, and what it is told."""
+    """One WebSocket: receives the client's messages, and sends the states of its subjects."""
 
-    def __init__(self, socket: WebSocket, hub: Hub, entry: LiveAccess) -> None:
+    def __init__(self, socket: WebSocket, hub: Hub, access: LiveAccess) -> None:
         self._socket = socket
         self._hub = hub
-        self._entry = entry
+        self._access = access
         self._listener: Listener = hub.enter()
+        # By subject: the version that the client says it has seen, until an update was sent.
         self._seen: dict[Subject, str | None] = {}
         self._sending = asyncio.Lock()
         self._next_message_at = 0.0
 
     async def run(self) -> None:
-        """Talk until the client goes, is too slow, or the server stops."""
-        hearing = asyncio.create_task(self._hear(), name="penstock live socket")
-        ending = asyncio.get_running_loop().call_later(MAX_CONNECTION_S, self._listener.end, "over")
+        """Serve the client until it leaves, is too slow, or the server stops."""
+        receiving = asyncio.create_task(self._receive_all(), name="penstock live socket")
+        end_timer = asyncio.get_running_loop().call_later(
+            MAX_CONNECTION_S, self._listener.end, "over"
+        )
         try:
-            await self._tell()
+            await self._send_all()
         except TimeoutError:
             await self._close(TOO_SLOW)
         except (WebSocketDisconnect, OSError, RuntimeError):
-            pass  # It has gone.
+            pass  # The client has gone.
         finally:
-            ending.cancel()
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
+            end_timer.cancel()
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
             self._leave_all()
 
-    async def _hear(self) -> None:
+    async def _receive_all(self) -> None:
         try:
             await self._socket.accept()
             while True:
@@ -68,17 +71,17 @@ class SocketSession:
                 if text is None:
                     self._listener.end("binary")
                     break
-                await self._take(text)
-                # Messages that have arrived already are received without a pause. Even a pause of
-                # zero seconds lets the server answer everybody else in between.
+                await self._handle(text)
+                # Without this pause, messages that have arrived already would follow each other at
+                # once. Even a pause of zero seconds lets the server serve others in between.
                 await asyncio.sleep(self._message_pause(asyncio.get_running_loop().time()))
         except (WebSocketDisconnect, OSError, RuntimeError, TimeoutError):
-            pass  # It has gone, or does not read what it is told.
+            pass  # The client has gone, or does not read.
         finally:
             self._listener.end("left")
 
     async def _receive(self) -> str | None:
-        """The text of the next message; None for one of bytes."""
+        """Return the text of the next message, or None if it has bytes."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message["code"])
@@ -86,60 +89,61 @@ class SocketSession:
         return text
 
     def _message_pause(self, now: float) -> float:
-        """How many seconds to wait before the next message is read."""
+        """Return how many seconds to wait before the next message is read."""
         unused_burst = now - MESSAGE_BURST / MESSAGES_PER_S
         self._next_message_at = max(self._next_message_at, unused_burst) + 1 / MESSAGES_PER_S
         return max(0.0, self._next_message_at - now)
 
-    async def _take(self, text: str) -> None:
+    async def _handle(self, text: str) -> None:
         try:
-            wish = msgspec.json.decode(text[:MAX_MESSAGE_CHARS], type=ClientMessage)
+            message = msgspec.json.decode(text[:MAX_MESSAGE_CHARS], type=ClientMessage)
         except msgspec.MsgspecError as error:
-            told = f'A message is {{"subscribe": "job/42"}} or {{"unsubscribe": "job/42"}}: {error}'
-            await self._refuse(None, Problem(422, "does-not-fit", told))
+            examples = '{"subscribe": "job/42"} or {"unsubscribe": "job/42"}'
+            detail = f"A message is {examples}: {error}"
+            await self._refuse(None, Problem(422, "does-not-fit", detail))
             return
         try:
-            if wish.subscribe is not None:
-                self._join(wish.subscribe, wish.version)
-            if wish.unsubscribe is not None:
-                self._leave(self._hub.subject(wish.unsubscribe))
+            if message.subscribe is not None:
+                self._join(message.subscribe, message.version)
+            if message.unsubscribe is not None:
+                self._leave(self._hub.parse_subject(message.unsubscribe))
         except Problem as problem:
-            await self._refuse(wish.subscribe or wish.unsubscribe, problem)
+            await self._refuse(message.subscribe or message.unsubscribe, problem)
 
     def _join(self, text: str, version: str | None) -> None:
-        subject = self._hub.subject(text)
-        self._entry.check(subject)
+        subject = self._hub.parse_subject(text)
+        self._access.check(subject)
         if subject not in self._seen and len(self._seen) >= MAX_SUBJECTS:
-            told = f"One socket has at most {MAX_SUBJECTS} subjects: open another, or leave some."
-            raise Problem(429, "too-many-subjects", told)
+            detail = f"One socket has at most {MAX_SUBJECTS} subjects: open another, or leave some."
+            raise Problem(429, "too-many-subjects", detail)
         self._seen[subject] = version
-        self._hub.join(self._listener, self._entry.caller.tenant, subject)
+        self._hub.join(self._listener, self._access.caller.tenant, subject)
 
     def _leave(self, subject: Subject) -> None:
         if subject in self._seen:
             del self._seen[subject]
-            self._hub.leave(self._listener, self._entry.caller.tenant, subject)
+            self._hub.leave(self._listener, self._access.caller.tenant, subject)
 
     def _leave_all(self) -> None:
         for subject in tuple(self._seen):
             self._leave(subject)
         self._hub.exit(self._listener)
 
-    async def _tell(self) -> None:
+    async def _send_all(self) -> None:
         try:
             while True:
-                told = await self._listener.next(KEEPALIVE_S)
-                if told is None:
+                update = await self._listener.next(KEEPALIVE_S)
+                if update is None:
                     await self._send(_KEEPALIVE)
-                elif told.subject in self._seen:
-                    if not told.is_same(self._seen[told.subject]):
-                        await self._send(told.body.decode())
-                    self._seen[told.subject] = None
-                    if told.is_final:
-                        self._leave(told.subject)
-        except Ended as ended:
-            if ended.why != "left":
-                await self._close(UNSUPPORTED if ended.why == "binary" else RESTART)
+                elif update.subject in self._seen:
+                    if not update.is_same(self._seen[update.subject]):
+                        await self._send(update.body.decode())
+                    self._seen[update.subject] = None
+                    if update.is_final:
+                        self._leave(update.subject)
+        except Ended as end:
+            if end.reason != "left":
+                await self._close(UNSUPPORTED if end.reason == "binary" else RESTART)
 
     async def _refuse(self, subject: str | None, problem: Problem) -> None:
         answer: dict[str, Any] = {"subject": subject, "problem": problem_body(problem)}

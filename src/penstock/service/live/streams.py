@@ -1,4 +1,4 @@
-"""Server-sent events: a subject's states as a response that goes on."""
+"""Stream the states of one subject as server-sent events."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from starlette.types import Receive, Scope, Send
 from penstock.service.live.hub import Ended, Hub, Listener, Subject, Update
 from penstock.service.problems import Problem
 
-# A proxy may cut what is silent for longer.
+# Proxies may cut connections that are silent for longer.
 KEEPALIVE_S: Final = 15.0
-# A client that takes nothing for so long is given up.
+# A client that reads nothing for this long is given up.
 SEND_TIMEOUT_S: Final = 10.0
-# Then a client connects again, and who may no longer listen is let in no more.
+# Clients must then connect again, which ends the access of those who may no longer listen.
 MAX_CONNECTION_S: Final = 15 * 60.0
-# Clients of a server that stops come back to others, not all in one moment.
+# The random delay spreads the clients of a stopped server, which all connect to another one.
 RECONNECT_MS: Final = (500, 3000)
 
 STREAM_HEADERS: Final = {
@@ -31,63 +31,67 @@ _KEEPALIVE: Final = b": alive\n\n"
 
 
 class EventStream(Response):
-    """One listener's news, until a state is final, the client goes or the server stops."""
+    """Streams a listener's updates until one is final, the client leaves, or the server stops."""
 
     media_type = "text/event-stream"
 
     def __init__(
         self, listener: Listener, first: Update | None, headers: Mapping[str, str] | None = None
     ) -> None:
-        """`first` is told at once; None if the client has seen the present state."""
+        """`first` is sent at once. It is None if the client has seen the present state."""
         super().__init__(headers={**STREAM_HEADERS, **(headers or {})})
         del self.headers["content-length"]
         self._listener = listener
         self._first = first
-        self._at_end: Callable[[], None] = lambda: None
+        self._on_end: Callable[[], None] = lambda: None
 
-    def then(self, done: Callable[[], None]) -> None:
-        """What is called when the stream has ended."""
-        self._at_end = done
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Set what to call when the stream has ended."""
+        self._on_end = callback
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        leaving = asyncio.create_task(self._leave(receive), name="penstock live client")
-        ending = asyncio.get_running_loop().call_later(MAX_CONNECTION_S, self._listener.end, "over")
+        watching = asyncio.create_task(
+            self._wait_for_disconnect(receive), name="penstock live client"
+        )
+        end_timer = asyncio.get_running_loop().call_later(
+            MAX_CONNECTION_S, self._listener.end, "over"
+        )
         try:
-            await self._tell(send)
+            await self._stream(send)
         except (TimeoutError, OSError):
-            pass  # The server closes what was not finished.
+            pass  # uvicorn closes the connection of an unfinished response.
         finally:
-            ending.cancel()
-            leaving.cancel()
-            self._at_end()
-            await asyncio.gather(leaving, return_exceptions=True)
+            end_timer.cancel()
+            watching.cancel()
+            self._on_end()
+            await asyncio.gather(watching, return_exceptions=True)
 
-    async def _tell(self, send: Send) -> None:
+    async def _stream(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         async with asyncio.timeout(SEND_TIMEOUT_S):
             await send(start)
         retry = f"retry: {random.randint(*RECONNECT_MS)}\n\n".encode()
         await _send(send, retry if self._first is None else retry + frame(self._first))
         try:
-            told = self._first
-            while told is None or not told.is_final:
-                told = await self._listener.next(KEEPALIVE_S)
-                await _send(send, _KEEPALIVE if told is None else frame(told))
-        except Ended as ended:
-            if ended.why == "left":
+            update = self._first
+            while update is None or not update.is_final:
+                update = await self._listener.next(KEEPALIVE_S)
+                await _send(send, _KEEPALIVE if update is None else frame(update))
+        except Ended as end:
+            if end.reason == "left":
                 return
         await _send(send, b"", more=False)
 
-    async def _leave(self, receive: Receive) -> None:
+    async def _wait_for_disconnect(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
         self._listener.end("left")
 
 
-def frame(told: Update) -> bytes:
-    """One event; JSON has no line breaks in it."""
-    version = b"" if told.present is None else b"id: " + told.present.version.encode() + b"\n"
-    return version + b"data: " + told.body + b"\n\n"
+def frame(update: Update) -> bytes:
+    """Encode an update as one event. Its JSON has no line breaks, so it needs one `data:` line."""
+    version = b"" if update.present is None else b"id: " + update.present.version.encode() + b"\n"
+    return version + b"data: " + update.body + b"\n\n"
 
 
 async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
@@ -95,21 +99,22 @@ async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-# A first look that takes longer is a database that does not answer.
+# If the first state takes longer, the database does not answer.
 FIRST_STATE_TIMEOUT_S: Final = 5.0
 
 
 async def open_stream(
     hub: Hub, tenant: str | None, subject: Subject, seen: str, headers: dict[str, str]
 ) -> Response:
-    """What is told of a subject, as far as a tenant may see it; a Problem if it is not there.
+    """Open a stream of a subject, as far as a tenant may see it.
 
-    Who has `seen` the final state is answered with 204.
+    Raises a Problem if the subject does not exist. If `seen` is the version of its final state,
+    the answer is 204.
     """
     listener = hub.enter()
     try:
         hub.join(listener, tenant, subject)
-        first = existing(await _first_update(listener))
+        first = expect_existing(await _first_update(listener))
     except BaseException:
         _leave(hub, listener, tenant, subject)
         raise
@@ -117,26 +122,26 @@ async def open_stream(
     if is_seen and first.is_final:
         _leave(hub, listener, tenant, subject)
         return Response(status_code=204, headers=headers)
-    events = EventStream(listener, None if is_seen else first, headers)
-    events.then(lambda: _leave(hub, listener, tenant, subject))
-    return events
+    stream = EventStream(listener, None if is_seen else first, headers)
+    stream.on_end(lambda: _leave(hub, listener, tenant, subject))
+    return stream
 
 
 async def _first_update(listener: Listener) -> Update:
     try:
-        told = await listener.first(FIRST_STATE_TIMEOUT_S)
+        update = await listener.first(FIRST_STATE_TIMEOUT_S)
     except Ended:
-        told = None
-    if told is None:
+        update = None
+    if update is None:
         raise Problem(503, "database-lost", "The database does not answer, or this server stops.")
-    return told
+    return update
 
 
-def existing(told: Update) -> Update:
-    """What is told of a subject that is there; else a Problem."""
-    if told.present is None:
-        raise Problem(404, "not-found", f"There is no {told.subject.kind} {told.subject.id}.")
-    return told
+def expect_existing(update: Update) -> Update:
+    """Return the update, or raise a Problem with 404 if its subject does not exist."""
+    if update.present is None:
+        raise Problem(404, "not-found", f"There is no {update.subject.kind} {update.subject.id}.")
+    return update
 
 
 def _leave(hub: Hub, listener: Listener, tenant: str | None, subject: Subject) -> None:

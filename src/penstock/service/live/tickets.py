@@ -1,7 +1,7 @@
-"""Tickets: a browser's EventSource and WebSocket cannot send a key, and need one in the address.
+"""Issue and check tickets, which browsers put in the address of a stream or WebSocket.
 
-A ticket is no key: it lasts for a minute, and lets its bearer do nothing but listen to the subjects
-that it names, as the caller who asked for it.
+EventSource and WebSocket cannot send a key in a header. A ticket lasts for a minute, and lets its
+bearer only listen to the subjects that it names, as the caller who requested it.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class _Claims(Struct, frozen=True, array_like=True):
 
 
 class Tickets:
-    """Writes and reads tickets. Servers that share a secret take each other's.
+    """Issues and checks tickets. Servers that share a secret accept each other's.
 
-    The secret is as given, or as the environment says; else each server has its own.
+    Without an argument the secret is that of PENSTOCK_TICKET_SECRET, or else a random one.
     """
 
     def __init__(self, secret: str | None = None) -> None:
@@ -52,18 +52,21 @@ class Tickets:
             raise ConfigError(
                 "ticket_secret", "…", f"at least {MIN_SECRET_CHARS} characters, at random"
             )
-        given = os.urandom(32) if secret is None else secret.encode()
-        self._key = hmac.digest(given, _PURPOSE, hashlib.sha256)
+        secret_bytes = os.urandom(32) if secret is None else secret.encode()
+        self._key = hmac.digest(secret_bytes, _PURPOSE, hashlib.sha256)
 
     def issue(self, caller: Caller, subjects: list[Subject], now: float | None = None) -> Ticket:
-        """A ticket for subjects, as this caller may see them."""
+        """Issue a ticket for subjects, as far as this caller may see them."""
         expires = (time.time() if now is None else now) + TICKET_LIFETIME_S
         claims = _Claims(expires, caller.name, caller.tenant, tuple(map(str, subjects)))
         body = urlsafe_b64encode(msgspec.json.encode(claims))
         return Ticket(f"{body.decode()}.{self._sign(body).decode()}")
 
     def admit(self, ticket: str, now: float | None = None) -> tuple[Caller, frozenset[str]]:
-        """Who may listen, and to what; a Problem with 401 if the ticket is none or is over."""
+        """Return the caller and the subjects of a ticket.
+
+        Raises a Problem with 401 if the ticket is invalid or has expired.
+        """
         body, _, signature = ticket.encode().partition(b".")
         try:
             is_ours = hmac.compare_digest(signature, self._sign(body))
@@ -71,8 +74,11 @@ class Tickets:
         except (ValueError, msgspec.MsgspecError):
             claims = None
         if claims is None or claims.expires <= (time.time() if now is None else now):
-            told = "The ticket is over, or was made by a server with another secret: get a new one."
-            raise Problem(401, "ticket-refused", told)
+            raise Problem(
+                401,
+                "ticket-refused",
+                "The ticket is over, or was made by a server with another secret: get a new one.",
+            )
         caller = Caller(name=claims.name, scopes=frozenset({"read"}), tenant=claims.tenant)
         return caller, frozenset(claims.subjects)
 

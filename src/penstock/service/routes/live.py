@@ -11,7 +11,7 @@ from penstock.service.dependencies import Reader, runtime_of
 from penstock.service.live.access import LiveAccess, access_of
 from penstock.service.live.hub import STATE_TYPES, LiveState, Subject, Update
 from penstock.service.live.sockets import SocketSession
-from penstock.service.live.streams import existing, open_stream
+from penstock.service.live.streams import expect_existing, open_stream
 from penstock.service.live.tickets import Ticket
 from penstock.service.problems import Problem, described, problem_response, raises
 from penstock.service.routing import as_json, returns, streams_events
@@ -19,13 +19,13 @@ from penstock.service.schemas import AskedTicket
 
 router = APIRouter(prefix="/live", tags=["live"])
 
-# Who has a ticket needs no login of the browser's: any page may read the answer.
+# A ticket works without the browser's cookies, so any page may read the answer.
 ANY_ORIGIN: Final = {"access-control-allow-origin": "*"}
 KIND_PATTERN: Final = described(r"^[a-z-]{1,40}$", "a kind of what is watched, such as job")
 
 
 def _stream_responses() -> dict[int | str, dict[str, Any]]:
-    """What is answered to those who listen, for OpenAPI."""
+    """Describe the answers to listeners for OpenAPI."""
     for kind in STATE_TYPES:
         returns(kind)
     answers = returns(
@@ -43,7 +43,7 @@ def _stream_responses() -> dict[int | str, dict[str, Any]]:
 async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> Response:
     """A ticket for a browser, which cannot send a key with what it listens to."""
     hub = runtime_of(request).hub
-    subjects = [hub.subject(text) for text in given.subjects]
+    subjects = [hub.parse_subject(text) for text in given.subjects]
     ticket = runtime_of(request).tickets.issue(caller, subjects)
     return as_json(ticket, 201, {"cache-control": "no-store"})
 
@@ -65,7 +65,7 @@ async def listen(
     `last-event-id`, or `version`, is what the client has seen: that state is not told again.
     """
     try:
-        subject = runtime_of(request).hub.subject(f"{kind}/{id}")
+        subject = runtime_of(request).hub.parse_subject(f"{kind}/{id}")
         return await _answer(request, subject, last_event_id or version)
     except Problem as problem:
         if ticket:
@@ -74,30 +74,30 @@ async def listen(
 
 
 async def _answer(request: Request, subject: Subject, seen: str) -> Response:
-    entry = await access_of(request)
-    entry.check(subject)
-    headers = ANY_ORIGIN if entry.has_ticket else {}
+    access = await access_of(request)
+    access.check(subject)
+    headers = ANY_ORIGIN if access.has_ticket else {}
     accept = request.headers.get("accept", "")
     if "application/json" in accept and "text/event-stream" not in accept:
-        return await _current_state(request, entry, subject, headers)
-    return await open_stream(runtime_of(request).hub, entry.caller.tenant, subject, seen, headers)
+        return await _current_state(request, access, subject, headers)
+    return await open_stream(runtime_of(request).hub, access.caller.tenant, subject, seen, headers)
 
 
 async def _current_state(
-    request: Request, entry: LiveAccess, subject: Subject, headers: dict[str, str]
+    request: Request, access: LiveAccess, subject: Subject, headers: dict[str, str]
 ) -> Response:
-    found = await runtime_of(request).hub.look(entry.caller.tenant, subject)
-    told = existing(Update.of(subject, found))
-    return Response(told.body, 200, {**headers, "cache-control": "no-store"}, "application/json")
+    snapshot = await runtime_of(request).hub.read(access.caller.tenant, subject)
+    update = expect_existing(Update.of(subject, snapshot))
+    return Response(update.body, 200, {**headers, "cache-control": "no-store"}, "application/json")
 
 
 @router.websocket("")
 async def live_socket(socket: WebSocket) -> None:
     """One socket for many subjects: `{"subscribe": "job/42"}`, `{"unsubscribe": "job/42"}`."""
     try:
-        entry = await access_of(socket)
-        talking = SocketSession(socket, runtime_of(socket).hub, entry)
+        access = await access_of(socket)
+        session = SocketSession(socket, runtime_of(socket).hub, access)
     except Problem as problem:
         await socket.send_denial_response(problem_response(problem))
         return
-    await talking.run()
+    await session.run()

@@ -64,7 +64,7 @@ async def watched(request: Request, library: Library, kind: str, id: int) -> Res
     # One who is not confined to a tenant is no other tenant either: all of them look together.
     tenant = library.tenant if library.confined else None
     seen = request.headers.get("last-event-id", "")
-    return await open_stream(hub, tenant, hub.subject(f"{kind}/{id}"), seen, {})
+    return await open_stream(hub, tenant, hub.parse_subject(f"{kind}/{id}"), seen, {})
 
 
 async def _sources(
