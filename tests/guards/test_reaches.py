@@ -22,7 +22,7 @@ ALLOWED = {
     "knowledge/embed/test_remote.py: embedder._remote": "a key that is not sent leaves no trace",
     "knowledge/embed/test_remote.py: embedder._key_from": "a key that is not sent leaves no trace",
     "storage/test_bucket.py: storage._store": "damages a file behind the storage's back",
-    "service/test_live.py: hub._watches": "that nothing is asked any more leaves no trace",
+    "service/test_live.py: hub._watchers": "that nothing is asked any more leaves no trace",
 }
 
 
