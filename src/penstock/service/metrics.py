@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: counts of this process, and gauges that are read from the database."""
+"""Collect metrics for Prometheus: counters of this process, and gauges read from the database."""
 
 from __future__ import annotations
 
@@ -26,117 +26,119 @@ DURATION_BUCKETS_S: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300,
 
 
 class ProcessMetrics:
-    """Jobs that were enqueued here, attempts that were settled here, and what the process takes."""
+    """Counts the jobs that this process enqueues and the attempts it settles, and its resources."""
 
     def __init__(
         self, events: Events, declared: Callable[[], Collection[str]], registry: CollectorRegistry
     ) -> None:
-        of = ("queue", "task")
+        labels = ("queue", "task")
         self._labels = QueueLabels(declared)
         self._enqueued = Counter(
             "penstock_jobs_enqueued_total",
             "Jobs that this process has enqueued.",
-            of,
+            labels,
             registry=registry,
         )
         self._finished = Counter(
             "penstock_jobs_finished_total",
             "Attempts that this process has settled, by what they came to.",
-            (*of, "outcome"),
+            (*labels, "outcome"),
             registry=registry,
         )
         self._duration = Histogram(
             "penstock_job_duration_seconds",
             "How long attempts took in this process.",
-            of,
+            labels,
             buckets=DURATION_BUCKETS_S,
             registry=registry,
         )
         self._wait = Histogram(
             "penstock_job_wait_seconds",
             "From being ready to the beginning of an attempt in this process.",
-            of,
+            labels,
             buckets=DURATION_BUCKETS_S,
             registry=registry,
         )
         ProcessCollector(registry=registry)
-        self._ends = [
+        self._unsubscribe = [
             events.subscribe(JobsEnqueued, self._on_enqueued),
             events.subscribe(JobFinished, self._on_finished),
         ]
 
     def close(self) -> None:
-        """Count no more."""
-        for end in self._ends:
-            end()
-        self._ends.clear()
+        """Stop counting."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe.clear()
 
     def _on_enqueued(self, event: JobsEnqueued) -> None:
         self._enqueued.labels(self._labels.label_of(event.queue), event.task).inc(event.count)
 
     def _on_finished(self, event: JobFinished) -> None:
-        of = self._labels.label_of(event.queue), event.task
-        self._finished.labels(*of, event.outcome).inc()
-        self._duration.labels(*of).observe(event.seconds)
-        self._wait.labels(*of).observe(event.waited)
+        labels = self._labels.label_of(event.queue), event.task
+        self._finished.labels(*labels, event.outcome).inc()
+        self._duration.labels(*labels).observe(event.seconds)
+        self._wait.labels(*labels).observe(event.waited)
 
 
-# Two servers that scrape every 15 seconds, and people who look: one question in five seconds.
+# However many servers and people scrape, the database is asked once in five seconds.
 CACHE_S: Final = 5.0
 
 
 class QueueSnapshot(Struct, frozen=True):
-    """What was seen at one moment; `up` is False if the database could not be asked."""
+    """The queues at one moment. `up` is False if the database could not be asked."""
 
     up: bool = False
     depths: tuple[Depth, ...] = ()
     workers: int = 0
     declared: frozenset[str] = frozenset()
-    """The queues that have settings, or that schedules in the database name."""
+    """The queues that have settings, or that a schedule in the database names."""
 
 
 class QueueMetrics(Collector):
-    """Gauges from one look at the database, which is at most five seconds old."""
+    """Gauges from a snapshot of the database that is at most five seconds old."""
 
     def __init__(self, app: Penstock, registry: CollectorRegistry) -> None:
         self._app = app
-        self._fresh = CachedValue(CACHE_S, self._ask)
-        self._seen = QueueSnapshot()
+        self._read = CachedValue(CACHE_S, self._read_database)
+        self._snapshot = QueueSnapshot()
         registry.register(self)
 
-    async def look(self) -> bool:
-        """Look, if the last time was long ago. Whether the database has answered."""
-        self._seen = await self._fresh()
-        return self._seen.up
+    async def refresh(self) -> bool:
+        """Read a new snapshot if the last one is too old. Returns whether the database answered."""
+        self._snapshot = await self._read()
+        return self._snapshot.up
 
-    async def _ask(self) -> QueueSnapshot:
+    async def _read_database(self) -> QueueSnapshot:
         try:
             insights = await self._app.insights()
-            # One more than are shown, to see whether there are more.
+            # Reading one more than are shown tells whether there are more.
             depths = await insights.depths(queues=QUEUES + 1)
             alive = (await insights.worker_page(limit=1)).alive
-            settings = {each.name for each in await self._app.queue_settings()}
-            schedules = {each.queue for each in await self._app.schedules()}
+            with_settings = {each.name for each in await self._app.queue_settings()}
+            with_schedules = {each.queue for each in await self._app.schedules()}
         except Exception as error:
             logger.warning("The queues could not be looked at for their metrics: %s", error)
             return QueueSnapshot()
-        return QueueSnapshot(True, tuple(depths), alive, frozenset(settings | schedules))
+        return QueueSnapshot(True, tuple(depths), alive, frozenset(with_settings | with_schedules))
 
     def declared(self) -> set[str]:
-        """The queues that always have a label of their own."""
-        return self._app.declared_queues | self._seen.declared
+        """Return the queues that always have a label of their own."""
+        return self._app.declared_queues | self._snapshot.declared
 
     def collect(self) -> Iterator[Metric]:
-        seen = self._seen
-        yield _database_up(seen.up)
-        if not seen.up:
+        snapshot = self._snapshot
+        yield _database_up(snapshot.up)
+        if not snapshot.up:
             return
         yield GaugeMetricFamily(
             "penstock_queue_depth_complete",
             f"0 if more than {QUEUES:,} queues have ready jobs: the others are not counted.",
-            value=sum(each.state == READY for each in seen.depths) <= QUEUES,
+            value=sum(each.state == READY for each in snapshot.depths) <= QUEUES,
         )
-        yield GaugeMetricFamily("penstock_workers", "Workers that are alive.", value=seen.workers)
+        yield GaugeMetricFamily(
+            "penstock_workers", "Workers that are alive.", value=snapshot.workers
+        )
         depth = GaugeMetricFamily(
             "penstock_queue_depth",
             "Jobs that wait or run, counted up to 100,000.",
@@ -147,7 +149,7 @@ class QueueMetrics(Collector):
             "For how long the oldest ready job has been ready.",
             labels=("queue",),
         )
-        for each in self._bounded(seen.depths):
+        for each in self._bounded(snapshot.depths):
             depth.add_metric((each.queue, each.state), each.jobs)
             if each.waited is not None:
                 oldest.add_metric((each.queue,), max(each.waited, 0.0))
@@ -155,7 +157,7 @@ class QueueMetrics(Collector):
         yield oldest
 
     def _bounded(self, depths: Sequence[Depth]) -> list[Depth]:
-        """The depths, those of queues beyond the bound together as one."""
+        """Return the depths, with those of all queues beyond the bound added up as one queue."""
         named = select_labelled((each.queue for each in depths), self.declared())
         others: dict[State, Depth] = {}
         for each in (each for each in depths if each.queue not in named):
@@ -169,12 +171,12 @@ class QueueMetrics(Collector):
 
 
 class DatabaseDown(Collector):
-    """All that is told while the database is away: nobody's key can be checked."""
+    """The only metric while the database is down, since no key can be checked then."""
 
     def collect(self) -> Iterator[Metric]:
         yield _database_up(False)
 
 
 def _database_up(is_up: bool) -> Metric:
-    told = "Whether the database answered the last look."
-    return GaugeMetricFamily("penstock_database_up", told, value=is_up)
+    description = "Whether the database answered the last look."
+    return GaugeMetricFamily("penstock_database_up", description, value=is_up)

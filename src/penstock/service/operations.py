@@ -1,4 +1,4 @@
-"""Readiness, health and metrics of one service, for those who keep it running."""
+"""Check the readiness and health of a service, and hold its metrics."""
 
 from __future__ import annotations
 
@@ -24,62 +24,62 @@ from penstock.wording import counted
 
 logger = logging.getLogger("penstock.service")
 
-# Probes come every few seconds, and anybody may send them: the database is asked once a second.
+# Anybody may send probes, as often as they like, but the database is asked once a second.
 READINESS_CACHE_S: Final = 1.0
 DATABASE_TIMEOUT_S: Final = 3.0
 DAYS_AHEAD: Final = 2
 
 
 class Readiness:
-    """Looks for what keeps a service from its work."""
+    """Finds out whether a service can do its work, and logs each change."""
 
     def __init__(self, app: Penstock) -> None:
         self._app = app
-        self._told: str | None = None
-        self._answers = True
-        self.trouble = CachedValue(READINESS_CACHE_S, self._trouble)
+        self._last_problem: str | None = None
+        self._database_answers = True
+        # What keeps the service from its work, in words that anybody may read; None if it is ready.
+        self.problem = CachedValue(READINESS_CACHE_S, self._find_and_log_problem)
 
     async def database_answers(self) -> bool:
-        """Whether the database can be asked at all; it is at most as old as the trouble."""
-        await self.trouble()
-        return self._answers
+        """Return whether the database answered the last check, which is at most a second old."""
+        await self.problem()
+        return self._database_answers
 
-    async def _trouble(self) -> str | None:
-        """What is wrong, in words that anybody may read; None if nothing is."""
-        told = await self._look()
-        if told != self._told:
-            logger.warning("Not ready: %s", told) if told else logger.info("Ready again.")
-        self._told = told
-        return told
+    async def _find_and_log_problem(self) -> str | None:
+        problem = await self._find_problem()
+        if problem != self._last_problem:
+            logger.warning("Not ready: %s", problem) if problem else logger.info("Ready again.")
+        self._last_problem = problem
+        return problem
 
-    async def _look(self) -> str | None:
+    async def _find_problem(self) -> str | None:
         until = time.monotonic() + DATABASE_TIMEOUT_S
-        self._answers = True
+        self._database_answers = True
         try:
-            return await self._ask()
+            return await self._check_in_time()
         except SchemaError as error:
             return error.anywhere
         except Exception as error:
-            self._answers = _is_answer(error)
+            self._database_answers = _is_answer(error)
             if time.monotonic() >= until:
                 return f"The database has not answered within {DATABASE_TIMEOUT_S:g} seconds."
-            # Anybody may ask: what the driver says of hosts and roles is for the log alone.
+            # Anybody may send probes, so only the log shows the hosts and roles in the error.
             why = errors.why(error)
             logger.warning("The database cannot be asked whether all is well: %s.", why)
             return "The database cannot be reached."
 
-    async def _ask(self) -> str | None:
+    async def _check_in_time(self) -> str | None:
         pool = await self._app.pool()
-        # A connection whose server is silent is cut: to ask for a cancel would take a minute.
-        late = asyncio.get_running_loop().time() + DATABASE_TIMEOUT_S
+        # Close the connection if the server is silent: a request to cancel would take a minute.
+        deadline = asyncio.get_running_loop().time() + DATABASE_TIMEOUT_S
         async with pool.acquire(timeout=DATABASE_TIMEOUT_S) as connection:
-            watchdog = asyncio.get_running_loop().call_at(late, connection.terminate)
+            watchdog = asyncio.get_running_loop().call_at(deadline, connection.terminate)
             try:
-                return await self._asked(connection)
+                return await self._check(connection)
             finally:
                 watchdog.cancel()
 
-    async def _asked(self, connection: Executor) -> str | None:
+    async def _check(self, connection: Executor) -> str | None:
         schema = self._app.database.schema
         await migrate.check(connection, schema)
         statement = self._app.store.statement("examine_partitions")
@@ -88,15 +88,15 @@ class Readiness:
                 f"The history has no partition for {gap['day']}: soon jobs cannot end. Is there a "
                 "worker? They make them; `penstock doctor` says more."
             )
-        if held_up := await self._held_up(connection):
+        if unwritten := await self._unwritten_outcomes(connection):
             return (
-                f"The outcomes of {counted(held_up['jobs'], 'job')} cannot be written "
-                f"({held_up['error']}): workers claim nothing. `penstock doctor` says more."
+                f"The outcomes of {counted(unwritten['jobs'], 'job')} cannot be written "
+                f"({unwritten['error']}): workers claim nothing. `penstock doctor` says more."
             )
         return None
 
-    async def _held_up(self, connection: Executor) -> dict[str, Any] | None:
-        """The outcomes that workers cannot write, if the role may see what workers tell."""
+    async def _unwritten_outcomes(self, connection: Executor) -> dict[str, Any] | None:
+        """Return the outcomes that workers cannot write, if the role may see workers' reports."""
         try:
             row = await connection.fetchrow(self._app.store.statement("examine_unwritten"))
         except asyncpg.InsufficientPrivilegeError:
@@ -105,16 +105,16 @@ class Readiness:
 
 
 def _is_answer(error: Exception) -> bool:
-    """Whether the database has answered, if only that it does not have or allow something."""
+    """Return whether the database has answered, if only that something is missing or forbidden."""
     return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith("42")
 
 
-# It reads thousands of rows: seldom enough not to be felt, often enough to be true.
+# Health reads thousands of rows. Every five seconds costs little, and is still up to date.
 HEALTH_CACHE_S: Final = 5.0
 
 
 class Operations:
-    """Probes, health and metrics of one service; each looks at the database seldom."""
+    """The readiness, health and metrics of one service. All are cached."""
 
     def __init__(
         self,
@@ -132,15 +132,15 @@ class Operations:
         self.health = CachedValue(HEALTH_CACHE_S, self._health)
         self.registry = CollectorRegistry()
         self.queues = QueueMetrics(app, self.registry)
-        self.registry_of_down = CollectorRegistry()
-        self.registry_of_down.register(DatabaseDown())
+        self.down_registry = CollectorRegistry()
+        self.down_registry.register(DatabaseDown())
         self._process = ProcessMetrics(app.events, self.queues.declared, self.registry)
 
     async def _health(self) -> Health:
         return await (await self._app.insights()).health(self._thresholds)
 
     def shows_metrics_to(self, connection: HTTPConnection) -> bool:
-        """Whether the metrics are open to whoever this is: to this machine alone, if at all."""
+        """Return whether a caller may read the metrics without a key: only from this machine."""
         if not self._open_metrics:
             return False
         try:
@@ -149,5 +149,5 @@ class Operations:
             return False
 
     def close(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self._process.close()

@@ -1,4 +1,4 @@
-"""Errors as HTTP tells them: problem details (RFC 9457), with a type that programs can rely on."""
+"""Turn errors into HTTP answers: problem details (RFC 9457) with a stable `type` for programs."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _DESCRIPTIONS: dict[str, str] = {}
 
 
 def described(pattern: str, words: str) -> str:
-    """A pattern for a field, and the words that say what it allows: "Should be …".
+    """Return a pattern for a field, and remember the words that complete "Should be …".
 
-    >>> Id = Annotated[str, Field(pattern=worded(r"^[1-9][0-9]*$", "a number such as 42"))]
+    >>> Id = Annotated[str, Field(pattern=described(r"^[1-9][0-9]*$", "a number such as 42"))]
     """
     _DESCRIPTIONS[pattern] = words
     return pattern
 
 
 def description_of(pattern: str) -> str | None:
-    """What a pattern allows, if somebody has said it."""
+    """Return the words for what a pattern allows, if it was described."""
     return _DESCRIPTIONS.get(pattern)
 
 
 def misfit_message(misfit: Mapping[str, Any]) -> str:
-    """What is wrong with a field, from what pydantic tells of it."""
+    """Say what is wrong with a field, from pydantic's error."""
     context = misfit.get("ctx", {})
     match misfit["type"]:
         case "string_pattern_mismatch":
@@ -49,7 +49,7 @@ def misfit_message(misfit: Mapping[str, Any]) -> str:
 
 
 def is_utf8(text: bytes) -> bool:
-    """Whether these bytes are text in UTF-8."""
+    """Return whether these bytes are UTF-8."""
     try:
         text.decode()
     except UnicodeDecodeError:
@@ -77,7 +77,7 @@ TITLES: Final = {
     500: "Our fault",
     503: "Unavailable",
 }
-# The first that fits. What is not here is a fault of ours, and a 500.
+# The first class that matches gives the status. An error of no class here is a bug, and a 500.
 STATUSES: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.JobNotFound, 404),
     (errors.BatchNotFound, 404),
@@ -106,7 +106,7 @@ STATUSES: Final[tuple[tuple[type[errors.PenstockError], int], ...]] = (
     (errors.JobConflict, 409),
     (errors.PenstockError, 409),
 )
-# Hosts and names of databases are for the log, and for those who run the service.
+# Only the log names hosts and databases, for those who run the service.
 DATABASE_DETAILS: Final[dict[type[errors.DatabaseError], str]] = {
     errors.DatabaseLost: "The database does not answer.",
     errors.DatabaseReadOnly: "The database takes no writes at the moment.",
@@ -120,7 +120,7 @@ MAYBE_DONE: Final = (
 )
 NOTHING_DONE: Final = "Nothing was done."
 ASK_AGAIN: Final = "Ask again in a moment."
-# Others, such as a constraint of the database's own, would refuse the same request again.
+# After other errors, such as a violated constraint, the same request would fail again.
 TRANSIENT_ERRORS: Final = (
     errors.DatabaseLost,
     errors.DatabaseReadOnly,
@@ -132,7 +132,7 @@ COMMON_STATUSES: Final = (400, 401, 403, 503)
 BODY_STATUSES: Final = (408, 413, 415, 422)
 PLAIN_TYPES: Final = str | int | float | None
 RETRY_AFTER_S: Final = {503: 1, 429: 1}
-# An answer names so many fields that do not fit, however many a request has.
+# An answer names at most this many invalid fields.
 MAX_MISFITS: Final = 100
 MAX_MISFITS_IN_DETAIL: Final = 5
 
@@ -158,7 +158,7 @@ class ProblemModel(BaseModel):
 
 
 class Problem(Exception):
-    """An answer that is an error."""
+    """An error that is answered to the client."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class Problem(Exception):
 
 
 def raises(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The errors of a route, for OpenAPI."""
+    """Describe the errors of a route for OpenAPI."""
     content = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemModel"}}}
     return {
         status: {"description": TITLES[status], "content": content, "model": ProblemModel}
@@ -189,19 +189,19 @@ def raises(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def document_common_problems(document: dict[str, Any]) -> None:
-    """Add what any request may be answered with, whatever its route: see bounds.py and gate.py."""
+    """Add the errors that the middleware may answer on every route to the OpenAPI document."""
     for path, operations in document["paths"].items():
         if not path.startswith("/api/"):
             continue
         for operation in operations.values():
             statuses = COMMON_STATUSES + (BODY_STATUSES if "requestBody" in operation else ())
-            for status, told in raises(*statuses).items():
-                told.pop("model")
-                operation["responses"].setdefault(str(status), told)
+            for status, response in raises(*statuses).items():
+                response.pop("model")
+                operation["responses"].setdefault(str(status), response)
 
 
 def problem_body(problem: Problem) -> dict[str, Any]:
-    """A problem as it is told."""
+    """Return a problem as the JSON object that clients get."""
     about = {} if problem.about is None else {"about": problem.about}
     return about | {
         "type": f"urn:penstock:{problem.kind}",
@@ -209,13 +209,13 @@ def problem_body(problem: Problem) -> dict[str, Any]:
         "status": problem.status,
         "detail": problem.detail,
         "fields": [
-            {"field": field, "problem": told} for field, told in problem.fields[:MAX_MISFITS]
+            {"field": field, "problem": message} for field, message in problem.fields[:MAX_MISFITS]
         ],
     }
 
 
 def problem_response(problem: Problem) -> Response:
-    """A problem as a response."""
+    """Return the HTTP response for a problem."""
     headers = dict(problem.headers)
     if problem.status in RETRY_AFTER_S:
         headers.setdefault("retry-after", str(RETRY_AFTER_S[problem.status]))
@@ -225,10 +225,10 @@ def problem_response(problem: Problem) -> Response:
 
 
 def from_error(error: errors.PenstockError) -> Problem:
-    """What one of our errors is to a caller."""
+    """Return the problem that tells a caller of one of Penstock's errors."""
     status = next(status for kind, status in STATUSES if isinstance(error, kind))
     if isinstance(error, errors.NotAllowed):
-        # Which roles the database has is for those who run the service.
+        # Only those who run the service may learn which roles the database has.
         logger.warning("Somebody was refused: %s", error)
         return Problem(status, "not-allowed", "The database does not allow this to who asks.")
     if isinstance(error, errors.DatabaseError):
@@ -246,13 +246,16 @@ def from_error(error: errors.PenstockError) -> Problem:
 
 
 def from_driver(error: Exception, place: str) -> Problem | None:
-    """What an application's tables refuse, told as for the queue's; None if nobody answered."""
-    refused = database_error(error, place)
-    return None if refused is None else from_error(refused)
+    """Return the problem for a driver's error in an application's query, as for the queue's own.
+
+    Returns None if the error is not an answer of Postgres.
+    """
+    known_error = database_error(error, place)
+    return None if known_error is None else from_error(known_error)
 
 
 def _database_problem(error: errors.DatabaseError, status: int) -> Problem:
-    """What a caller may know; the log has the rest, once a minute for each kind of error."""
+    """Return what a caller may know. The log has the rest, once a minute for each kind of error."""
     kind, now = type(error), time.monotonic()
     if now - _logged_at.get(kind, float("-inf")) >= LOG_INTERVAL_S:
         _logged_at[kind] = now
@@ -272,30 +275,29 @@ _logged_at: dict[type[errors.DatabaseError], float] = {}
 
 
 def install_error_handlers(web: FastAPI) -> None:
-    """Answer every error as a problem."""
+    """Make FastAPI answer every error as a problem."""
 
     @web.exception_handler(Problem)
     async def problem(_: Request, error: Problem) -> Response:
         return problem_response(error)
 
     @web.exception_handler(errors.PenstockError)
-    async def ours(_: Request, error: errors.PenstockError) -> Response:
+    async def penstock_error(_: Request, error: errors.PenstockError) -> Response:
         return problem_response(from_error(error))
 
     @web.exception_handler(RequestValidationError)
     async def misfit(_: Request, error: RequestValidationError) -> Response:
-        found = error.errors()[:MAX_MISFITS]
-        fields = [(_field_path(each["loc"]), misfit_message(each)) for each in found]
-        is_broken = any(each["type"] == "json_invalid" for each in found)
-        if is_broken:
+        misfits = error.errors()[:MAX_MISFITS]
+        fields = [(_field_path(each["loc"]), misfit_message(each)) for each in misfits]
+        if any(each["type"] == "json_invalid" for each in misfits):
             return problem_response(
                 Problem(400, "broken-json", "The body is not JSON.", fields=fields)
             )
-        detail = "; ".join(f"{field}: {told}" for field, told in fields[:MAX_MISFITS_IN_DETAIL])
+        detail = "; ".join(f"{field}: {text}" for field, text in fields[:MAX_MISFITS_IN_DETAIL])
         return problem_response(Problem(422, "does-not-fit", detail, fields=fields))
 
     @web.exception_handler(HTTPException)
-    async def plain(request: Request, error: HTTPException) -> Response:
+    async def http_error(request: Request, error: HTTPException) -> Response:
         kind = TITLES.get(error.status_code, "Error").lower().replace(" ", "-")
         headers = dict(error.headers or {})
         if error.status_code == 405:
@@ -306,29 +308,32 @@ def install_error_handlers(web: FastAPI) -> None:
 
 
 def _allowed_methods(web: FastAPI, path: str) -> list[str]:
-    """What a path takes, of all routes that have it."""
-    found = set[str]()
+    """Return the methods of all routes with this path."""
+    allowed = set[str]()
     for template, methods in web.openapi()["paths"].items():
         pattern = re.sub(r"\\\{[^}]*\}", "[^/]+", re.escape(template))
         if re.search(f"{pattern}$", path):
-            found |= {method.upper() for method in methods}
-    return sorted(found)
+            allowed |= {method.upper() for method in methods}
+    return sorted(allowed)
 
 
 def _field_path(location: Any) -> str:
-    """`("body", "args", "name")` as `args.name`; of others where they are too."""
+    """Return the path of a field: `args.name` in a body, `query.limit` elsewhere."""
     parts = [str(part) for part in location]
     return ".".join(parts[1:] if parts[:1] == ["body"] and len(parts) > 1 else parts)
 
 
 def _slug(name: str) -> str:
-    """`JobNotFound` as `job-not-found`."""
+    """Turn `JobNotFound` into `job-not-found`."""
     words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
     return words.strip("-")
 
 
 def expect_json(body: bytes | bytearray) -> None:
-    """A Problem says what is wrong: broken, no UTF-8, a key twice, NaN, half a character."""
+    """Raise a Problem unless a body is strict JSON in UTF-8.
+
+    Duplicate keys, NaN and half a surrogate pair are refused too.
+    """
     try:
         value = json.loads(
             body.decode(),
@@ -349,12 +354,12 @@ def expect_json(body: bytes | bytearray) -> None:
 
 
 def _without_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise ValueError(f"the key {name[:80]!a} is there twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -368,5 +373,5 @@ def _expect_whole_characters(value: Any) -> None:
         raise ValueError("half of a surrogate pair stands alone") from error
 
 
-def _broken_json(told: str) -> Problem:
-    return Problem(400, "broken-json", told)
+def _broken_json(detail: str) -> Problem:
+    return Problem(400, "broken-json", detail)

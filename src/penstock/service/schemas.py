@@ -1,6 +1,6 @@
-"""Request bodies and the types of their fields, as OpenAPI shows them.
+"""The request bodies of the API, and the types of their fields.
 
-Ids are strings, because a number in JavaScript cannot hold all of them.
+Ids are strings, because JavaScript's numbers cannot hold all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUEUE_PATTERN = described(
     "a queue's name: at most 128 of the letters A to Z and a to z, digits, and _ . : -",
 )
 
-# More than any of these bodies has.
+# No body has this many fields.
 MAX_FIELDS: Final = 100
 
 Id = Annotated[str, Field(pattern=ID_PATTERN, examples=["42"])]
@@ -46,24 +46,24 @@ TaskName = Annotated[str, Field(pattern=TASK_PATTERN, examples=["shop.send_mail"
 QueueName = Annotated[str, Field(pattern=QUEUE_PATTERN)]
 Subject = Annotated[str, Field(min_length=1, max_length=500)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
-# A number is one that is written as one: true is none, nor is "5".
+# Strict: JSON's `true` and `"5"` are not numbers.
 Seconds = Annotated[float, Field(strict=True, ge=0, le=315_360_000)]
 Tenant = Annotated[str, Field(max_length=200)]
 
 
-def _expect_text(given: Any) -> Any:
-    """A moment as ISO 8601 writes it; a bare number could be anything."""
-    if isinstance(given, str) and "-" not in given[1:]:
+def _expect_text(value: Any) -> Any:
+    """Accept a time in ISO 8601 only, since a bare number could mean anything."""
+    if isinstance(value, str) and "-" not in value[1:]:
         raise ValueError("a moment such as 2030-01-31T12:00:00Z")
-    if isinstance(given, int | float):
+    if isinstance(value, int | float):
         raise ValueError("a moment as text, such as 2030-01-31T12:00:00Z")
-    return given
+    return value
 
 
-def _in_utc(given: datetime) -> datetime:
-    """In the database a moment is one of UTC, which the first and the last days may not have."""
+def _in_utc(value: datetime) -> datetime:
+    """Convert a time to UTC, which fails in the first and last hours of the calendar."""
     try:
-        return given.astimezone(UTC)
+        return value.astimezone(UTC)
     except OverflowError:
         raise ValueError("a moment in the years 1 to 9999 of UTC") from None
 
@@ -72,17 +72,17 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_expect_text), AfterValidator(
 
 
 class StrictBody(BaseModel):
-    """A body that is refused if it says more than is known."""
+    """A body that must not have unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _has_few_fields(cls, given: Any) -> Any:
-        """Each field that is not known costs an error of its own: do not begin with so many."""
-        if isinstance(given, dict) and len(given) > MAX_FIELDS:
+    def _has_few_fields(cls, body: Any) -> Any:
+        """Refuse an object with very many fields, since each unknown one would cost an error."""
+        if isinstance(body, dict) and len(body) > MAX_FIELDS:
             raise ValueError(f"an object with at most {MAX_FIELDS} fields")
-        return given
+        return body
 
 
 class OptionsBody(StrictBody):
@@ -211,13 +211,16 @@ class EventBody(StrictBody):
     tenant: Annotated[str, Field(max_length=200)] = ""
 
 
-def changed_settings(given: StrictBody) -> dict[str, Any]:
-    """What was said, windows as the client takes them; null takes a setting back."""
-    values = {name: getattr(given, name) for name in given.model_fields_set}
+def changed_settings(body: StrictBody) -> dict[str, Any]:
+    """Return the settings that a body changes, as the client takes them.
+
+    A null takes a setting back. Raises a Problem if the body changes nothing.
+    """
+    values = {name: getattr(body, name) for name in body.model_fields_set}
     if not values:
         raise Problem(422, "does-not-fit", "Nothing is to change: give at least one setting.")
-    if isinstance(found := values.get("windows"), WindowsBody):
-        values["windows"] = Windows(*found.open, timezone=found.timezone)
+    if isinstance(windows := values.get("windows"), WindowsBody):
+        values["windows"] = Windows(*windows.open, timezone=windows.timezone)
     return values
 
 

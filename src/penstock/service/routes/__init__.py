@@ -1,1 +1,1 @@
-"""The routes of the API, one file a resource."""
+"""The routes of the API, one module for each resource."""

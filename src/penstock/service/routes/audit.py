@@ -1,4 +1,4 @@
-"""The audit: who changed what."""
+"""Routes that list the audit: who changed what."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches."""
+"""Routes that list, show and change batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many jobs in one call: enqueue them, ask for their states, change them."""
+"""Routes for many jobs in one call: enqueue them, read their states, change them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.service.routing import as_json, idempotent, returns
 from penstock.service.schemas import Action, AskedStates, NewJobs
 
 PAGE_SIZE: Final = 500
-# A call changes so many and looks at so many pages, so that it ends in a few seconds.
+# These bound what one call changes or counts, so that it ends in a few seconds.
 MAX_PAGES: Final = 10
 MAX_COUNTED: Final = 10_000
 CHANGED_STATES: Final = {
@@ -30,7 +30,7 @@ CHANGED_STATES: Final = {
     "retry": {"ready", "blocked"},
     "delete": {"deleted"},
 }
-# Those that an action can be meant for, if the filter names no state.
+# An action applies to jobs in these states if its filter names none.
 DEFAULT_STATES: Final[dict[str, list[State]]] = {
     "cancel": sorted(LIVE),
     "retry": ["failed", "cancelled"],
@@ -41,22 +41,22 @@ Change = Callable[[Sequence[str]], Awaitable[dict[str, str]]]
 
 
 async def apply_action(client: Client, action: Action, caller: Caller) -> Acted:
-    """Do it, or with `dry_run` only count."""
+    """Change the selected jobs, or with `dry_run` only count them."""
     if (action.ids is None) == (action.filter is None):
-        told = "either `ids` or a `filter`"
-        raise Problem(422, "does-not-fit", f"An action takes {told}.", fields=[("ids", told)])
+        allowed = "either `ids` or a `filter`"
+        raise Problem(422, "does-not-fit", f"An action takes {allowed}.", fields=[("ids", allowed)])
     change = _changes(client, action, caller)[action.action]
     if action.ids is not None:
         return await _change_by_ids(client, action, change)
-    which = _job_filter(action)
+    filters = _job_filters(action)
     until = action.until or await newest(client)
     if action.dry_run:
-        return await _count_matching(client, which, until)
-    return await _change_matching(client, action, which, until, change)
+        return await _count_matching(client, filters, until)
+    return await _change_matching(client, action, filters, until, change)
 
 
 def _retries_completed(action: Action) -> bool:
-    """Whether completed jobs are to run again: only if somebody said so."""
+    """Return whether the caller asks for completed jobs to run again."""
     states = action.filter.state if action.filter is not None else None
     return action.completed or "completed" in (states or ())
 
@@ -69,40 +69,41 @@ def _changes(client: Client, action: Action, caller: Caller) -> dict[str, Change
     }
 
 
-def _job_filter(action: Action) -> dict[str, Any]:
+def _job_filters(action: Action) -> dict[str, Any]:
     assert action.filter is not None
-    which = action.filter.model_dump(exclude_none=True)
-    if not which:
-        told = "at least one field: an empty filter would mean every job there is"
-        raise Problem(422, "does-not-fit", f"A filter has {told}.", fields=[("filter", told)])
-    which.setdefault("state", DEFAULT_STATES[action.action])
-    return which
+    filters = action.filter.model_dump(exclude_none=True)
+    if not filters:
+        rule = "at least one field: an empty filter would mean every job there is"
+        raise Problem(422, "does-not-fit", f"A filter has {rule}.", fields=[("filter", rule)])
+    filters.setdefault("state", DEFAULT_STATES[action.action])
+    return filters
 
 
 async def _matching_pages(
-    client: Client, which: dict[str, Any], until: str, after: str | None
+    client: Client, filters: dict[str, Any], until: str, after: str | None
 ) -> AsyncGenerator[tuple[list[str], str | None]]:
-    """Ids of jobs that are not newer than `until`, and where the next page begins, if there is one.
+    """Yield pages of ids of matching jobs, and the `after` of the next page if there is one.
 
-    By what agrees with the filter, however long the history is. What the arguments of jobs hold is
-    in no index: for a text they are looked through from the newest on.
+    Jobs that are newer than `until` are left out. Indexes find the jobs, however long the history
+    is, unless the filter has a `text`: no index covers arguments, so all jobs are read, from the
+    newest on.
     """
-    if "text" not in which:
+    if "text" not in filters:
         names = ("queue", "task", "tenant", "subject", "tag", "batch", "workflow")
-        chosen = {name: which.get(name) for name in names}
-        found = matching(
-            client, states=which["state"], **chosen, above=None, below=int(until) + 1,
+        indexed = {name: filters.get(name) for name in names}
+        pages = matching(
+            client, states=filters["state"], **indexed, above=None, below=int(until) + 1,
             size=PAGE_SIZE, after=after,
         )  # fmt: skip
-        async with aclosing(found):
-            async for page in found:
+        async with aclosing(pages):
+            async for page in pages:
                 yield page
         return
     after = after or str(int(until) + 1)
     if not after.isdigit():
         raise ConfigError("after", after, "the `after` of a call with this filter")
     while after is not None:
-        jobs = await client.list(**which, after=after, limit=PAGE_SIZE)
+        jobs = await client.list(**filters, after=after, limit=PAGE_SIZE)
         after = jobs.after
         yield [job.id for job in jobs.jobs], after
 
@@ -110,30 +111,30 @@ async def _matching_pages(
 async def _change_by_ids(client: Client, action: Action, change: Change) -> Acted:
     ids = list(dict.fromkeys(action.ids or ()))
     if action.dry_run:
-        found = await client.states(ids)
-        return Acted(dry_run=True, matched=len(found), is_exact=True)
+        states = await client.states(ids)
+        return Acted(dry_run=True, matched=len(states), is_exact=True)
     answers = await change(ids)
     left = _unchanged(action, answers)
-    number = len(answers) - len(left)
-    return Acted(dry_run=False, matched=len(ids), is_exact=True, changed=number, left=left)
+    changed = len(answers) - len(left)
+    return Acted(dry_run=False, matched=len(ids), is_exact=True, changed=changed, left=left)
 
 
-async def _count_matching(client: Client, which: dict[str, Any], until: str) -> Acted:
-    number, after = 0, None
-    async with aclosing(_matching_pages(client, which, until, None)) as pages:
+async def _count_matching(client: Client, filters: dict[str, Any], until: str) -> Acted:
+    matched, after = 0, None
+    async with aclosing(_matching_pages(client, filters, until, None)) as pages:
         for _ in range(MAX_COUNTED // PAGE_SIZE):
             ids, after = await anext(pages)
-            number += len(ids)
+            matched += len(ids)
             if after is None:
                 break
-    return Acted(dry_run=True, matched=number, is_exact=after is None, until=until)
+    return Acted(dry_run=True, matched=matched, is_exact=after is None, until=until)
 
 
 async def _change_matching(
-    client: Client, action: Action, which: dict[str, Any], until: str, change: Change
+    client: Client, action: Action, filters: dict[str, Any], until: str, change: Change
 ) -> Acted:
     after, matched, left = action.after, 0, dict[str, str]()
-    async with aclosing(_matching_pages(client, which, until, after)) as pages:
+    async with aclosing(_matching_pages(client, filters, until, after)) as pages:
         for _ in range(MAX_PAGES):
             ids, after = await anext(pages)
             matched += len(ids)
@@ -153,7 +154,7 @@ async def _change_matching(
 
 def _unchanged(action: Action, answers: dict[str, str]) -> dict[str, str]:
     done = CHANGED_STATES[action.action]
-    return {job: why for job, why in answers.items() if why not in done}
+    return {job: state for job, state in answers.items() if state not in done}
 
 
 router = APIRouter(prefix="/bulk", tags=["bulk"])
@@ -164,26 +165,26 @@ WRITE = raises(400, 401, 403, 409, 413, 422, 429, 503)
 @router.post("/jobs", status_code=202, responses={**returns(ManyEnqueued, 202, "Stored."), **WRITE})
 @idempotent
 async def enqueue_many(
-    given: NewJobs, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
+    body: NewJobs, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Enqueue up to 1,000 jobs, all or none."""
     runtime = runtime_of(request)
-    wanted = [
-        request_from(runtime.app, one, caller, f"jobs.{place}.")
-        for place, one in enumerate(given.jobs)
+    requests = [
+        request_from(runtime.app, job, caller, f"jobs.{index}.")
+        for index, job in enumerate(body.jobs)
     ]
-    runtime.queue_names.expect_room(wanted, caller)
-    wanted = with_idempotency_key(wanted, idempotency_key, given)
-    return as_json(ManyEnqueued(await runtime.client_of(caller).enqueue_many(wanted)), 202)
+    runtime.queue_names.expect_room(requests, caller)
+    requests = with_idempotency_key(requests, idempotency_key, body)
+    return as_json(ManyEnqueued(await runtime.client_of(caller).enqueue_many(requests)), 202)
 
 
 @router.post("/states", responses={**returns(States), **WRITE})
-async def states(given: AskedStates, request: Request, caller: Reader) -> Response:
+async def states(body: AskedStates, request: Request, caller: Reader) -> Response:
     """State and progress of up to 1,000 jobs; those not found are left out."""
-    return as_json(States(await runtime_of(request).client_of(caller).states(given.ids)))
+    return as_json(States(await runtime_of(request).client_of(caller).states(body.ids)))
 
 
 @router.post("/actions", responses={**returns(Acted), **WRITE})
-async def actions(given: Action, request: Request, caller: Operator) -> Response:
+async def actions(body: Action, request: Request, caller: Operator) -> Response:
     """Cancel, retry or delete many jobs: a selection by ids, or a frozen filter."""
-    return as_json(await apply_action(runtime_of(request).client_of(caller), given, caller))
+    return as_json(await apply_action(runtime_of(request).client_of(caller), body, caller))

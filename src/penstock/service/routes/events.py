@@ -1,4 +1,4 @@
-"""Events that jobs wait for."""
+"""The route that sends events, for which jobs wait."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ router = APIRouter(prefix="/events", tags=["events"])
 
 
 @router.post("", responses={**returns(SentEvent), **raises(400, 401, 403, 413, 422, 503)})
-async def send_event(given: EventBody, request: Request, caller: Enqueuer) -> Response:
+async def send_event(body: EventBody, request: Request, caller: Enqueuer) -> Response:
     """Send an event; jobs that wait for its name go on.
 
     It belongs to `tenant`; a key that is bound to a tenant may name no other.
     """
     client = runtime_of(request).client_of(caller)
-    return as_json(await client.send_event(given.name, given.payload, tenant=given.tenant))
+    return as_json(await client.send_event(body.name, body.payload, tenant=body.tenant))

@@ -1,4 +1,4 @@
-"""Failed jobs: list, summarise, retry and delete them."""
+"""Routes that list, summarise, retry and delete failed jobs."""
 
 from __future__ import annotations
 
@@ -85,25 +85,28 @@ async def summary(
 
 
 @router.post("/redrive", responses={**returns(Redriven), **CHANGE})
-async def redrive(given: Redrive, request: Request, caller: Operator) -> Response:
+async def redrive(body: Redrive, request: Request, caller: Operator) -> Response:
     """Bring them back, at a rate if one is given; call again while it brings back any."""
     client = runtime_of(request).client_of(caller)
-    ids, which = _selection(given)
-    came = await client.redrive(*ids, rate=given.rate, limit=given.limit, by=caller.name, **which)
-    return as_json(came)
+    ids, filters = _selection(body)
+    redriven = await client.redrive(
+        *ids, rate=body.rate, limit=body.limit, by=caller.name, **filters
+    )
+    return as_json(redriven)
 
 
 @router.post("/purge", responses={**returns(Purged), **CHANGE})
-async def purge(given: Chosen, request: Request, caller: Operator) -> Response:
+async def purge(body: Chosen, request: Request, caller: Operator) -> Response:
     """Erase them; call again while it erases any."""
     client = runtime_of(request).client_of(caller)
-    ids, which = _selection(given)
-    return as_json(await client.purge(*ids, limit=given.limit, by=caller.name, **which))
+    ids, filters = _selection(body)
+    return as_json(await client.purge(*ids, limit=body.limit, by=caller.name, **filters))
 
 
-def _selection(given: Chosen) -> tuple[list[str], dict[str, Any]]:
-    which = given.filter.model_dump(exclude_none=True) if given.filter else {}
-    if bool(given.ids) == bool(which):
-        told = "either ids, or a filter with at least one field"
-        raise Problem(422, "does-not-fit", f"This takes {told}.", fields=[("ids", told)])
-    return given.ids or [], which
+def _selection(body: Chosen) -> tuple[list[str], dict[str, Any]]:
+    """Return the ids or the filters of a body. Raises a Problem unless it has one of them."""
+    filters = body.filter.model_dump(exclude_none=True) if body.filter else {}
+    if bool(body.ids) == bool(filters):
+        allowed = "either ids, or a filter with at least one field"
+        raise Problem(422, "does-not-fit", f"This takes {allowed}.", fields=[("ids", allowed)])
+    return body.ids or [], filters

@@ -1,4 +1,4 @@
-"""How the queue is: one word, the reasons and the numbers."""
+"""The route that reports health: one word, its causes and the numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ router = APIRouter(tags=["operations"])
 
 
 def _answers() -> dict[int | str, dict[str, object]]:
-    """A queue that is down is a 503 with the same document, for those who look at codes alone."""
+    """Describe the answers. A queue that is down is a 503, with the same document as a 200."""
     errors = raises(401, 403, 503)
     down = returns(Health, 503)[503]["content"]
-    told = errors[503]
-    # Without the model: FastAPI would write it over the document's own schema.
+    unavailable = errors[503]
+    # The model is left out, since FastAPI would write its schema over this one.
     errors[503] = {
-        "description": told["description"],
-        "content": {**told["content"], **down},
+        "description": unavailable["description"],
+        "content": {**unavailable["content"], **down},
     }
     return {**returns(Health, description="It is healthy, or degraded."), **errors}
 
@@ -38,9 +38,9 @@ async def health(request: Request) -> Response:
     try:
         if await operations.readiness.database_answers():
             await authorize(request, "read")
-            found = await operations.health()
-            return as_json(found, 503 if found.status == "down" else 200)
+            report = await operations.health()
+            return as_json(report, 503 if report.status == "down" else 200)
     except DatabaseLost:
-        pass  # It went away in between.
-    told = "The database does not answer."
-    raise Problem(503, "database-lost", told, about={"penstock_database_up": 0})
+        pass  # The database went down since the check.
+    detail = "The database does not answer."
+    raise Problem(503, "database-lost", detail, about={"penstock_database_up": 0})

@@ -1,4 +1,4 @@
-"""Jobs: enqueue, look, change."""
+"""Routes that enqueue, list, show and change jobs."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ CHANGE = raises(401, 403, 404, 409, 422, 503)
 @router.post("", status_code=202, responses={**returns(Enqueued[Any], 202, STORED), **WRITE})
 @idempotent
 async def enqueue(
-    given: NewJob, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
+    body: NewJob, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """Enqueue a job. It is durably stored when this answers."""
     runtime = runtime_of(request)
-    [wanted] = with_idempotency_key(
-        [request_from(runtime.app, given, caller)], idempotency_key, given
+    [job_request] = with_idempotency_key(
+        [request_from(runtime.app, body, caller)], idempotency_key, body
     )
-    runtime.queue_names.expect_room([wanted], caller)
-    made = await runtime.group_commit.enqueue(wanted, caller.tenant)
-    return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
+    runtime.queue_names.expect_room([job_request], caller)
+    job = await runtime.group_commit.enqueue(job_request, caller.tenant)
+    return as_json(job, 202, {"location": request.url_for("get_job", id=job.id).path})
 
 
 @router.get("", responses={**returns(Page), **READ})

@@ -1,4 +1,4 @@
-"""Keys of programs, for admins."""
+"""Routes with which admins manage API keys."""
 
 from __future__ import annotations
 
@@ -42,33 +42,31 @@ async def list_keys(
 ) -> Response:
     """The valid keys, by name; with `all` also revoked and expired ones."""
     client = runtime_of(request).client_of(caller)
-    found = list(await client.keys(all=all, after=after, limit=limit))
-    return as_json(Keys(found, found[-1].id if len(found) == limit else None))
+    keys = list(await client.keys(all=all, after=after, limit=limit))
+    return as_json(Keys(keys, keys[-1].id if len(keys) == limit else None))
 
 
 @router.post("", status_code=201, responses={**returns(NewKey, 201, "Made."), **CHANGE})
 @small_body
-async def create_key(given: KeyBody, request: Request, caller: Admin) -> Response:
+async def create_key(body: KeyBody, request: Request, caller: Admin) -> Response:
     """Make a key. `secret` is the key itself, and is told this once."""
     client = runtime_of(request).client_of(caller)
-    made = await client.create_key(
-        given.name, scopes=given.scopes, tenant=given.tenant, expires=given.expires
+    key = await client.create_key(
+        body.name, scopes=body.scopes, tenant=body.tenant, expires=body.expires
     )
-    return as_json(made, 201)
+    return as_json(key, 201)
 
 
 @router.post("/{id}/rotate", status_code=201, responses={**returns(NewKey, 201, "Made."), **CHANGE})
 @small_body
-async def rotate_key(id: KeyId, given: RotationBody, request: Request, caller: Admin) -> Response:
+async def rotate_key(id: KeyId, body: RotationBody, request: Request, caller: Admin) -> Response:
     """Make a new key in place of one, which is good for the overlap still.
 
     The life of the last key with the scope admin is not shortened.
     """
     client = runtime_of(request).client_of(caller)
-    made = await client.rotate_key(
-        id, overlap=given.overlap, expires=given.expires, keep_admin=True
-    )
-    return as_json(made, 201)
+    key = await client.rotate_key(id, overlap=body.overlap, expires=body.expires, keep_admin=True)
+    return as_json(key, 201)
 
 
 @router.delete("/{id}", responses={**returns(Revoked), **CHANGE})

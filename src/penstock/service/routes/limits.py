@@ -1,4 +1,4 @@
-"""Limits: how many at once, and how often."""
+"""Routes that list and set limits: how many jobs run at once, and how often."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ async def list_limits(
 @router.put("", responses={**returns(Limit), **CHANGE})
 @small_body
 async def set_limit(
-    key: Key, given: LimitBody, request: Request, caller: GlobalOperator
+    key: Key, body: LimitBody, request: Request, caller: GlobalOperator
 ) -> Response:
     """Set a limit; what is left out stays, null takes it back."""
     app = runtime_of(request).app
-    return as_json(await app.set_limit(key, **changed_settings(given), by=caller.name))
+    return as_json(await app.set_limit(key, **changed_settings(body), by=caller.name))
 
 
 @router.delete("", responses={**returns(Removed), **CHANGE})

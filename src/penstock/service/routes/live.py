@@ -1,4 +1,4 @@
-"""Live: a subject's state whenever it changes, as events or over a socket."""
+"""Routes that send a subject's state after each change, as events or over a WebSocket."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def _stream_responses() -> dict[int | str, dict[str, Any]]:
     "/tickets",
     responses={**returns(Ticket, 201), **raises(400, 401, 403, 408, 413, 415, 422, 503)},
 )
-async def issue_ticket(given: AskedTicket, request: Request, caller: Reader) -> Response:
+async def issue_ticket(body: AskedTicket, request: Request, caller: Reader) -> Response:
     """A ticket for a browser, which cannot send a key with what it listens to."""
     hub = runtime_of(request).hub
-    subjects = [hub.parse_subject(text) for text in given.subjects]
+    subjects = [hub.parse_subject(text) for text in body.subjects]
     ticket = runtime_of(request).tickets.issue(caller, subjects)
     return as_json(ticket, 201, {"cache-control": "no-store"})
 

@@ -1,4 +1,4 @@
-"""Logins of people, and who one is."""
+"""Routes that log people in and out, and tell callers who they are."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Me(Struct, frozen=True, kw_only=True):
 
 @router.post("/login", responses={**returns(Token), **raises(400, 401, 403, 413, 422, 429, 503)})
 @small_body
-async def login(given: LoginBody, request: Request) -> Response:
+async def login(body: LoginBody, request: Request) -> Response:
     """Log in. The cookie lasts for twelve hours, and for two without a request."""
     logins = runtime_of(request).logins
-    new_login = await logins.log_in(request, given.name, given.password)
+    new_login = await logins.log_in(request, body.name, body.password)
     response = as_json(Token(new_login.csrf))
     logins.set_cookie(response, request, new_login)
     return response

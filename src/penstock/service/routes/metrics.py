@@ -1,4 +1,4 @@
-"""`/metrics`, for Prometheus."""
+"""The route `/metrics` for Prometheus."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOWN_RESPONSE: Final[dict[str, Any]] = {
     "description": "The database is away: `penstock_database_up 0` and nothing else.",
     "content": {**METRICS_RESPONSE[200]["content"], **raises(503)[503]["content"]},
 }
-# The encoder fails at versions that are not made of numbers.
+# The encoder fails for versions that are not numbers.
 VERSION_PATTERN: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
 
 
@@ -48,12 +48,13 @@ async def metrics(request: Request) -> Response:
     if await _refresh(request):
         return Response(encode(operations.registry), headers={"content-type": kind})
     headers = {"content-type": kind, "retry-after": "1"}
-    return Response(encode(operations.registry_of_down), 503, headers)
+    return Response(encode(operations.down_registry), 503, headers)
 
 
 async def _refresh(request: Request) -> bool:
-    """Look for one who may read: with the scope, or on this machine where it is open to that.
+    """Check that the caller may read the metrics, and refresh those of the queues.
 
+    A caller needs the scope `read`, or is on this machine if the metrics are open to it. Returns
     False if the database does not answer.
     """
     operations = runtime_of(request).operations
@@ -64,16 +65,16 @@ async def _refresh(request: Request) -> bool:
             await authorize(request, "read")
     except DatabaseLost:
         return False
-    return await operations.queues.look()
+    return await operations.queues.refresh()
 
 
 def _supported_formats(accept: str) -> str:
-    """What a client accepts, without formats whose version nobody can read."""
-    return ",".join(each for each in accept.split(",") if _has_version(each))
+    """Return an Accept header without the formats whose version the encoder cannot read."""
+    return ",".join(each for each in accept.split(",") if _has_valid_version(each))
 
 
-def _has_version(media_range: str) -> bool:
-    """Whether the version of a format is readable, if it names one."""
+def _has_valid_version(media_range: str) -> bool:
+    """Return whether a format has no version or a valid one."""
     versions = [
         value.strip()
         for name, _, value in (part.partition("=") for part in media_range.split(";"))

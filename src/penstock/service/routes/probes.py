@@ -1,4 +1,4 @@
-"""What a supervisor or a load balancer asks: does it live, and may it be sent requests?"""
+"""The probes `/livez` and `/readyz`, for supervisors and load balancers."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ async def readyz(request: Request) -> Response:
     runtime = runtime_of(request)
     if runtime.stopping.is_set():
         raise Problem(503, "not-ready", "The service is about to stop.")
-    if told := await runtime.operations.readiness.trouble():
-        raise Problem(503, "not-ready", told)
+    if problem := await runtime.operations.readiness.problem():
+        raise Problem(503, "not-ready", problem)
     return as_json(Ready())

@@ -1,4 +1,4 @@
-"""Queues, their lanes and settings."""
+"""Routes that list queues and lanes, and change their settings."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ async def list_queues(
 @router.patch("/{queue}", responses={**returns(QueueSettings), **CHANGE})
 @small_body
 async def set_queue(
-    queue: QueueName, given: QueueBody, request: Request, caller: GlobalOperator
+    queue: QueueName, body: QueueBody, request: Request, caller: GlobalOperator
 ) -> Response:
     """Change a queue; what is left out stays, null takes a setting back.
 
     A queue that no task names and that has no settings yet counts as one that callers name.
     """
     runtime = runtime_of(request)
-    app, values = runtime.client_of(caller), changed_settings(given)
+    app, values = runtime.client_of(caller), changed_settings(body)
     paused = values.pop("paused", ...)
     if paused is None:
         fields = [("paused", "Should be true or false")]
@@ -73,7 +73,7 @@ async def set_queue(
     known = {each.name: each for each in await app.queue_settings()}
     if queue not in known:
         runtime.queue_names.expect_room_for(queue, caller)
-    # First what may be refused, so that a request is done whole or not at all.
+    # These settings may be refused, so they come first: a request is done as a whole or not at all.
     if values:
         await app.set_queue(queue, **values, by=caller.name)
     if paused is not ...:
@@ -105,17 +105,17 @@ async def lane_settings(
 ) -> Response:
     """The lanes that have settings of their own."""
     app = runtime_of(request).app
-    found = list(await app.lane_settings(queue, after=after, limit=limit))
-    return as_json(Settings(found, found[-1].lane if len(found) == limit else None))
+    lanes = list(await app.lane_settings(queue, after=after, limit=limit))
+    return as_json(Settings(lanes, lanes[-1].lane if len(lanes) == limit else None))
 
 
 @router.patch("/{queue}/lanes", responses={**returns(LaneSettings), **CHANGE})
 @small_body
 async def set_lane(
-    queue: QueueName, lane: Lane, given: LaneBody, request: Request, caller: GlobalOperator
+    queue: QueueName, lane: Lane, body: LaneBody, request: Request, caller: GlobalOperator
 ) -> Response:
     """Change a lane; what is left out stays."""
-    runtime, values = runtime_of(request), changed_settings(given)
+    runtime, values = runtime_of(request), changed_settings(body)
     app = runtime.app
     if not await app.lane_settings(queue, limit=1):
         runtime.queue_names.expect_room_for(queue, caller)
@@ -132,7 +132,7 @@ async def remove_lane(
 
 
 def _default_settings(queue: str) -> QueueSettings:
-    """What holds for a queue that nobody has set anything for: the defaults of the table."""
+    """Return the settings of a queue that has none of its own: the defaults of the table."""
     return QueueSettings(
         name=queue, fair=False, lane_key="tenant", ageing=None, windows=None, late_after=None,
         paused=False,

@@ -1,4 +1,4 @@
-"""Schedules. A name may hold slashes, so it stands in the query."""
+"""Routes that list and change schedules. A name may contain slashes, so it is in the query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from penstock.store.enqueue import parts_to_keep
 
 router = APIRouter(tags=["schedules"])
 
-# Letters and digits of any script; what `\w` means differs between those who read the document.
+# Letters and digits of any script. `\w` is not used: its meaning differs between the regex engines
+# of those who read the OpenAPI document.
 NAME_PATTERN = described(
     r"^[\p{L}\p{N}_.:@/+-]{1,200}$",
     "a schedule's name: at most 200 letters, digits, and _ . : @ / + -",
@@ -56,8 +57,8 @@ async def list_schedules(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """The schedules by their names."""
-    found = list(await runtime_of(request).app.schedules(after=after, limit=limit))
-    return as_json(Schedules(found, found[-1].name if len(found) == limit else None))
+    schedules = list(await runtime_of(request).app.schedules(after=after, limit=limit))
+    return as_json(Schedules(schedules, schedules[-1].name if len(schedules) == limit else None))
 
 
 @router.get("/schedule/fires", responses={**returns(Fires), **READ})
@@ -70,8 +71,8 @@ async def fires(
 ) -> Response:
     """What came of its last ticks."""
     app = runtime_of(request).app
-    found = list(await app.schedule_fires(name, after=after, limit=limit))
-    return as_json(Fires(found, found[-1].tick if len(found) == limit else None))
+    fires = list(await app.schedule_fires(name, after=after, limit=limit))
+    return as_json(Fires(fires, fires[-1].tick if len(fires) == limit else None))
 
 
 @router.get("/schedule", responses={**returns(Schedule), **READ})
@@ -82,7 +83,7 @@ async def get_schedule(name: Name, request: Request, caller: GlobalReader) -> Re
 
 @router.put("/schedule", responses={**returns(Schedule), **CHANGE})
 async def set_schedule(
-    name: Name, given: ScheduleBody, request: Request, caller: GlobalOperator
+    name: Name, body: ScheduleBody, request: Request, caller: GlobalOperator
 ) -> Response:
     """Change a schedule, or make one; what is left out stays.
 
@@ -92,35 +93,36 @@ async def set_schedule(
     app = runtime_of(request).app
     values: dict[str, Any] = {
         field: value
-        for field in given.model_fields_set - {"task", "args", "options"}
-        if (value := getattr(given, field)) is not None
+        for field in body.model_fields_set - {"task", "args", "options"}
+        if (value := getattr(body, field)) is not None
     }
-    if (given.task, given.args, given.options) != (None, None, None):
-        values["what"], values["keep"] = await _new_request(request, name, given, caller)
+    if (body.task, body.args, body.options) != (None, None, None):
+        values["what"], values["keep"] = await _new_request(request, name, body, caller)
     if not values:
         raise Problem(422, "does-not-fit", "Nothing is to change.")
     return as_json(await app.set_schedule(name, **values, by=caller.name))
 
 
 async def _new_request(
-    request: Request, name: str, given: ScheduleBody, caller: Caller
+    request: Request, name: str, body: ScheduleBody, caller: Caller
 ) -> tuple[Any, frozenset[str]]:
-    """The new request of a schedule, and the parts of its present request that stay."""
+    """Return the new request of a schedule, and the names of the present one's parts that stay."""
     runtime = runtime_of(request)
-    now = await _current_schedule(runtime.app, name)
-    task = given.task or (now.task if now else None)
+    current = await _current_schedule(runtime.app, name)
+    task = body.task or (current.task if current else None)
     if task is None:
-        told = "is required for a new schedule"
-        raise Problem(422, "does-not-fit", f"task {told}", fields=[("task", told)])
-    options = given.options or OptionsBody()
-    is_other_call = now is None or task != now.task or given.args is not None
-    args = given.args if given.args is not None else (now.args if now else {})
+        problem = "is required for a new schedule"
+        raise Problem(422, "does-not-fit", f"task {problem}", fields=[("task", problem)])
+    options = body.options or OptionsBody()
+    is_other_call = current is None or task != current.task or body.args is not None
+    args = body.args if body.args is not None else (current.args if current else {})
     if is_other_call:
-        wanted = request_from(runtime.app, NewJob(task=task, args=args, options=options), caller)
+        job = NewJob(task=task, args=args, options=options)
+        job_request = request_from(runtime.app, job, caller)
     else:
-        wanted = request_with_stored_args(runtime.app, task, args, options, caller)
-    runtime.queue_names.expect_room([wanted], caller)
-    return wanted, parts_to_keep(options.model_fields_set, is_other_call=is_other_call)
+        job_request = request_with_stored_args(runtime.app, task, args, options, caller)
+    runtime.queue_names.expect_room([job_request], caller)
+    return job_request, parts_to_keep(options.model_fields_set, is_other_call=is_other_call)
 
 
 async def _current_schedule(app: Penstock, name: str) -> Schedule | None:
@@ -147,8 +149,8 @@ async def resume(name: Name, request: Request, caller: GlobalOperator) -> Respon
 @router.post("/schedule/run", status_code=202, responses={**returns(Enqueued[Any], 202), **CHANGE})
 async def run(name: Name, request: Request, caller: GlobalOperator) -> Response:
     """Enqueue its job now."""
-    made = await runtime_of(request).app.run_schedule(name, by=caller.name)
-    return as_json(made, 202, {"location": request.url_for("get_job", id=made.id).path})
+    job = await runtime_of(request).app.run_schedule(name, by=caller.name)
+    return as_json(job, 202, {"location": request.url_for("get_job", id=job.id).path})
 
 
 @router.post("/schedule/reset", responses={**returns(Schedule), **CHANGE})

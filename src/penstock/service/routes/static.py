@@ -1,4 +1,4 @@
-"""Files for browsers, which anybody may have."""
+"""Static files for browsers, which need no key or login."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ router = APIRouter(include_in_schema=False)
 
 LIVE: Final = "penstock-live.js"
 RAPIDOC: Final = "vendor/rapidoc-9.3.8.min.js"
-# A page of any origin may import a module, and looks for a newer one after an hour.
+# Pages of any origin may import the module. Browsers check for a newer one after an hour.
 _HEADERS: Final = {
     "cache-control": "public, max-age=3600",
     "access-control-allow-origin": "*",
@@ -23,7 +23,7 @@ _HEADERS: Final = {
 }
 
 
-# RapiDoc writes styles into its elements. It is kept from fetching anything from elsewhere.
+# RapiDoc needs inline styles. The policy keeps it from fetching anything from elsewhere.
 _DOCS_HEADERS: Final = {
     "cache-control": "no-cache",
     "content-security-policy": (
@@ -35,13 +35,13 @@ _DOCS_HEADERS: Final = {
 
 @router.get(f"/static/{LIVE}")
 async def live_module(request: Request) -> Response:
-    """The module that watches subjects from a page."""
+    """Return the JavaScript module with which pages watch subjects."""
     return _file(request, LIVE, "text/javascript", _HEADERS)
 
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """A page that shows what OpenAPI says, to who has a key or is logged in."""
+    """Show the OpenAPI document as a page. To fetch it, the page needs a key or a login."""
     return _file(request, "docs.html", "text/html", _DOCS_HEADERS)
 
 
@@ -52,7 +52,7 @@ async def docs_module(request: Request) -> Response:
 
 @router.get("/static/rapidoc.js")
 async def rapidoc(request: Request) -> Response:
-    """RapiDoc, as its authors have built it; its licence stands beside it."""
+    """Return RapiDoc as its authors built it. Its licence is in the same folder."""
     return _file(request, RAPIDOC, "text/javascript", {"cache-control": "no-cache"})
 
 

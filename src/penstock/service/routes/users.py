@@ -1,4 +1,4 @@
-"""People who may log in, for admins."""
+"""Routes with which admins manage the people who may log in."""
 
 from __future__ import annotations
 
@@ -35,24 +35,25 @@ async def list_people(
 ) -> Response:
     """Those who may log in, and those who may no more."""
     client = runtime_of(request).client_of(caller)
-    found = list(await client.people(after=after, limit=limit))
-    return as_json(People(found, found[-1].name if len(found) == limit else None))
+    people = list(await client.people(after=after, limit=limit))
+    return as_json(People(people, people[-1].name if len(people) == limit else None))
 
 
 @router.post("", status_code=201, responses={**returns(Person, 201, "Made."), **CHANGE})
 @small_body
-async def add_person(given: PersonBody, request: Request, caller: Admin) -> Response:
+async def add_person(body: PersonBody, request: Request, caller: Admin) -> Response:
     """Let somebody log in."""
     runtime = runtime_of(request)
-    kept = await runtime.logins.passwords.hash(given.password)
+    password_hash = await runtime.logins.passwords.hash(body.password)
     client = runtime.client_of(caller)
-    return as_json(await client.add_person(given.name, role=given.role, password_hash=kept), 201)
+    person = await client.add_person(body.name, role=body.role, password_hash=password_hash)
+    return as_json(person, 201)
 
 
 @router.patch("/{name}", responses={**returns(Person), **CHANGE})
 @small_body
 async def change_person(
-    name: PersonName, given: PersonChange, request: Request, caller: Admin
+    name: PersonName, body: PersonChange, request: Request, caller: Admin
 ) -> Response:
     """Change a role or a password, or disable a person.
 
@@ -60,9 +61,11 @@ async def change_person(
     disabled nor demoted, unless there is a key with the scope admin that never expires.
     """
     runtime = runtime_of(request)
-    kept = None if given.password is None else await runtime.logins.passwords.hash(given.password)
+    password_hash = None
+    if body.password is not None:
+        password_hash = await runtime.logins.passwords.hash(body.password)
     client = runtime.client_of(caller)
-    changed = await client.set_person(
-        name, role=given.role, password_hash=kept, disabled=given.disabled, keep_admin=True
+    person = await client.set_person(
+        name, role=body.role, password_hash=password_hash, disabled=body.disabled, keep_admin=True
     )
-    return as_json(changed)
+    return as_json(person)

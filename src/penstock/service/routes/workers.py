@@ -1,4 +1,4 @@
-"""Workers, what they run, and everything at one glance."""
+"""Routes that list the workers, and show the whole queue at a glance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows."""
+"""Routes that list, show and change workflows."""
 
 from __future__ import annotations
 
