@@ -17,7 +17,7 @@ from benchmarks.comparison import document
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import server
 from benchmarks.comparison.table import table
-from penstock.bench.live import Live
+from penstock.bench.report import Live
 from penstock.worker.processes import run
 
 WIDTH = 110

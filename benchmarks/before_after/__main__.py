@@ -19,8 +19,8 @@ from benchmarks.before_after.verdict import judged
 from benchmarks.comparison.environment import CannotInstall
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import server
-from penstock.bench.errors import BenchFailed
-from penstock.bench.live import Live
+from penstock.bench.child import BenchFailed
+from penstock.bench.report import Live
 from penstock.worker.processes import run
 
 WIDTH = 130

@@ -16,9 +16,9 @@ from benchmarks.comparison.document import entered
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.spread import Spread
-from penstock.bench.errors import BenchFailed
-from penstock.bench.live import Live
-from penstock.bench.server import Server, machine
+from penstock.bench.child import BenchFailed
+from penstock.bench.ground import Server, machine
+from penstock.bench.report import Live
 
 Measured = Mapping[str, Sequence[float]]
 

@@ -14,8 +14,8 @@ from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.results import Results, described
 from benchmarks.comparison.rounds import Lane
-from penstock.bench.live import Live
-from penstock.bench.server import Server, machine
+from penstock.bench.ground import Server, machine
+from penstock.bench.report import Live
 
 PEERS = ("penstock", "pgqueuer", "awa", "chancy", "oban", "procrastinate")
 

@@ -11,12 +11,10 @@ from benchmarks.comparison.entrant import Entrant
 from benchmarks.comparison.environment import ROOT
 from benchmarks.comparison.orders import Orders
 from benchmarks.comparison.postgres import Database, Postgres
-from penstock.bench.child import children
-from penstock.bench.drain import all_settled
-from penstock.bench.errors import BenchFailed
-from penstock.bench.live import Live
-from penstock.bench.messages import Finished
-from penstock.bench.timeline import Timeline
+from penstock.bench.child import BenchFailed, children
+from penstock.bench.drain import Timeline, all_settled
+from penstock.bench.measured import Finished
+from penstock.bench.report import Live
 from penstock.store.connection import Connection
 
 LOOK_EVERY = 0.002

@@ -13,8 +13,8 @@ import msgspec
 
 from benchmarks.comparison.environment import ROOT, CannotInstall
 from benchmarks.peers.peer import Facts, Settings
-from penstock.bench.errors import BenchFailed
-from penstock.bench.live import Live
+from penstock.bench.child import BenchFailed
+from penstock.bench.report import Live
 
 
 @dataclass

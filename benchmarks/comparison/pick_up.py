@@ -8,7 +8,7 @@ from benchmarks.comparison.environment import ROOT
 from benchmarks.comparison.orders import Orders
 from benchmarks.comparison.postgres import Database
 from penstock.bench.child import Child, children
-from penstock.bench.latency import Latency
+from penstock.bench.rounds import Latency
 
 A_SECOND = 50.0
 # The first calls open connections and prepare statements.

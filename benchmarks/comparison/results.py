@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.comparison.drain import Drain
 from benchmarks.comparison.entrant import Entrant
 from benchmarks.comparison.spread import Spread
-from penstock.bench.latency import Latency
+from penstock.bench.rounds import Latency
 
 
 @dataclass

@@ -14,8 +14,8 @@ from benchmarks.comparison.pick_up import pick_up
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Database, Postgres
 from benchmarks.comparison.results import Results
-from penstock.bench import snapshot
-from penstock.bench.live import Live
+from penstock.bench.ground import hold_snapshot
+from penstock.bench.report import Live
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Lane:
         self._tell(what, one.rate)
 
     async def held(self) -> None:
-        async with self._filled() as database, snapshot.held(database.url):
+        async with self._filled() as database, hold_snapshot(database.url):
             self.results.held.append(await self._drain("drain, held snapshot", database))
 
     async def two(self) -> None:

@@ -9,7 +9,7 @@ from benchmarks.comparison import enqueue
 from benchmarks.comparison.drain import drain
 from benchmarks.comparison.entrant import spelled
 from benchmarks.comparison.rounds import Lane
-from penstock.bench.errors import BenchFailed
+from penstock.bench.child import BenchFailed
 
 
 async def tune(lanes: Sequence[Lane]) -> None:

@@ -17,9 +17,8 @@ from benchmarks.fairness.load import Load
 from benchmarks.fairness.simulation import PROCESSES, simulate
 from benchmarks.fairness.table import table
 from benchmarks.fairness.worker import JOB_SECONDS, SLOTS
-from penstock.bench.ground import open_ground
-from penstock.bench.live import Live
-from penstock.bench.server import Server, machine
+from penstock.bench.ground import Server, machine, open_ground
+from penstock.bench.report import Live
 from penstock.config import Database
 from penstock.worker.processes import run
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from benchmarks.comparison.environment import ROOT
 from benchmarks.fairness.load import Arrival
 from benchmarks.fairness.worker import work
-from penstock.bench.child import children, module
+from penstock.bench.child import BenchFailed, children, module
 from penstock.bench.drain import all_settled
-from penstock.bench.errors import BenchFailed
 from penstock.bench.ground import Ground
-from penstock.bench.live import Live
-from penstock.bench.messages import Orders
+from penstock.bench.measured import Orders
+from penstock.bench.report import Live
 
 WORKER = module("benchmarks.fairness.worker")
 PROCESSES = 2

@@ -6,8 +6,7 @@ import asyncio
 import time
 
 from penstock import Penstock, task
-from penstock.bench.measured import Meter, Parent
-from penstock.bench.messages import Ready, say
+from penstock.bench.measured import Meter, Parent, Ready, send
 from penstock.worker.processes import run
 
 SLOTS = 50
@@ -30,12 +29,12 @@ async def main() -> None:
         worker = app.worker({"simulation": SLOTS})
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
-            say(Ready())
+            send(Ready())
             await parent.go()
             watching = asyncio.create_task(meter.watch())
             await parent.stop()
             watching.cancel()
-    say(meter.finished(stamps=started))
+    send(meter.finished(stamps=started))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchmarks.knowledge.measuring import Measuring
 from benchmarks.knowledge.table import table
-from penstock.bench.live import Live
+from penstock.bench.report import Live
 from penstock.worker.processes import run
 
 

@@ -20,8 +20,7 @@ from benchmarks.comparison.environment import FOLDER as BENCH
 from benchmarks.comparison.environment import ROOT
 from benchmarks.listeners.crowd import Ear, gather
 from penstock.bench import tasks
-from penstock.bench.ground import Ground, open_ground
-from penstock.bench.server import Server, machine
+from penstock.bench.ground import Ground, Server, machine, open_ground
 from penstock.config import Database
 from penstock.worker.processes import run
 

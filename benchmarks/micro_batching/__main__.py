@@ -15,9 +15,8 @@ from benchmarks.micro_batching.load import Load, loads
 from benchmarks.micro_batching.load import measure as measure_load
 from benchmarks.micro_batching.table import table
 from benchmarks.micro_batching.worker import BATCH, CALL_SECONDS, CALLS_AT_ONCE
-from penstock.bench.ground import open_ground
-from penstock.bench.live import Live
-from penstock.bench.server import Server, machine
+from penstock.bench.ground import Server, machine, open_ground
+from penstock.bench.report import Live
 from penstock.config import Database
 from penstock.worker.processes import run
 

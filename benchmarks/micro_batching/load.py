@@ -11,12 +11,11 @@ from typing import Any
 
 from benchmarks.comparison.environment import ROOT
 from benchmarks.micro_batching.worker import BATCH, alone, shared
-from penstock.bench.child import children, module
+from penstock.bench.child import BenchFailed, children, module
 from penstock.bench.drain import all_settled
-from penstock.bench.errors import BenchFailed
 from penstock.bench.ground import Ground
-from penstock.bench.live import Live
-from penstock.bench.messages import Orders
+from penstock.bench.measured import Orders
+from penstock.bench.report import Live
 
 WORKER = module("benchmarks.micro_batching.worker")
 EVERY = 0.002

@@ -6,8 +6,7 @@ import asyncio
 import time
 
 from penstock import Batch, Item, Penstock, task
-from penstock.bench.measured import Meter, Parent
-from penstock.bench.messages import Ready, say
+from penstock.bench.measured import Meter, Parent, Ready, send
 from penstock.worker.processes import run
 
 BATCH = Batch(size=64, linger=0.05)
@@ -42,12 +41,12 @@ async def main() -> None:
         worker = app.worker({"shared": CALLS_AT_ONCE, "alone": ALONE_AT_ONCE})
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
-            say(Ready())
+            send(Ready())
             await parent.go()
             watching = asyncio.create_task(meter.watch())
             await parent.stop()
             watching.cancel()
-    say(meter.finished(stamps=started))
+    send(meter.finished(stamps=started))
 
 
 if __name__ == "__main__":

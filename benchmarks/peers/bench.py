@@ -1,7 +1,7 @@
 """The comparison, as a peer's process sees it: one JSON document a line.
 
 It sends the orders, says go with an empty line and stop by closing; it is told Ready, Progress and
-Finished, which penstock.bench.messages describes. That module is out of reach here.
+Finished, which penstock.bench.measured describes. That module is out of reach here.
 """
 
 from __future__ import annotations

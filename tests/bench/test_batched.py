@@ -2,8 +2,8 @@
 
 from penstock.bench.batched import SCENES, Batched
 from penstock.bench.ground import open_ground
-from penstock.bench.live import Live
 from penstock.bench.plan import Plan
+from penstock.bench.report import Live
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 

@@ -27,7 +27,7 @@ from benchmarks.comparison.environment import ROOT, CannotInstall
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.page import before_after
-from penstock.bench.live import Live
+from penstock.bench.report import Live
 from tests.fixtures.server import PostgresServer
 
 # Measures for a while: a part of the long form, as other loads are.

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from penstock.bench.ground import Server as Described
 from penstock.bench.ground import open_ground
-from penstock.bench.server import Server as Described
 from penstock.config import Database as Settings
 from penstock.embedded import Server
 from tests.fixtures.database import Database

@@ -12,7 +12,7 @@ from benchmarks.comparison.environment import CannotInstall, Environment
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.table import ROWS
-from penstock.bench.live import Live
+from penstock.bench.report import Live
 from tests.fixtures.server import PostgresServer
 
 # It measures with several processes, one after the other: a slow machine has its time.

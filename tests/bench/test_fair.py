@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.bench.fair import Fair, over
+from penstock.bench.fair import Fair, over, scenes, tenant_names
 from penstock.bench.ground import Ground, open_ground
-from penstock.bench.live import Live
 from penstock.bench.plan import FEW_TENANTS, Plan
-from penstock.bench.scenes import scenes
-from penstock.bench.setup import names
+from penstock.bench.report import Live
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 
@@ -65,12 +63,12 @@ def test_each_drain_is_compared_with_one_of_the_same_round() -> None:
 
 
 def test_remaining_tenants_are_spread_among_finished_ones() -> None:
-    everybody, left = names(1000, 1000), names(FEW_TENANTS, 1000)
+    everybody, left = tenant_names(1000, 1000), tenant_names(FEW_TENANTS, 1000)
 
     assert len(set(everybody)) == 1000
     assert everybody == sorted(everybody)
     assert [everybody.index(name) for name in left] == list(range(0, 1000, 10))
-    assert names(0, 1000) == []
+    assert tenant_names(0, 1000) == []
 
 
 def test_ratios_are_taken_within_the_rounds() -> None:

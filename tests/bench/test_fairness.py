@@ -8,7 +8,7 @@ from benchmarks.fairness.load import Load
 from benchmarks.fairness.simulation import Start
 from benchmarks.fairness.table import rows
 from benchmarks.page import fairness
-from penstock.bench.live import Live
+from penstock.bench.report import Live
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 

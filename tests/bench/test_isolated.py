@@ -6,9 +6,8 @@ import pytest
 
 from penstock.bench.ground import open_ground
 from penstock.bench.isolated import SCENES, Isolated
-from penstock.bench.live import Live
 from penstock.bench.plan import Plan
-from penstock.bench.table import isolation_costs
+from penstock.bench.report import Live, isolation_costs
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 

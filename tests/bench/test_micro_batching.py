@@ -4,7 +4,7 @@ from benchmarks.micro_batching.__main__ import measure
 from benchmarks.micro_batching.load import Load, loads
 from benchmarks.micro_batching.table import NAMES, rows
 from benchmarks.page import micro_batching
-from penstock.bench.live import Live
+from penstock.bench.report import Live
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.bench.timeline import Timeline
+from penstock.bench.drain import Timeline
 
 
 def test_the_rate_counts_from_the_first_claim_to_the_last_settle() -> None:

@@ -13,8 +13,7 @@ from benchmarks.comparison.environment import ROOT
 from benchmarks.comparison.orders import Orders
 from benchmarks.comparison.postgres import Database
 from benchmarks.comparison.rounds import Lane
-from penstock.bench.child import Child, children
-from penstock.bench.errors import BenchFailed
+from penstock.bench.child import BenchFailed, Child, children
 
 LONGEST = 1800.0
 

@@ -6,7 +6,7 @@ from benchmarks.before_after.scenes.answering import answering
 from benchmarks.comparison.drain import Drain
 from benchmarks.comparison.rounds import Lane
 from benchmarks.http.load import many_jobs, send
-from penstock.bench.errors import BenchFailed
+from penstock.bench.child import BenchFailed
 
 CONNECTIONS = 8
 AT_ONCE = 100

@@ -12,7 +12,7 @@ from benchmarks.before_after.scenes.answering import answering
 from benchmarks.comparison.drain import Drain
 from benchmarks.comparison.environment import ROOT
 from benchmarks.comparison.rounds import Lane
-from penstock.bench.errors import BenchFailed
+from penstock.bench.child import BenchFailed
 
 COUNTS = ("chunks", "embedded", "embed_calls")
 SECTION = re.compile(r"^(?=## )", re.MULTILINE)

@@ -6,12 +6,12 @@ from collections import defaultdict
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
+from penstock.bench.child import BenchFailed
 from penstock.bench.drain import Drain, drain, typical
-from penstock.bench.errors import BenchFailed
 from penstock.bench.fair import over
 from penstock.bench.ground import Ground
-from penstock.bench.live import Live
 from penstock.bench.plan import Plan
+from penstock.bench.report import Live
 from penstock.bench.rounds import tenths
 
 # By name: whether the jobs are one batch, and whether another session holds a snapshot.

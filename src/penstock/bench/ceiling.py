@@ -1,17 +1,72 @@
-"""The ceiling: the same claims and settles in a bare loop, without handlers, in its own process.
+"""Claim and settle in a bare loop, without handlers: the most that Postgres gives one client.
 
-Run by the bench as `python -m penstock.bench.ceiling`.
+The bench runs it in a process of its own, as `python -m penstock.bench.ceiling`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
 
 from penstock import hosts
-from penstock.bench.bare_loop import BareLoop
-from penstock.bench.measured import Meter, Parent
-from penstock.bench.messages import Ready, say
+from penstock.bench.measured import Meter, Parent, Ready, send
+from penstock.store import Store
+from penstock.store.connection import Connection
 from penstock.worker.processes import run
+
+CLAIM_SIZE = 500
+LEASE_S = 3600.0
+
+Rows = list[asyncpg.Record]
+
+
+class BareLoop:
+    """Claims 500 jobs from the mark on and settles them all as completed, until there are none."""
+
+    def __init__(self, schema: str, claims: Connection, settles: Connection) -> None:
+        self._store = Store(schema)
+        self._claims = claims
+        self._settles = settles
+        self._mark = (datetime(2000, 1, 1, tzinfo=UTC), 0)
+        self._lease: int | None = None
+        self.settled = 0
+
+    async def open(self) -> None:
+        self._lease = await self._store.open_lease(self._claims, "ceiling", LEASE_S, {})
+
+    async def run(self) -> None:
+        """One after the other: the next claim begins when the settle is done."""
+        while rows := await self.claim():
+            await self.settle(rows)
+
+    async def run_overlapped(self) -> None:
+        """The next claim is under way during the settle."""
+        rows = await self.claim()
+        while rows:
+            rows, _ = await asyncio.gather(self.claim(), self.settle(rows))
+
+    async def claim(self) -> Rows:
+        ready_at, job = self._mark
+        rows: Rows = await self._claims.fetch(
+            self._store.call("claim"),
+            self._lease, "default", [""], [0], [ready_at], [job], [CLAIM_SIZE], CLAIM_SIZE,
+            '{"commit": "async"}',
+        )  # fmt: skip
+        if rows:
+            self._mark = max((row["ready_at"], row["id"]) for row in rows)
+        return rows
+
+    async def settle(self, rows: Rows) -> None:
+        nothing: list[Any] = [None] * 7
+        await self._settles.fetch(
+            self._store.call("settle"),
+            [row["id"] for row in rows], [row["token"] for row in rows], *nothing,
+            '{"durable": true}',
+        )  # fmt: skip
+        self.settled += len(rows)
 
 
 async def main() -> None:
@@ -20,7 +75,7 @@ async def main() -> None:
     first, second = [await hosts.connect(orders.url) for _ in range(2)]
     loop = BareLoop(orders.schema, claims=first, settles=second if orders.overlapped else first)
     await loop.open()
-    say(Ready())
+    send(Ready())
     await parent.go()
     meter = Meter(lambda: loop.settled)
     watching = asyncio.create_task(meter.watch())
@@ -30,7 +85,7 @@ async def main() -> None:
     await parent.stop()
     await first.close()
     await second.close()
-    say(finished)
+    send(finished)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.bench.errors import BenchFailed
-from penstock.bench.messages import Finished, Message, Progress, Ready, decode, line
+from penstock.bench.measured import Finished, Message, Progress, Ready, decode, encode_line
+from penstock.errors import PenstockError
+
+
+class BenchFailed(PenstockError):
+    """A measurement could not be finished; the message says how far it came."""
+
 
 LONGEST_LINE = 256 * 1024 * 1024
 START_SECONDS = 60.0
@@ -114,7 +119,7 @@ async def children(
             )
             started.append(Child(process))
             assert process.stdin is not None
-            process.stdin.write(line(orders))
+            process.stdin.write(encode_line(orders))
         for child in started:
             await child.ready()
         yield started

@@ -1,4 +1,4 @@
-"""A fair queue, with limits and without, against a plain one; in turn, round by round."""
+"""Compare a fair queue, with limits and without, with a plain one."""
 
 from __future__ import annotations
 
@@ -6,16 +6,130 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.bench.drain import Drain, drain, typical
-from penstock.bench.emptied import leave_emptied
-from penstock.bench.enqueue import single_rate
-from penstock.bench.ground import Ground
-from penstock.bench.live import Live
-from penstock.bench.plan import Plan
-from penstock.bench.scenes import Scene
-from penstock.bench.setup import Setup, names
+from penstock.bench.ground import QUEUE, Ground
+from penstock.bench.plan import FEW_TENANTS, Plan
+from penstock.bench.report import Live
+from penstock.bench.rounds import single_rate
+from penstock.worker.limits.slots import DEFAULT_SLOTS
+
+# Far above what is ever reached: what is measured is that somebody counts.
+PLENTY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many jobs of a key may run at once, and how many may start in a second."""
+
+    key: str
+    slots: int | None = None
+    rate: float | None = None
+
+
+# The whole queue, each tenant by itself, and a rate: none of them holds a job back.
+LOOSE = (
+    Limit(f"queue:{QUEUE}", slots=PLENTY, rate=PLENTY),
+    Limit(f"lane:{QUEUE}:*", slots=DEFAULT_SLOTS),
+)
+# As many as the worker has slots: what it claims ahead has to wait.
+TIGHT = (Limit(f"queue:{QUEUE}", slots=DEFAULT_SLOTS),)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A plain queue, or a fair one with so many tenants; with limits or without."""
+
+    tenants: int = 0
+    limits: Sequence[Limit] = ()
+
+    async def arrange(self, ground: Ground) -> None:
+        """Set the queue up like this, and no otherwise."""
+        app = ground.app
+        await app.set_queue(QUEUE, fair=bool(self.tenants))
+        for limit in (*LOOSE, *TIGHT):
+            await app.remove_limit(limit.key)
+        for limit in self.limits:
+            await app.set_limit(limit.key, slots=limit.slots, rate=limit.rate, burst=limit.rate)
+
+
+def tenant_names(tenants: int, among: int) -> list[str]:
+    """Some tenants, spread evenly over those of a larger queue."""
+    return [f"tenant-{number * among // tenants:06}" for number in range(tenants)]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One drain: the queue, and what is around it."""
+
+    what: str
+    setup: Setup
+    against: tuple[str, ...] = ("plain",)
+    processes: int = 1
+    held: bool = False  # Another session holds a snapshot.
+    emptied: int = 0  # So many tenants had jobs under that snapshot, and have none now.
+
+
+def scenes(tenants: int) -> dict[str, Scene]:
+    """Those of one round, by the names that the document has for them."""
+    few, many = f"{FEW_TENANTS} tenants", f"{tenants:,} tenants"
+    limited = Setup(tenants, LOOSE)
+    both = {
+        "plain": Scene("plain queue", Setup(), ()),
+        "one": Scene("fair queue, 1 tenant", Setup(1)),
+        "few": Scene(f"fair queue, {few}", Setup(FEW_TENANTS)),
+        "many": Scene(f"fair queue, {many}", Setup(tenants), ("plain", "one")),
+        "few_limited": Scene(f"fair and limited, {few}", Setup(FEW_TENANTS, LOOSE)),
+        "many_limited": Scene(f"fair and limited, {many}", limited),
+    }
+    gone = tenants - FEW_TENANTS
+    return {
+        **both,
+        **{f"{name}_held": _held(scene) for name, scene in both.items()},
+        "emptied_one": Scene(
+            "fair queue, 1 tenant, others' jobs done", Setup(1), (), held=True, emptied=1
+        ),
+        "emptied": Scene(
+            f"fair queue, {gone:,} of {many} done",
+            Setup(FEW_TENANTS), ("emptied_one",), held=True, emptied=gone,
+        ),
+        "bound": Scene("plain queue, limited to the slots", Setup(limits=TIGHT)),
+        "plain_two": Scene("plain queue, 2 processes", Setup(), (), 2),
+        "many_limited_two": Scene(
+            f"fair and limited, {many}, 2 processes", limited, ("plain_two",), 2
+        ),
+    }  # fmt: skip
+
+
+def _held(scene: Scene) -> Scene:
+    against = tuple(f"{name}_held" for name in scene.against)
+    return Scene(f"{scene.what}, held", scene.setup, against, held=True)
+
+
+TENANTS_PER_CLAIM = 1000
+
+# The jobs go the way of all jobs, but for the copy into history, which plays no part here.
+CLAIM_JOBS_OF_TENANTS = """
+SELECT count(*)
+  FROM claim_v1($1, $2, $3, array_fill(0::smallint, ARRAY[$4::integer]),
+                array_fill('-infinity'::timestamptz, ARRAY[$4]), array_fill(0::bigint, ARRAY[$4]),
+                array_fill($5::integer, ARRAY[$4]), $4 * $5)
+"""
+REMOVE_CLAIMED_JOBS = "DELETE FROM job WHERE state = 'running' AND lease = $1"
+
+
+async def leave_emptied(ground: Ground, tenants: Sequence[str], jobs: int) -> None:
+    """So many jobs come and go, shared by the tenants."""
+    await ground.fill(jobs, tenants)
+    lease = await ground.app.store.open_lease(ground.connection, "emptied", 86_400.0, {})
+    each = -(-jobs // len(tenants))
+    for start in range(0, len(tenants), TENANTS_PER_CLAIM):
+        some = tenants[start : start + TENANTS_PER_CLAIM]
+        await ground.connection.execute(CLAIM_JOBS_OF_TENANTS, lease, QUEUE, some, len(some), each)
+    await ground.connection.execute(REMOVE_CLAIMED_JOBS, lease)
+
 
 # Their enqueues are compared, too.
 ENQUEUED = ("plain", "many")
@@ -64,8 +178,8 @@ class Fair:
     async def _staged(self, name: str, scene: Scene) -> AsyncIterator[None]:
         """The queue full, and the snapshot held where there is one."""
         ground, jobs = self._ground, self._plan.jobs
-        everybody = names(self._plan.tenants, self._plan.tenants)
-        owners = names(scene.setup.tenants, self._plan.tenants)
+        everybody = tenant_names(self._plan.tenants, self._plan.tenants)
+        owners = tenant_names(scene.setup.tenants, self._plan.tenants)
         async with AsyncExitStack() as stack:
             with self._live.doing(f"{scene.what}: enqueue"):
                 await scene.setup.arrange(ground)
@@ -85,7 +199,7 @@ class Fair:
         await setup.arrange(self._ground)
         with self._live.doing("enqueue one by one"):
             rate = await single_rate(
-                self._ground, self._plan.single_jobs, names(setup.tenants, setup.tenants)
+                self._ground, self._plan.single_jobs, tenant_names(setup.tenants, setup.tenants)
             )
         self._single[name].append(rate)
         self._live.result(f"enqueue one by one, {name}", f"{rate:>10,.0f} jobs/s")

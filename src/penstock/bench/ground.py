@@ -1,12 +1,15 @@
-"""Where the bench works: a schema of its own in the given database, dropped at the end."""
+"""The schema, and the server, on which the bench measures."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import platform
 import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,9 +17,8 @@ import asyncpg
 
 from penstock import hosts
 from penstock.app.app import Penstock
-from penstock.bench import snapshot, tasks
-from penstock.bench.child import module
-from penstock.bench.errors import BenchFailed
+from penstock.bench import tasks
+from penstock.bench.child import BenchFailed, module
 from penstock.config import Database
 from penstock.connect.connector import hold_embedded
 from penstock.errors import DatabaseError
@@ -24,10 +26,23 @@ from penstock.sql import quote
 from penstock.store.connection import Connection
 from penstock.tasks import Task
 
+
+@asynccontextmanager
+async def hold_snapshot(url: str) -> AsyncIterator[None]:
+    """Nothing that dies from now on can be cleaned up."""
+    other = await hosts.connect(url)
+    try:
+        async with other.transaction(isolation="repeatable_read"):
+            await other.fetchval("SELECT pg_current_xact_id()")
+            yield
+    finally:
+        await other.close()
+
+
 QUEUE = "default"
 WORKER = module("penstock.bench.worker")
-AT_ONCE = 100_000
-FAST_AT_ONCE = 200_000
+JOBS_PER_ENQUEUE = 100_000
+JOBS_PER_FAST_ENQUEUE = 200_000
 
 # The same jobs without the way from a client to the server.
 FILL_FAST = """
@@ -70,8 +85,8 @@ class Ground:
         """
         owned = [task.options(tenant=name) for name in tenants] or [task]
         began = time.monotonic()
-        for start in range(0, jobs, AT_ONCE):
-            numbers = range(start, min(start + AT_ONCE, jobs))
+        for start in range(0, jobs, JOBS_PER_ENQUEUE):
+            numbers = range(start, min(start + JOBS_PER_ENQUEUE, jobs))
             await self.app.enqueue_many(
                 owned[number % len(owned)].prepare(number) for number in numbers
             )
@@ -86,8 +101,8 @@ class Ground:
 
     async def fill_fast(self, jobs: int) -> None:
         """Enqueue no-ops on the server, where the time it takes is not the point."""
-        for start in range(0, jobs, FAST_AT_ONCE):
-            await self.connection.fetchval(FILL_FAST, min(FAST_AT_ONCE, jobs - start))
+        for start in range(0, jobs, JOBS_PER_FAST_ENQUEUE):
+            await self.connection.fetchval(FILL_FAST, min(JOBS_PER_FAST_ENQUEUE, jobs - start))
 
     async def tidy(self) -> None:
         """Statistics and visibility as autovacuum would soon have made them."""
@@ -116,7 +131,7 @@ class Ground:
         return int(await self.connection.fetchval("SELECT count(*) FROM job"))
 
     def held_snapshot(self) -> AbstractAsyncContextManager[None]:
-        return snapshot.held(self.url)
+        return hold_snapshot(self.url)
 
 
 @asynccontextmanager
@@ -155,3 +170,48 @@ async def _on_our_clock(connection: Connection, at: datetime) -> float:
     before = time.monotonic()
     now: datetime = await connection.fetchval("SELECT clock_timestamp()")
     return (before + time.monotonic()) / 2 - (now - at).total_seconds()
+
+
+DURABILITY_SETTINGS = """
+SELECT current_setting('server_version') AS postgres,
+       current_setting('fsync') AS fsync,
+       current_setting('synchronous_commit') AS synchronous_commit,
+       current_setting('full_page_writes') AS full_page_writes
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Version, and the settings that decide what a commit is worth."""
+
+    postgres: str
+    fsync: str
+    synchronous_commit: str
+    full_page_writes: str
+
+    @classmethod
+    async def of(cls, connection: Connection) -> Server:
+        row = await connection.fetchrow(DURABILITY_SETTINGS)
+        assert row is not None
+        return cls(**dict(row))
+
+    @property
+    def is_durable(self) -> bool:
+        return (
+            self.fsync == "on"
+            and self.full_page_writes == "on"
+            and self.synchronous_commit not in ("off", "local")
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "python": platform.python_version()}
+
+
+def machine() -> dict[str, Any]:
+    """This machine, and how busy it is at the moment."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }

@@ -14,16 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from penstock.bench import tasks
-from penstock.bench.child import children
+from penstock.bench.child import BenchFailed, children
 from penstock.bench.drain import Drain, drain, typical
-from penstock.bench.errors import BenchFailed
 from penstock.bench.fair import over
 from penstock.bench.ground import Ground
-from penstock.bench.latency import Latency
-from penstock.bench.live import Live
-from penstock.bench.messages import Orders
+from penstock.bench.measured import Orders
 from penstock.bench.plan import Plan
-from penstock.bench.rounds import tenths
+from penstock.bench.report import Live
+from penstock.bench.rounds import Latency, tenths
 
 # By name: what it is called, the task, and what it is compared with.
 SCENES: Final = {

@@ -1,14 +1,19 @@
-"""The heart of the bench: ceiling, free drain and held drain in turn, round by round."""
+"""Measure what every run of the bench measures: drains in rounds, single enqueues and pick-ups."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import quantiles
 from typing import Any
 
+from penstock.bench.child import children
 from penstock.bench.drain import CEILING, Drain, drain, typical
 from penstock.bench.ground import Ground
-from penstock.bench.live import Live
+from penstock.bench.measured import Orders
+from penstock.bench.report import Live
 
 
 @dataclass
@@ -102,3 +107,50 @@ def tenths(drains: Sequence[Drain]) -> list[float]:
     """Jobs a second in each tenth of the drain, the median of the rounds."""
     columns = zip(*(one.timeline.tenths() for one in drains), strict=True)
     return [round(typical(column), 1) for column in columns]
+
+
+async def single_rate(ground: Ground, jobs: int, tenants: Sequence[str] = ()) -> float:
+    """Jobs a second; each is durable before the next is sent."""
+    owners = tenants or ("",)
+    await ground.clear()
+    await ground.enqueue(0)
+    began = time.monotonic()
+    for number in range(jobs):
+        await ground.enqueue(number, owners[number % len(owners)])
+    return jobs / (time.monotonic() - began)
+
+
+A_SECOND = 50
+WARM_UP = 25
+PICK_UP_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds, in hundredths of the jobs."""
+
+    p50: float
+    p95: float
+    p99: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> Latency:
+        cuts = [round(cut * 1000, 2) for cut in quantiles(seconds, n=100, method="inclusive")]
+        return cls(cuts[49], cuts[94], cuts[98])
+
+
+async def pick_up(ground: Ground, jobs: int, live: Live) -> Latency:
+    """Enqueue single jobs at a gentle pace; the first, which open connections, do not count."""
+    await ground.clear()
+    orders = Orders(ground.url, ground.schema)
+    async with children(ground.worker, orders) as [child]:
+        await child.go()
+        asked: dict[int, float] = {}
+        for number in range(WARM_UP + jobs):
+            asked[number] = time.monotonic()
+            await ground.enqueue_stamp(number)
+            live.progress(number, WARM_UP + jobs)
+            await asyncio.sleep(max(0.0, asked[number] + 1 / A_SECOND - time.monotonic()))
+        await child.settled(len(asked), within=PICK_UP_SECONDS)
+        stamps = (await child.stop()).stamps
+    return Latency.of([stamps[number] - asked[number] for number in range(WARM_UP, len(asked))])

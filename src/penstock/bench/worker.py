@@ -11,9 +11,9 @@ import os
 
 from penstock import hosts
 from penstock.app.app import Penstock
-from penstock.bench import tasks, usage
-from penstock.bench.measured import Meter, Parent
-from penstock.bench.messages import Ready, say
+from penstock.bench import measured as bench_measured
+from penstock.bench import tasks
+from penstock.bench.measured import Meter, Parent, Ready, send
 from penstock.worker.processes import run
 
 BACKENDS = """
@@ -32,7 +32,7 @@ async def main() -> None:
     own = await hosts.connect(orders.url)
     began = await own.fetchval("SELECT clock_timestamp()")
     async with app:
-        say(Ready())
+        send(Ready())
         await parent.go()
         worker = app.worker(children=orders.children)
         meter = Meter(lambda: worker.tally.completed)
@@ -42,12 +42,12 @@ async def main() -> None:
             watching.cancel()
             backends = [row["pid"] for row in await own.fetch(BACKENDS, began)]
             finished = meter.finished(
-                server_cpu_seconds=usage.cpu_seconds_of(backends),
-                children_cpu_seconds=usage.cpu_seconds_below(os.getpid()),
+                server_cpu_seconds=bench_measured.cpu_seconds_of(backends),
+                children_cpu_seconds=bench_measured.cpu_seconds_below(os.getpid()),
                 stamps=tasks.stamps,
             )
     await own.close()
-    say(finished)
+    send(finished)
 
 
 if __name__ == "__main__":

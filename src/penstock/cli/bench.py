@@ -52,10 +52,9 @@ def bench(
     They are compared with what Postgres gives a bare loop. It works in a schema of its own, which
     it drops at the end.
     """
-    from penstock.bench.document import measure
-    from penstock.bench.live import Live
     from penstock.bench.plan import Plan
-    from penstock.bench.table import table
+    from penstock.bench.report import Live, table
+    from penstock.bench.run import measure
     from penstock.cli.opening import plain_errors
     from penstock.worker.processes import run
 

@@ -5,22 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from penstock.bench.backlog import claim_times
 from penstock.bench.batched import Batched
-from penstock.bench.dead import past_the_dead
 from penstock.bench.drain import typical
-from penstock.bench.enqueue import single_rate
-from penstock.bench.fair import Fair
-from penstock.bench.ground import Ground, open_ground
+from penstock.bench.extras import against_one, claim_times, memory, past_the_dead
+from penstock.bench.fair import Fair, scenes
+from penstock.bench.ground import Ground, Server, machine, open_ground
 from penstock.bench.isolated import Isolated
-from penstock.bench.latency import pick_up
-from penstock.bench.live import Live
 from penstock.bench.plan import Plan
-from penstock.bench.processes import against_one
-from penstock.bench.rounds import Rounds
-from penstock.bench.scenes import scenes
-from penstock.bench.server import Server, machine
-from penstock.bench.soak import memory
+from penstock.bench.report import Live
+from penstock.bench.rounds import Rounds, pick_up, single_rate
 from penstock.config import Database
 
 NOT_DURABLE = (
