@@ -17,8 +17,8 @@ from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.spread import Spread
 from penstock.bench.child import BenchFailed
-from penstock.bench.ground import Server, machine
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Server, machine
 
 Measured = Mapping[str, Sequence[float]]
 

@@ -14,8 +14,8 @@ from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.results import Results, described
 from benchmarks.comparison.rounds import Lane
-from penstock.bench.ground import Server, machine
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Server, machine
 
 PEERS = ("penstock", "pgqueuer", "awa", "chancy", "oban", "procrastinate")
 

@@ -11,8 +11,8 @@ from benchmarks.comparison.entrant import Entrant
 from benchmarks.comparison.environment import ROOT
 from benchmarks.comparison.orders import Orders
 from benchmarks.comparison.postgres import Database, Postgres
-from penstock.bench.child import BenchFailed, children
-from penstock.bench.drain import Timeline, all_settled
+from penstock.bench.child import BenchFailed, start_children
+from penstock.bench.drain import Timeline, wait_until_all_settled
 from penstock.bench.measured import Finished
 from penstock.bench.report import Live
 from penstock.store.connection import Connection
@@ -53,12 +53,12 @@ async def drain(
     orders = Orders(database.url, jobs, dict(entrant.settings))
     async with (
         database.connect() as connection,
-        children(entrant.command("work"), orders, processes, folder=ROOT) as started,
+        start_children(entrant.command("work"), orders, processes, folder=ROOT) as started,
     ):
         before = await postgres.cpu_seconds()
         for child in started:
             await child.go()
-        await all_settled(started, jobs, lambda done, _: live.progress(done, jobs))
+        await wait_until_all_settled(started, jobs, lambda done, _: live.progress(done, jobs))
         ended = await _completed(connection, entrant)
         spent = await postgres.spent_since(before)
         finished = [await child.stop() for child in started]

@@ -8,7 +8,7 @@ from benchmarks.comparison.entrant import Entrant
 from benchmarks.comparison.environment import ROOT
 from benchmarks.comparison.orders import Orders
 from benchmarks.comparison.postgres import Database
-from penstock.bench.child import children
+from penstock.bench.child import start_children
 
 WARM_UP = 20
 LONGEST = 600.0
@@ -41,6 +41,6 @@ async def paced(
 
 
 async def _told(entrant: Entrant, role: str, orders: Orders) -> Mapping[int, float]:
-    async with children(entrant.command(role), orders, folder=ROOT) as [child]:
+    async with start_children(entrant.command(role), orders, folder=ROOT) as [child]:
         await child.go()
         return (await child.stop(within=LONGEST)).stamps

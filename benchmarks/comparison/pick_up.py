@@ -7,7 +7,7 @@ from benchmarks.comparison.entrant import Entrant
 from benchmarks.comparison.environment import ROOT
 from benchmarks.comparison.orders import Orders
 from benchmarks.comparison.postgres import Database
-from penstock.bench.child import Child, children
+from penstock.bench.child import Child, start_children
 from penstock.bench.rounds import Latency
 
 A_SECOND = 50.0
@@ -19,7 +19,7 @@ WITHIN = 30.0
 async def pick_up(entrant: Entrant, database: Database, jobs: int) -> Latency:
     """Single jobs at a gentle pace, once a first job has shown that the worker is there."""
     orders = Orders(database.url, settings=dict(entrant.settings), stamped=True)
-    async with children(entrant.command("work"), orders, folder=ROOT) as [child]:
+    async with start_children(entrant.command("work"), orders, folder=ROOT) as [child]:
         await child.go()
         await paced(entrant, database, 1, A_SECOND)
         await _ran(child, 1)
@@ -30,4 +30,4 @@ async def pick_up(entrant: Entrant, database: Database, jobs: int) -> Latency:
 
 
 async def _ran(child: Child, jobs: int) -> None:
-    await child.settled(jobs, within=WITHIN)
+    await child.wait_until_settled(jobs, within=WITHIN)

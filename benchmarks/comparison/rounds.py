@@ -14,8 +14,8 @@ from benchmarks.comparison.pick_up import pick_up
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Database, Postgres
 from benchmarks.comparison.results import Results
-from penstock.bench.ground import hold_snapshot
 from penstock.bench.report import Live
+from penstock.bench.sandbox import hold_snapshot
 
 
 @dataclass

@@ -17,8 +17,8 @@ from benchmarks.fairness.load import Load
 from benchmarks.fairness.simulation import PROCESSES, simulate
 from benchmarks.fairness.table import table
 from benchmarks.fairness.worker import JOB_SECONDS, SLOTS
-from penstock.bench.ground import Server, machine, open_ground
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Server, machine, open_sandbox
 from penstock.config import Database
 from penstock.worker.processes import run
 
@@ -48,12 +48,12 @@ def main(
 async def measure(load: Load, database: Database, live: Live) -> dict[str, Any]:
     """Both ways, one after the other."""
     before, arrivals, found = machine(), load.arrivals(), {}
-    async with open_ground(database) as ground:
+    async with open_sandbox(database) as sandbox:
         for name, fair in (("first_come", False), ("fair", True)):
             with live.doing(f"simulate {name}"):
-                starts = await simulate(ground, arrivals, live, fair=fair)
+                starts = await simulate(sandbox, arrivals, live, fair=fair)
             found[name] = findings(load, starts)
-        server = await Server.of(ground.connection)
+        server = await Server.of(sandbox.connection)
     return {
         "load": {**asdict(load), "jobs": len(arrivals)},
         "workers": {"processes": PROCESSES, "slots": SLOTS, "job_seconds": JOB_SECONDS},

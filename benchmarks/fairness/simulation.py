@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from benchmarks.comparison.environment import ROOT
 from benchmarks.fairness.load import Arrival
 from benchmarks.fairness.worker import work
-from penstock.bench.child import BenchFailed, children, module
-from penstock.bench.drain import all_settled
-from penstock.bench.ground import Ground
+from penstock.bench.child import BenchFailed, module_command, start_children
+from penstock.bench.drain import wait_until_all_settled
 from penstock.bench.measured import Orders
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Sandbox
 
-WORKER = module("benchmarks.fairness.worker")
+WORKER = module_command("benchmarks.fairness.worker")
 PROCESSES = 2
 EVERY = 0.02
 
@@ -35,18 +35,18 @@ class Start:
 
 
 async def simulate(
-    ground: Ground, arrivals: Sequence[Arrival], live: Live, *, fair: bool
+    sandbox: Sandbox, arrivals: Sequence[Arrival], live: Live, *, fair: bool
 ) -> list[Start]:
     """All jobs, in the order of their arrival."""
-    await ground.clear()
-    await ground.app.set_queue(work.defaults.queue, fair=fair)
-    orders = Orders(ground.url, ground.schema)
-    async with children(WORKER, orders, PROCESSES, folder=ROOT) as started:
+    await sandbox.clear()
+    await sandbox.app.set_queue(work.defaults.queue, fair=fair)
+    orders = Orders(sandbox.url, sandbox.schema)
+    async with start_children(WORKER, orders, PROCESSES, folder=ROOT) as started:
         for child in started:
             await child.go()
         zero = time.monotonic()
-        await _arrive(ground, arrivals, zero)
-        await all_settled(
+        await _arrive(sandbox, arrivals, zero)
+        await wait_until_all_settled(
             started, len(arrivals), lambda done, _: live.progress(done, len(arrivals))
         )
         finished = [await child.stop() for child in started]
@@ -56,7 +56,7 @@ async def simulate(
     return [Start(one.tenant, one.at, began[number]) for number, one in enumerate(arrivals)]
 
 
-async def _arrive(ground: Ground, arrivals: Sequence[Arrival], zero: float) -> None:
+async def _arrive(sandbox: Sandbox, arrivals: Sequence[Arrival], zero: float) -> None:
     """Enqueue each job when it is due; those of the same moment together."""
     tasks = {one.tenant: work.options(tenant=f"tenant-{one.tenant + 1:05}") for one in arrivals}
     sent = 0
@@ -64,7 +64,7 @@ async def _arrive(ground: Ground, arrivals: Sequence[Arrival], zero: float) -> N
         until = sent
         while until < len(arrivals) and arrivals[until].at <= time.monotonic() - zero:
             until += 1
-        await ground.app.enqueue_many(
+        await sandbox.app.enqueue_many(
             tasks[arrivals[number].tenant].prepare(number) for number in range(sent, until)
         )
         sent = until

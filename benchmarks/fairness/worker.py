@@ -24,17 +24,17 @@ async def work(number: int) -> None:
 
 async def main() -> None:
     parent = await Parent.connect()
-    orders = await parent.orders()
+    orders = await parent.read_orders()
     async with Penstock(orders.url, schema=orders.schema, include=[work]) as app:
         worker = app.worker({"simulation": SLOTS})
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
             send(Ready())
-            await parent.go()
+            await parent.wait_for_go()
             watching = asyncio.create_task(meter.watch())
-            await parent.stop()
+            await parent.wait_for_stop()
             watching.cancel()
-    send(meter.finished(stamps=started))
+    send(meter.finish(stamps=started))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import typer
 
 from benchmarks.comparison.postgres import server
 from benchmarks.http.load import Seen, load
-from penstock.bench.ground import machine
+from penstock.bench.sandbox import machine
 from penstock.migrate import migrate
 from penstock.worker.processes import run
 

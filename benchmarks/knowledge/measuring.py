@@ -13,8 +13,8 @@ from benchmarks.comparison.postgres import Database, Postgres, server
 from benchmarks.knowledge import edits, extraction, theirs
 from benchmarks.knowledge.corpora import copied, folder_of, spread
 from benchmarks.knowledge.ours import ingest, migrate
-from penstock.bench.ground import Server, machine
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Server, machine
 
 TEXTS, PAGES, PDFS = "linux-doc-6.1", "postgresql-doc-15", "texlive-latex-recommended-doc"
 EDITED = 0.05

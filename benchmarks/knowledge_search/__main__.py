@@ -20,7 +20,7 @@ from benchmarks.knowledge_search.documents import read, unpacked
 from benchmarks.knowledge_search.manuals import EDITIONS, KERNEL, LINUX, MANUALS, TENANT
 from benchmarks.knowledge_search.stock import Stock, opened
 from benchmarks.knowledge_search.table import tables
-from penstock.bench.ground import Server, machine
+from penstock.bench.sandbox import Server, machine
 from penstock_apps.knowledge.text import Piece
 
 FILES_OF_A_TENANT: Final = 20  # one in so many of the kernel's is another tenant's

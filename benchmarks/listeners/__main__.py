@@ -20,7 +20,7 @@ from benchmarks.comparison.environment import FOLDER as BENCH
 from benchmarks.comparison.environment import ROOT
 from benchmarks.listeners.crowd import Ear, gather
 from penstock.bench import tasks
-from penstock.bench.ground import Ground, Server, machine, open_ground
+from penstock.bench.sandbox import Sandbox, Server, machine, open_sandbox
 from penstock.config import Database
 from penstock.worker.processes import run
 
@@ -53,25 +53,25 @@ def main(
 async def measure(listeners: int, seconds: float, jobs: int, database: Database) -> dict[str, Any]:
     """What listeners cost, how soon they hear, and how often of a batch."""
     before = machine()
-    async with open_ground(database) as ground:
-        idle = await _listen(ground, listeners, seconds)
-        batch = await _batch(ground, jobs) if jobs else None
-        server = await Server.of(ground.connection)
+    async with open_sandbox(database) as sandbox:
+        idle = await _listen(sandbox, listeners, seconds)
+        batch = await _batch(sandbox, jobs) if jobs else None
+        server = await Server.of(sandbox.connection)
     return {**idle, "batch": batch, "machine": before, "server": server.as_dict()}
 
 
-async def _listen(ground: Ground, listeners: int, seconds: float) -> dict[str, Any]:
+async def _listen(sandbox: Sandbox, listeners: int, seconds: float) -> dict[str, Any]:
     """Many on one server, each to a job that waits and then ends."""
-    jobs = await ground.app.enqueue_many(tasks.noop.prepare(n) for n in range(listeners))
+    jobs = await sandbox.app.enqueue_many(tasks.noop.prepare(n) for n in range(listeners))
     ids = [job.id for job in jobs]
-    async with _server(ground) as (process, port):
+    async with _server(sandbox) as (process, port):
         empty = process.memory_info().rss
         began = time.monotonic()
         ears = await gather(port, [f"job/{id}" for id in ids])
         connected = time.monotonic() - began
-        idle = await _idle(ground, process, seconds)
+        idle = await _idle(sandbox, process, seconds)
         full = process.memory_info().rss
-        ended = await _end(ground, ears, ids)
+        ended = await _end(sandbox, ears, ids)
     return {
         "listeners": listeners,
         "connected_s": round(connected, 2),
@@ -82,17 +82,17 @@ async def _listen(ground: Ground, listeners: int, seconds: float) -> dict[str, A
     }
 
 
-async def _batch(ground: Ground, jobs: int) -> dict[str, Any]:
+async def _batch(sandbox: Sandbox, jobs: int) -> dict[str, Any]:
     """A batch that is enqueued and worked off while some listen at two servers."""
-    ground.app.include(tasks.noop)
-    async with _server(ground) as (_, one), _server(ground) as (_, two):
-        batch = await ground.app.open_batch()
+    sandbox.app.include(tasks.noop)
+    async with _server(sandbox) as (_, one), _server(sandbox) as (_, two):
+        batch = await sandbox.app.open_batch()
         subjects = [f"batch/{batch.id}"] * BATCH_LISTENERS
         ears = [*await gather(one, subjects), *await gather(two, subjects)]
         began = time.monotonic()
         await batch.enqueue_many(tasks.noop.prepare(number) for number in range(jobs))
         await batch.close()
-        async with ground.app.worker({"default": 100}):
+        async with sandbox.app.worker({"default": 100}):
             await asyncio.gather(*(ear.end() for ear in ears))
         took = time.monotonic() - began
     return {
@@ -104,15 +104,15 @@ async def _batch(ground: Ground, jobs: int) -> dict[str, Any]:
     }
 
 
-async def _idle(ground: Ground, process: psutil.Process, seconds: float) -> dict[str, float]:
+async def _idle(sandbox: Sandbox, process: psutil.Process, seconds: float) -> dict[str, float]:
     """How busy the server is, and what it asks the database, while nothing happens."""
     await asyncio.sleep(TOLD)  # or what they asked when they came would count as well
-    commits = await ground.connection.fetchval(COMMITS)
+    commits = await sandbox.connection.fetchval(COMMITS)
     used, began = sum(process.cpu_times()[:2]), time.monotonic()
     await asyncio.sleep(seconds)
     took, busy = time.monotonic() - began, sum(process.cpu_times()[:2]) - used
     await asyncio.sleep(TOLD)
-    asked = await ground.connection.fetchval(COMMITS) - commits
+    asked = await sandbox.connection.fetchval(COMMITS) - commits
     return {
         "seconds": round(took, 1),
         "processor_percent": round(100 * busy / took, 1),
@@ -120,10 +120,10 @@ async def _idle(ground: Ground, process: psutil.Process, seconds: float) -> dict
     }
 
 
-async def _end(ground: Ground, ears: list[Ear], ids: list[str]) -> dict[str, Any]:
+async def _end(sandbox: Sandbox, ears: list[Ear], ids: list[str]) -> dict[str, Any]:
     """End all jobs at once; after how long the end was heard."""
     for start in range(0, len(ids), 1000):
-        await ground.app.cancel_many(ids[start : start + 1000])
+        await sandbox.app.cancel_many(ids[start : start + 1000])
     at = time.monotonic()
     await asyncio.gather(*(ear.end() for ear in ears))
     delays = sorted(ear.ended[0] - at for ear in ears)
@@ -139,9 +139,9 @@ async def _end(ground: Ground, ears: list[Ear], ids: list[str]) -> dict[str, Any
 
 
 @asynccontextmanager
-async def _server(ground: Ground) -> AsyncIterator[tuple[psutil.Process, int]]:
+async def _server(sandbox: Sandbox) -> AsyncIterator[tuple[psutil.Process, int]]:
     server: Process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "benchmarks.listeners.server", ground.url, ground.schema,
+        sys.executable, "-m", "benchmarks.listeners.server", sandbox.url, sandbox.schema,
         stdout=PIPE, cwd=ROOT,
     )  # fmt: skip
     try:

@@ -15,8 +15,8 @@ from benchmarks.micro_batching.load import Load, loads
 from benchmarks.micro_batching.load import measure as measure_load
 from benchmarks.micro_batching.table import table
 from benchmarks.micro_batching.worker import BATCH, CALL_SECONDS, CALLS_AT_ONCE
-from penstock.bench.ground import Server, machine, open_ground
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Server, machine, open_sandbox
 from penstock.config import Database
 from penstock.worker.processes import run
 
@@ -46,11 +46,11 @@ def main(
 async def measure(given: Sequence[Load], database: Database, live: Live) -> dict[str, Any]:
     """The loads, one after the other."""
     before, found = machine(), {}
-    async with open_ground(database) as ground:
+    async with open_sandbox(database) as sandbox:
         for load in given:
             with live.doing(f"measure {load.name}"):
-                found[load.name] = await measure_load(ground, load, live)
-        server = await Server.of(ground.connection)
+                found[load.name] = await measure_load(sandbox, load, live)
+        server = await Server.of(sandbox.connection)
     return {
         "batch": {"size": BATCH.size, "linger": BATCH.seconds},
         "workers": {"calls_at_once": CALLS_AT_ONCE, "call_seconds": CALL_SECONDS},

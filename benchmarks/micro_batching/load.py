@@ -11,13 +11,13 @@ from typing import Any
 
 from benchmarks.comparison.environment import ROOT
 from benchmarks.micro_batching.worker import BATCH, alone, shared
-from penstock.bench.child import BenchFailed, children, module
-from penstock.bench.drain import all_settled
-from penstock.bench.ground import Ground
+from penstock.bench.child import BenchFailed, module_command, start_children
+from penstock.bench.drain import wait_until_all_settled
 from penstock.bench.measured import Orders
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Sandbox
 
-WORKER = module("benchmarks.micro_batching.worker")
+WORKER = module_command("benchmarks.micro_batching.worker")
 EVERY = 0.002
 AT_ONCE = 1000
 
@@ -43,14 +43,16 @@ def loads(items: int) -> list[Load]:
     ]
 
 
-async def measure(ground: Ground, load: Load, live: Live) -> dict[str, Any]:
-    await ground.clear()
-    orders = Orders(ground.url, ground.schema)
-    async with children(WORKER, orders, folder=ROOT) as [child]:
+async def measure(sandbox: Sandbox, load: Load, live: Live) -> dict[str, Any]:
+    await sandbox.clear()
+    orders = Orders(sandbox.url, sandbox.schema)
+    async with start_children(WORKER, orders, folder=ROOT) as [child]:
         await child.go()
         began = time.monotonic()
-        arrived = await _arrive(ground, load)
-        await all_settled([child], load.items, lambda done, _: live.progress(done, load.items))
+        arrived = await _arrive(sandbox, load)
+        await wait_until_all_settled(
+            [child], load.items, lambda done, _: live.progress(done, load.items)
+        )
         seconds = time.monotonic() - began
         stamps = (await child.stop()).stamps
     if len(stamps) != load.items:
@@ -67,7 +69,7 @@ async def measure(ground: Ground, load: Load, live: Live) -> dict[str, Any]:
     }
 
 
-async def _arrive(ground: Ground, load: Load) -> dict[int, float]:
+async def _arrive(sandbox: Sandbox, load: Load) -> dict[int, float]:
     """Enqueue each item when it is due; when each was handed over."""
     task, zero = shared if load.is_shared else alone, time.monotonic()
     arrived: dict[int, float] = {}
@@ -76,7 +78,7 @@ async def _arrive(ground: Ground, load: Load) -> dict[int, float]:
         due = sent + AT_ONCE if load.rate is None else int((now - zero) * load.rate) + 1
         numbers = range(sent, min(due, load.items))
         arrived.update(dict.fromkeys(numbers, now))
-        await ground.app.enqueue_many(task.prepare(number) for number in numbers)
+        await sandbox.app.enqueue_many(task.prepare(number) for number in numbers)
         await asyncio.sleep(EVERY)
     return arrived
 

@@ -36,17 +36,17 @@ async def alone(item: int) -> None:
 
 async def main() -> None:
     parent = await Parent.connect()
-    orders = await parent.orders()
+    orders = await parent.read_orders()
     async with Penstock(orders.url, schema=orders.schema, include=[shared, alone]) as app:
         worker = app.worker({"shared": CALLS_AT_ONCE, "alone": ALONE_AT_ONCE})
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
             send(Ready())
-            await parent.go()
+            await parent.wait_for_go()
             watching = asyncio.create_task(meter.watch())
-            await parent.stop()
+            await parent.wait_for_stop()
             watching.cancel()
-    send(meter.finished(stamps=started))
+    send(meter.finish(stamps=started))
 
 
 if __name__ == "__main__":

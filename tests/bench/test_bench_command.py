@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.bench.ground import Server as Described
-from penstock.bench.ground import open_ground
+from penstock.bench.sandbox import Server as Described
+from penstock.bench.sandbox import open_sandbox
 from penstock.config import Database as Settings
 from penstock.embedded import Server
 from tests.fixtures.database import Database
@@ -92,8 +92,8 @@ async def test_the_longer_measurements_are_added_when_asked_for(database: Databa
 
 async def test_embedded_server_of_bench_is_durable_and_stops(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    async with open_ground(Settings.of(None, data_dir=str(folder))) as ground:
-        document = (await Described.of(ground.connection)).as_dict()
+    async with open_sandbox(Settings.of(None, data_dir=str(folder))) as sandbox:
+        document = (await Described.of(sandbox.connection)).as_dict()
         assert Server(folder).status().running
 
     assert [document[setting] for setting in DURABLE] == ["on"] * 3

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.bench.fair import Fair, over, scenes, tenant_names
-from penstock.bench.ground import Ground, open_ground
+from penstock.bench.fair import FairComparison, compare_rates, fair_scenes, tenant_names
 from penstock.bench.plan import FEW_TENANTS, Plan
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Sandbox, open_sandbox
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 
@@ -25,19 +25,21 @@ if "PENSTOCK_LONG" in os.environ:
 
 
 @pytest.fixture
-async def ground(database: Database) -> AsyncIterator[Ground]:
-    async with open_ground(Settings(database.url)) as ground:
-        yield ground
+async def sandbox(database: Database) -> AsyncIterator[Sandbox]:
+    async with open_sandbox(Settings(database.url)) as sandbox:
+        yield sandbox
 
 
-async def test_fair_bench_drains_all_jobs_of_all_tenants(ground: Ground) -> None:
+async def test_fair_bench_drains_all_jobs_of_all_tenants(sandbox: Sandbox) -> None:
     plan = Plan(jobs=1000, rounds=1, tenants=TENANTS)
     some = {
-        name: replace(scene, against=tuple(each for each in scene.against if each in ASKED))
-        for name, scene in scenes(TENANTS).items()
+        name: replace(
+            scene, compared_with=tuple(each for each in scene.compared_with if each in ASKED)
+        )
+        for name, scene in fair_scenes(TENANTS).items()
         if name in ASKED
     }
-    fair = Fair(ground, plan, Live(), some)
+    fair = FairComparison(sandbox, plan, Live(), some)
     await fair.run()
 
     found = fair.as_dict()
@@ -49,15 +51,15 @@ async def test_fair_bench_drains_all_jobs_of_all_tenants(ground: Ground) -> None
     assert found["enqueue"]["bulk_over_plain"]["median"] > 0
     assert found["enqueue"]["single_over_plain"]["median"] > 0
     # What was set for the measurements is not left to the next ones.
-    assert not await ground.app.limits()
-    assert not any(queue.fair for queue in await ground.app.queue_settings())
+    assert not await sandbox.app.limits()
+    assert not any(queue.fair for queue in await sandbox.app.queue_settings())
 
 
 def test_each_drain_is_compared_with_one_of_the_same_round() -> None:
-    every = scenes(10_000)
+    every = fair_scenes(10_000)
 
     for name, scene in every.items():
-        for other in scene.against:
+        for other in scene.compared_with:
             assert every[other].held is scene.held, name
             assert every[other].processes == scene.processes, name
 
@@ -72,4 +74,4 @@ def test_remaining_tenants_are_spread_among_finished_ones() -> None:
 
 
 def test_ratios_are_taken_within_the_rounds() -> None:
-    assert over([50, 10, 90], [100, 10, 100]) == {"median": 0.9, "least": 0.5, "most": 1.0}
+    assert compare_rates([50, 10, 90], [100, 10, 100]) == {"median": 0.9, "least": 0.5, "most": 1.0}

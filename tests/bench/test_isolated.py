@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from penstock.bench.ground import open_ground
-from penstock.bench.isolated import SCENES, Isolated
+from penstock.bench.isolated import SCENES, IsolationComparison
 from penstock.bench.plan import Plan
 from penstock.bench.report import Live, isolation_costs
+from penstock.bench.sandbox import open_sandbox
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 
@@ -25,9 +25,9 @@ long = pytest.mark.skipif("PENSTOCK_LONG" not in os.environ, reason="PENSTOCK_LO
 async def test_isolated_jobs_are_drained_and_compared_with_plain_ones(
     database: Database, isolated: str, plain: str
 ) -> None:
-    async with open_ground(Settings(database.url)) as ground:
+    async with open_sandbox(Settings(database.url)) as sandbox:
         plan = Plan(jobs=1000, rounds=1, isolated=True)
-        measured = Isolated(ground, plan, Live(), (plain, isolated), deaths=3)
+        measured = IsolationComparison(sandbox, plan, Live(), (plain, isolated), deaths=3)
         await measured.run()
     found = measured.as_dict()
     assert set(found["drains"]) == {plain, isolated} < set(SCENES)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Database as Settings
 from penstock import Penstock
-from penstock.bench.ground import open_ground
+from penstock.bench.sandbox import open_sandbox
 from penstock.hosts import NoHostServes, connect
 from penstock.migrate import migrate
 from tests.fixtures.address import Address, with_address, with_hosts
@@ -75,8 +75,8 @@ async def test_the_bench_knows_which_host_serves(proxy: Proxy, other: Proxy) -> 
     proxy.heal()
     proxy.swallow()
     # asyncpg would spend its minute on the first host.
-    async with asyncio.timeout(30), open_ground(Settings(url)) as ground, ground.held_snapshot():
-        assert await ground.connection.fetchval("SELECT 1") == 1
+    async with asyncio.timeout(30), open_sandbox(Settings(url)) as sandbox, sandbox.held_snapshot():
+        assert await sandbox.connection.fetchval("SELECT 1") == 1
 
 
 async def test_a_host_that_stopped_serving_is_passed_over_again(proxy: Proxy, other: Proxy) -> None:

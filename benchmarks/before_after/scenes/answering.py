@@ -13,7 +13,7 @@ from benchmarks.comparison.environment import ROOT
 from benchmarks.comparison.orders import Orders
 from benchmarks.comparison.postgres import Database
 from benchmarks.comparison.rounds import Lane
-from penstock.bench.child import BenchFailed, Child, children
+from penstock.bench.child import BenchFailed, Child, start_children
 
 LONGEST = 1800.0
 
@@ -26,9 +26,9 @@ async def answering(
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         answer = Path(folder) / "answer"
         orders = Orders(database.url, settings={**settings, "answer": str(answer)})
-        async with children(lane.entrant.command("work"), orders, folder=ROOT) as [child]:
+        async with start_children(lane.entrant.command("work"), orders, folder=ROOT) as [child]:
             await child.go()
-            await child.settled(1, within=LONGEST)
+            await child.wait_until_settled(1, within=LONGEST)
             if not answer.exists():
                 raise BenchFailed("A measured process ended too soon; its own words are above.")
             yield child, json.loads(answer.read_text())

@@ -1,7 +1,9 @@
-"""Measure the queue on this machine: ratios taken in one run, on a schema of the bench's own.
+"""Measure the queue on this machine, in a schema that is dropped afterwards.
 
     document = await measure(Plan(jobs=100_000), Database.of("postgresql://…"), Live())
 
-Nothing is imported here: the measured processes live in this package too and should carry no more
-than a worker does.
+Machines differ, so a run reports ratios between measurements that it took in turn.
+
+This file imports nothing, because the measured processes are modules of this package too. They
+should use no more memory than a worker does.
 """

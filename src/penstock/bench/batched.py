@@ -1,4 +1,4 @@
-"""One batch of all jobs against plain jobs, free and under a held snapshot; in turn."""
+"""Compare the jobs of one batch with plain jobs, free and under a held snapshot."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from penstock.bench.child import BenchFailed
-from penstock.bench.drain import Drain, drain, typical
-from penstock.bench.fair import over
-from penstock.bench.ground import Ground
+from penstock.bench.drain import Drain, drain, median_of
+from penstock.bench.fair import compare_rates
 from penstock.bench.plan import Plan
 from penstock.bench.report import Live
-from penstock.bench.rounds import tenths
+from penstock.bench.rounds import median_tenths
+from penstock.bench.sandbox import Sandbox
 
-# By name: whether the jobs are one batch, and whether another session holds a snapshot.
+# For each scene, whether the jobs are one batch, and whether another session holds a snapshot.
 SCENES: Final = {
     "plain": (False, False),
     "batch": (True, False),
@@ -23,11 +23,14 @@ SCENES: Final = {
 }
 
 
-class Batched:
-    """What each round gave; interleaved, so that a noisy moment hits all of them alike."""
+class BatchComparison:
+    """Drain the queue of each scene, round by round.
 
-    def __init__(self, ground: Ground, plan: Plan, live: Live) -> None:
-        self._ground = ground
+    The scenes of a round follow each other, so a noisy moment affects all of them.
+    """
+
+    def __init__(self, sandbox: Sandbox, plan: Plan, live: Live) -> None:
+        self._sandbox = sandbox
         self._plan = plan
         self._live = live
         self._drains: dict[str, list[Drain]] = defaultdict(list)
@@ -40,52 +43,54 @@ class Batched:
                 await self._drain(name)
 
     async def _drain(self, name: str) -> None:
-        ground, jobs = self._ground, self._plan.jobs
+        sandbox, jobs = self._sandbox, self._plan.jobs
         is_batch, is_held = SCENES[name]
-        await ground.clear()
-        with self._live.doing(f"{_what(name)}: enqueue"):
-            seconds = await (ground.fill_batch(jobs) if is_batch else ground.fill(jobs))
-            await ground.tidy()
+        await sandbox.clear()
+        with self._live.doing(f"{_label(name)}: enqueue"):
+            seconds = await (sandbox.fill_batch(jobs) if is_batch else sandbox.fill(jobs))
+            await sandbox.vacuum()
         async with AsyncExitStack() as stack:
             if is_held:
-                await stack.enter_async_context(ground.held_snapshot())
-            with self._live.doing(_what(name)):
-                one = await drain(ground, jobs, lambda done, _: self._live.progress(done, jobs))
+                await stack.enter_async_context(sandbox.held_snapshot())
+            with self._live.doing(_label(name)):
+                result = await drain(sandbox, jobs, lambda done, _: self._live.progress(done, jobs))
         if is_batch:
-            await self._check(jobs)
+            await self._check_counts(jobs)
         self._bulk[name].append(jobs / seconds)
-        self._drains[name].append(one)
-        self._live.result(_what(name), f"{one.rate:>10,.0f} jobs/s")
+        self._drains[name].append(result)
+        self._live.result(_label(name), f"{result.rate:>10,.0f} jobs/s")
 
-    async def _check(self, jobs: int) -> None:
-        """What is counted must be what was done."""
-        [status] = (await self._ground.app.batches()).batches
+    async def _check_counts(self, jobs: int) -> None:
+        """Check that the batch counts all of its jobs as completed."""
+        [status] = (await self._sandbox.app.batches()).batches
         if (status.total, status.completed, status.pending) != (jobs, jobs, 0):
             raise BenchFailed(f"The counts of the batch are wrong: {status}.")
 
-    # What they came to
+    # Results
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "drains": {name: self._described(name) for name in SCENES},
-            "bulk_over_plain": over(self._bulk["batch"], self._bulk["plain"]),
+            "drains": {name: self._describe_drains(name) for name in SCENES},
+            "bulk_over_plain": compare_rates(self._bulk["batch"], self._bulk["plain"]),
         }
 
-    def _described(self, name: str) -> dict[str, Any]:
+    def _describe_drains(self, name: str) -> dict[str, Any]:
         drains = self._drains[name]
-        rates = [one.rate for one in drains]
+        rates = [drain.rate for drain in drains]
         plain = name.replace("batch", "plain")
-        against = {} if name == plain else {plain: [one.rate for one in self._drains[plain]]}
+        baselines = {} if name == plain else {plain: [drain.rate for drain in self._drains[plain]]}
         return {
-            "what": _what(name),
-            "jobs_per_s": round(typical(rates), 1),
+            "what": _label(name),
+            "jobs_per_s": round(median_of(rates), 1),
             "rounds": [round(rate, 1) for rate in rates],
-            "over": {other: over(rates, theirs) for other, theirs in against.items()},
-            "last_over_first": round(typical([one.last_over_first for one in drains]), 3),
-            "tenths": tenths(drains),
+            "over": {
+                other: compare_rates(rates, baseline) for other, baseline in baselines.items()
+            },
+            "last_over_first": round(median_of([drain.last_over_first for drain in drains]), 3),
+            "tenths": median_tenths(drains),
         }
 
 
-def _what(name: str) -> str:
+def _label(name: str) -> str:
     is_batch, is_held = SCENES[name]
     return ("one batch" if is_batch else "plain jobs") + (", held" if is_held else "")

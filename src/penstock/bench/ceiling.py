@@ -1,4 +1,4 @@
-"""Claim and settle in a bare loop, without handlers: the most that Postgres gives one client.
+"""Claim and settle in a bare loop, without handlers: the highest rate one client can reach.
 
 The bench runs it in a process of its own, as `python -m penstock.bench.ceiling`.
 """
@@ -24,13 +24,13 @@ Rows = list[asyncpg.Record]
 
 
 class BareLoop:
-    """Claims 500 jobs from the mark on and settles them all as completed, until there are none."""
+    """Claim 500 jobs after the cursor, settle them as completed, and repeat until none is left."""
 
     def __init__(self, schema: str, claims: Connection, settles: Connection) -> None:
         self._store = Store(schema)
         self._claims = claims
         self._settles = settles
-        self._mark = (datetime(2000, 1, 1, tzinfo=UTC), 0)
+        self._cursor = (datetime(2000, 1, 1, tzinfo=UTC), 0)
         self._lease: int | None = None
         self.settled = 0
 
@@ -38,25 +38,25 @@ class BareLoop:
         self._lease = await self._store.open_lease(self._claims, "ceiling", LEASE_S, {})
 
     async def run(self) -> None:
-        """One after the other: the next claim begins when the settle is done."""
+        """Claim and settle in turn: each claim waits for the settle before it."""
         while rows := await self.claim():
             await self.settle(rows)
 
     async def run_overlapped(self) -> None:
-        """The next claim is under way during the settle."""
+        """Claim the next jobs while the last ones are being settled."""
         rows = await self.claim()
         while rows:
             rows, _ = await asyncio.gather(self.claim(), self.settle(rows))
 
     async def claim(self) -> Rows:
-        ready_at, job = self._mark
+        ready_at, job = self._cursor
         rows: Rows = await self._claims.fetch(
             self._store.call("claim"),
             self._lease, "default", [""], [0], [ready_at], [job], [CLAIM_SIZE], CLAIM_SIZE,
             '{"commit": "async"}',
         )  # fmt: skip
         if rows:
-            self._mark = max((row["ready_at"], row["id"]) for row in rows)
+            self._cursor = max((row["ready_at"], row["id"]) for row in rows)
         return rows
 
     async def settle(self, rows: Rows) -> None:
@@ -71,18 +71,18 @@ class BareLoop:
 
 async def main() -> None:
     parent = await Parent.connect()
-    orders = await parent.orders()
+    orders = await parent.read_orders()
     first, second = [await hosts.connect(orders.url) for _ in range(2)]
     loop = BareLoop(orders.schema, claims=first, settles=second if orders.overlapped else first)
     await loop.open()
     send(Ready())
-    await parent.go()
+    await parent.wait_for_go()
     meter = Meter(lambda: loop.settled)
     watching = asyncio.create_task(meter.watch())
     await (loop.run_overlapped() if orders.overlapped else loop.run())
     watching.cancel()
-    finished = meter.finished()
-    await parent.stop()
+    finished = meter.finish()
+    await parent.wait_for_stop()
     await first.close()
     await second.close()
     send(finished)

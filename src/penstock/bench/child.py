@@ -1,4 +1,4 @@
-"""A measured process, as the bench sees it."""
+"""Start, watch and stop the processes that the bench measures."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from penstock.errors import PenstockError
 
 
 class BenchFailed(PenstockError):
-    """A measurement could not be finished; the message says how far it came."""
+    """A measurement could not be finished. The message says how far it came."""
 
 
-LONGEST_LINE = 256 * 1024 * 1024
-START_SECONDS = 60.0
-STOP_SECONDS = 60.0
+MAX_LINE_BYTES = 256 * 1024 * 1024
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
 
 
-def module(name: str) -> tuple[str, ...]:
-    """The command that runs a module with this very Python."""
+def module_command(name: str) -> tuple[str, ...]:
+    """Return the command that runs a module with this Python."""
     return (sys.executable, "-m", name)
 
 
 class Child:
-    """Started and connected, then told to go, then told to stop; says how far it is."""
+    """A measured process: it connects, starts on `go`, reports its progress, ends on `stop`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
@@ -39,24 +39,28 @@ class Child:
         self._output = process.stdout
         self.progress = Progress(0)
         self.changed = asyncio.Event()
-        self._finished: asyncio.Task[Finished] | None = None
+        self._reading: asyncio.Task[Finished] | None = None
 
     async def go(self) -> None:
+        """Let the process begin to work, and read its messages from now on."""
         self._input.write(b"\n")
         await self._input.drain()
-        self._finished = asyncio.create_task(self._listen())
+        self._reading = asyncio.create_task(self._read_until_finished())
 
-    async def stop(self, *, within: float = STOP_SECONDS) -> Finished:
-        """Let it finish; what it saw."""
-        assert self._finished is not None
+    async def stop(self, *, within: float = STOP_TIMEOUT_S) -> Finished:
+        """Ask the process to stop, wait until it has ended, and return its measurements."""
+        assert self._reading is not None
         self._input.close()
         async with asyncio.timeout(within):
-            finished = await self._finished
+            finished = await self._reading
             await self._process.wait()
         return finished
 
-    async def settled(self, jobs: int, *, within: float) -> None:
-        """Wait until it has settled so many jobs."""
+    async def wait_until_settled(self, jobs: int, *, within: float) -> None:
+        """Wait until the process has settled this many jobs.
+
+        Raises `BenchFailed` if that takes longer than `within` seconds.
+        """
         try:
             async with asyncio.timeout(within):
                 while self.progress.settled < jobs and not self.has_ended:
@@ -68,45 +72,48 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        return self._finished is not None and self._finished.done()
+        return self._reading is not None and self._reading.done()
 
-    async def _listen(self) -> Finished:
+    async def _read_until_finished(self) -> Finished:
         while True:
-            message = await self._next()
+            message = await self._read_message()
             if isinstance(message, Finished):
                 return message
             if isinstance(message, Progress):
                 self.progress = message
                 self.changed.set()
 
-    async def ready(self) -> None:
-        async with asyncio.timeout(START_SECONDS):
-            message = await self._next()
+    async def wait_until_ready(self) -> None:
+        async with asyncio.timeout(START_TIMEOUT_S):
+            message = await self._read_message()
         if not isinstance(message, Ready):
             raise BenchFailed(f"A measured process said {message!r} before it was ready.")
 
-    async def _next(self) -> Message:
+    async def _read_message(self) -> Message:
         text = await self._output.readline()
         if not text:
             self.changed.set()
             raise BenchFailed("A measured process ended too soon; its own words are above.")
         return decode(text)
 
-    async def end(self) -> None:
-        """Whatever happened, leave nothing behind."""
+    async def kill(self) -> None:
+        """Kill the process if it still runs, and end the task that reads its messages."""
         if self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
-        if self._finished is not None:
-            self._finished.cancel()
-            await asyncio.gather(self._finished, return_exceptions=True)
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
 
 
 @asynccontextmanager
-async def children(
+async def start_children(
     command: Sequence[str], orders: msgspec.Struct, count: int = 1, *, folder: Path | None = None
 ) -> AsyncIterator[list[Child]]:
-    """Processes that are ready to go, each with its orders, started in the folder."""
+    """Start processes in the folder, send each its orders, and wait until all are ready.
+
+    Processes that still run at the end of the block are killed.
+    """
     started: list[Child] = []
     try:
         for _ in range(count):
@@ -115,14 +122,14 @@ async def children(
                 cwd=folder,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                limit=LONGEST_LINE,
+                limit=MAX_LINE_BYTES,
             )
             started.append(Child(process))
             assert process.stdin is not None
             process.stdin.write(encode_line(orders))
         for child in started:
-            await child.ready()
+            await child.wait_until_ready()
         yield started
     finally:
         for child in started:
-            await child.end()
+            await child.kill()

@@ -8,26 +8,27 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from penstock.bench.child import BenchFailed, Child, children, module
-from penstock.bench.ground import Ground
+from penstock.bench.child import BenchFailed, Child, module_command, start_children
 from penstock.bench.measured import Finished, Orders
+from penstock.bench.sandbox import Sandbox
 
 Sample = tuple[float, int]
 
-# Claims have the database's time, settles ours: seconds that are too short to be told apart.
-ACCURACY = 0.001
+# The database's clock times the claims, and this machine's times the settles. Differences shorter
+# than this mean nothing.
+CLOCK_ACCURACY_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Settled jobs over time, from the start of the first claim on."""
+    """The number of settled jobs over time, from the start of the first claim on."""
 
     began: float
     points: tuple[Sample, ...]
 
     @classmethod
     def of(cls, began: float, processes: Iterable[Sequence[Sample]]) -> Timeline:
-        """The counts of several processes as one."""
+        """Add up the counts of several processes."""
         steps = sorted(
             (after[0], after[1] - before[1])
             for samples in processes
@@ -45,21 +46,21 @@ class Timeline:
 
     @property
     def seconds(self) -> float:
-        return max(self.when(self.settled) - self.began, ACCURACY)
+        return max(self.time_at(self.settled) - self.began, CLOCK_ACCURACY_S)
 
     @property
     def rate(self) -> float:
-        """Jobs a second over the whole."""
+        """Jobs per second from the first claim to the last settle."""
         return self.settled / self.seconds
 
     def tenths(self) -> list[float]:
-        """Jobs a second in each tenth of the jobs."""
+        """Return the jobs per second in each tenth of the jobs."""
         tenth = self.settled / 10
-        ends = [self.when(tenth * number) for number in range(11)]
-        return [tenth / max(end - start, ACCURACY) for start, end in pairwise(ends)]
+        ends = [self.time_at(tenth * number) for number in range(11)]
+        return [tenth / max(end - start, CLOCK_ACCURACY_S) for start, end in pairwise(ends)]
 
-    def when(self, settled: float) -> float:
-        """The time when so many jobs were settled, a straight line drawn between samples."""
+    def time_at(self, settled: float) -> float:
+        """Return when this many jobs were settled, interpolated linearly between samples."""
         before = self.points[0]
         for point in self.points:
             if point[1] >= settled:
@@ -69,15 +70,15 @@ class Timeline:
         return before[0]
 
 
-CEILING = module("penstock.bench.ceiling")
-STANDSTILL_SECONDS = 60.0
+CEILING = module_command("penstock.bench.ceiling")
+STANDSTILL_TIMEOUT_S = 60.0
 
 OnProgress = Callable[[int, Sequence[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """One drain: when how many jobs were settled, and what that took."""
+    """The result of one drain: settled jobs over time, and what each process used."""
 
     timeline: Timeline
     processes: tuple[Finished, ...]
@@ -93,31 +94,32 @@ class Drain:
 
     @property
     def cpu_ms_per_1000(self) -> float:
-        return self._per_1000(sum(one.cpu_seconds for one in self.processes))
+        return self._per_1000(sum(process.cpu_seconds for process in self.processes))
 
     @property
     def server_cpu_ms_per_1000(self) -> float | None:
-        spent = [one.server_cpu_seconds for one in self.processes]
-        known = [seconds for seconds in spent if seconds is not None]
-        return self._per_1000(sum(known)) if len(known) == len(spent) else None
+        return self._per_1000_if_known([process.server_cpu_seconds for process in self.processes])
 
     @property
     def children_cpu_ms_per_1000(self) -> float | None:
-        spent = [one.children_cpu_seconds for one in self.processes]
-        known = [seconds for seconds in spent if seconds is not None]
-        return self._per_1000(sum(known)) if len(known) == len(spent) else None
+        return self._per_1000_if_known([process.children_cpu_seconds for process in self.processes])
 
     @property
     def peak_rss_mb(self) -> float | None:
-        peaks = [one.peak_rss for one in self.processes if one.peak_rss is not None]
+        peaks = [process.peak_rss for process in self.processes if process.peak_rss is not None]
         return max(peaks) / 2**20 if peaks else None
 
+    def _per_1000_if_known(self, seconds: Sequence[float | None]) -> float | None:
+        known = [value for value in seconds if value is not None]
+        return self._per_1000(sum(known)) if len(known) == len(seconds) else None
+
     def _per_1000(self, seconds: float) -> float:
+        """Return milliseconds per 1,000 jobs."""
         return seconds * 1000 / (self.timeline.settled / 1000)
 
 
 async def drain(
-    ground: Ground,
+    sandbox: Sandbox,
     jobs: int,
     on_progress: OnProgress,
     *,
@@ -125,29 +127,36 @@ async def drain(
     processes: int = 1,
     overlapped: bool = False,
 ) -> Drain:
-    """Let processes work off all that is there; from the first claim to the last settle."""
-    orders = Orders(ground.url, ground.schema, overlapped)
-    async with children(command or ground.worker, orders, processes) as started:
+    """Let measured processes run all jobs of the queue.
+
+    The measurement goes from the first claim to the last settle. Raises `BenchFailed` if no job
+    was settled for a minute, or if jobs are left.
+    """
+    orders = Orders(sandbox.url, sandbox.schema, overlapped)
+    async with start_children(command or sandbox.worker, orders, processes) as started:
         for child in started:
             await child.go()
-        await all_settled(started, jobs, on_progress)
+        await wait_until_all_settled(started, jobs, on_progress)
         finished = [await child.stop() for child in started]
-    if left := await ground.left():
+    if left := await sandbox.count_live_jobs():
         raise BenchFailed(f"The drain has ended, but {left} of {jobs} jobs are still live.")
-    timeline = Timeline.of(await ground.first_claim(), [one.samples for one in finished])
+    began = await sandbox.first_claim_time()
+    timeline = Timeline.of(began, [process.samples for process in finished])
     return Drain(timeline, tuple(finished))
 
 
-async def all_settled(started: Sequence[Child], jobs: int, on_progress: OnProgress) -> None:
-    """Wait until the processes have settled all jobs among them."""
-    # One bell for all of them.
+async def wait_until_all_settled(
+    started: Sequence[Child], jobs: int, on_progress: OnProgress
+) -> None:
+    """Wait until the processes have settled this many jobs together."""
+    # Progress of any process sets this one event.
     changed = asyncio.Event()
     for child in started:
         child.changed = changed
     while (settled := sum(child.progress.settled for child in started)) < jobs:
         try:
-            async with asyncio.timeout(STANDSTILL_SECONDS):
-                await _moved(started, settled, changed)
+            async with asyncio.timeout(STANDSTILL_TIMEOUT_S):
+                await _wait_for_progress(started, settled, changed)
         except TimeoutError:
             raise BenchFailed(f"The drain stands still at {settled} of {jobs} jobs.") from None
         on_progress(
@@ -156,7 +165,9 @@ async def all_settled(started: Sequence[Child], jobs: int, on_progress: OnProgre
         )
 
 
-async def _moved(started: Sequence[Child], settled: int, changed: asyncio.Event) -> None:
+async def _wait_for_progress(
+    started: Sequence[Child], settled: int, changed: asyncio.Event
+) -> None:
     while sum(child.progress.settled for child in started) == settled:
         if any(child.has_ended for child in started):
             raise BenchFailed("A measured process ended too soon; its own words are above.")
@@ -164,6 +175,6 @@ async def _moved(started: Sequence[Child], settled: int, changed: asyncio.Event)
         await changed.wait()
 
 
-def typical(values: Sequence[float]) -> float:
-    """The median: one disturbed round does not count."""
+def median_of(values: Sequence[float]) -> float:
+    """Return the median, so that one disturbed round does not count."""
     return float(median(values))

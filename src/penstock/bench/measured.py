@@ -1,4 +1,4 @@
-"""A measured process: its messages to the bench, samples of its progress, and what it used."""
+"""What runs in a measured process: its messages to the bench, and a meter of what it uses."""
 
 from __future__ import annotations
 
@@ -15,28 +15,31 @@ import msgspec
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """The bench's first line. The second says go; the end of the input says stop."""
+    """The first line that the bench sends.
+
+    A second line starts the measurement, and the end of the input stops it.
+    """
 
     url: str
     schema: str
     overlapped: bool = False
-    # How many child processes a worker may have; None for its default.
+    # How many child processes a worker may have. None stands for its default.
     children: int | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
-    """Everything is imported and connected."""
+    """The process has imported everything and is connected."""
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
-    """So many jobs are settled, and so many bytes of memory are in use."""
+    """How many jobs are settled, and how many bytes of memory are in use."""
 
     settled: int
     rss: int | None = None
 
 
 class Finished(msgspec.Struct, frozen=True, tag=True):
-    """What was seen from the start to the stop. Times are of the machine's monotonic clock."""
+    """The measurements from start to stop. Times are those of the machine's monotonic clock."""
 
     samples: list[tuple[float, int]]
     cpu_seconds: float
@@ -62,7 +65,7 @@ def decode(text: bytes) -> Message:
 
 
 def send(message: Message) -> None:
-    """For the measured process: tell the bench."""
+    """Send a message from the measured process to the bench."""
     sys.stdout.buffer.write(encode_line(message))
     sys.stdout.buffer.flush()
 
@@ -74,13 +77,13 @@ _STATUS = Path("/proc/self/status")
 
 
 def cpu_seconds() -> float:
-    """User and system time of this process."""
+    """Return the user and system time of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def rss() -> int | None:
-    """Bytes of memory in use now."""
+    """Return the bytes of memory in use now, or None where the system does not say."""
     try:
         return int(_STATM.read_text().split()[1]) * BYTES_PER_PAGE
     except OSError:
@@ -88,9 +91,9 @@ def rss() -> int | None:
 
 
 def peak_rss() -> int | None:
-    """The most bytes of memory that were in use.
+    """Return the most bytes of memory that were in use, or None where the system does not say.
 
-    Not ru_maxrss: on Linux a child begins with its parent's.
+    This does not read ru_maxrss, because on Linux a child starts with that of its parent.
     """
     try:
         lines = _STATUS.read_text().splitlines()
@@ -100,22 +103,22 @@ def peak_rss() -> int | None:
     return int(kilobytes) * 1024
 
 
-def cpu_seconds_below(pid: int) -> float | None:
-    """User and system time of all processes that this one has started, and they in turn."""
+def cpu_seconds_of_descendants(pid: int) -> float | None:
+    """Return the user and system time of all descendants of a process."""
     try:
-        parents = {int(each.name): _stat(each) for each in Path("/proc").glob("[0-9]*")}
+        stats = {int(process.name): _stat(process) for process in Path("/proc").glob("[0-9]*")}
     except OSError:
         return None
-    below, ticks = {pid}, 0
-    while found := [each for each, stat in parents.items() if stat and stat[0] in below]:
-        below.update(found)
-        # Its own time, and that of those who have ended.
-        ticks += sum(sum(stat[1:]) for stat in map(parents.pop, found) if stat)
-    return ticks / TICKS_PER_SECOND if parents else None
+    family, ticks = {pid}, 0
+    while children := [child for child, stat in stats.items() if stat and stat[0] in family]:
+        family.update(children)
+        # A process's own time, and that of its children that have ended.
+        ticks += sum(sum(stat[1:]) for stat in map(stats.pop, children) if stat)
+    return ticks / TICKS_PER_SECOND if stats else None
 
 
 def _stat(process: Path) -> tuple[int, ...]:
-    """The parent of a process, and the ticks it has used; nothing if it has just ended."""
+    """Return the parent of a process and the ticks it has used; nothing if it has just ended."""
     try:
         fields = (process / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -123,8 +126,8 @@ def _stat(process: Path) -> tuple[int, ...]:
     return (int(fields[1]), *map(int, fields[11:15]))
 
 
-def cpu_seconds_of(pids: list[int]) -> float | None:
-    """User and system time of Postgres backends on this machine; None if they are elsewhere."""
+def cpu_seconds_of_backends(pids: list[int]) -> float | None:
+    """Return the user and system time of Postgres backends, or None if they run elsewhere."""
     ticks = 0
     for pid in pids:
         try:
@@ -143,7 +146,7 @@ PROGRESS_INTERVAL_S = 0.2
 
 
 class Parent:
-    """The bench, as a measured process sees it."""
+    """The bench, to a measured process: it sends orders and says when to start and to stop."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -155,43 +158,43 @@ class Parent:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         return cls(reader)
 
-    async def orders(self) -> Orders:
+    async def read_orders(self) -> Orders:
         return decode_orders(await self._reader.readline())
 
-    async def go(self) -> None:
+    async def wait_for_go(self) -> None:
         await self._reader.readline()
 
-    async def stop(self) -> None:
+    async def wait_for_stop(self) -> None:
         await self._reader.read()
 
 
 class Meter:
-    """Looks every few milliseconds how many jobs are settled, and tells the bench now and then."""
+    """Sample the count of settled jobs every 10 ms, and report it to the bench every 200 ms."""
 
     def __init__(self, settled: Callable[[], int]) -> None:
         self._settled = settled
         self._samples: list[tuple[float, int]] = []
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self._cpu = cpu_seconds()
 
     async def watch(self) -> None:
         while True:
-            self.look()
+            self.sample()
             await asyncio.sleep(SAMPLE_INTERVAL_S)
 
-    def look(self) -> None:
+    def sample(self) -> None:
         now, settled = time.monotonic(), self._settled()
         if not self._samples or self._samples[-1][1] != settled:
             self._samples.append((now, settled))
-        if now - self._told_at > PROGRESS_INTERVAL_S:
-            self._tell(now, settled)
+        if now - self._reported_at > PROGRESS_INTERVAL_S:
+            self._report(now, settled)
 
-    def _tell(self, now: float, settled: int) -> None:
-        self._told_at = now
+    def _report(self, now: float, settled: int) -> None:
+        self._reported_at = now
         send(Progress(settled, rss()))
 
-    def finished(self, **more: Any) -> Finished:
-        """Look once more; all that was seen."""
-        self.look()
-        self._tell(*self._samples[-1])
+    def finish(self, **more: Any) -> Finished:
+        """Take a last sample, and return all measurements."""
+        self.sample()
+        self._report(*self._samples[-1])
         return Finished(self._samples, cpu_seconds() - self._cpu, peak_rss(), **more)

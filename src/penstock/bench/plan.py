@@ -1,4 +1,4 @@
-"""What a run of the bench measures."""
+"""The plan of a run: how many jobs and rounds, and which measurements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.errors import ConfigError
 LATENCY_JOBS = 500
 SINGLE_JOBS = 2000
 ISOLATED_JOBS = 20_000
-# Of a fair queue with many tenants, so many are a few.
+# A fair queue with many tenants is compared with one that has this few.
 FEW_TENANTS = 100
 
 

@@ -1,4 +1,4 @@
-"""What the bench shows: its progress while it measures, and the results as a table."""
+"""Show the bench's progress while it measures, and its results as a table."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from rich.table import Table
 
 
 class Live:
-    """One line for what is under way, one line for each result; on stderr."""
+    """Show on stderr what is being measured, and a line for each result."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
         self._status: Status | None = None
-        self._what = ""
+        self._activity = ""
 
     @contextmanager
-    def doing(self, what: str) -> Iterator[None]:
-        self._what = what
-        with self._console.status(what) as self._status:
+    def doing(self, activity: str) -> Iterator[None]:
+        self._activity = activity
+        with self._console.status(activity) as self._status:
             yield
         self._status = None
 
     def progress(self, done: int, total: int) -> None:
         if self._status is not None:
-            self._status.update(f"{self._what}  {done:,} of {total:,}")
+            self._status.update(f"{self._activity}  {done:,} of {total:,}")
 
-    def result(self, what: str, value: str) -> None:
-        self._console.print(f"{what:<42} {value}")
+    def result(self, label: str, value: str) -> None:
+        self._console.print(f"{label:<42} {value}")
 
     def warn(self, text: str) -> None:
         self._console.print(text, style="yellow")
 
 
-def table(document: dict[str, Any]) -> Table:
-    """Rates, ratios and times, one a row."""
+def results_table(document: dict[str, Any]) -> Table:
+    """Return a table of the rates, ratios and times of a run, one per row."""
     versions = f"Postgres {document['postgres']}, Python {document['python']}"
-    made = Table(title=f"{document['jobs']:,} jobs, {versions}", show_header=False)
+    table = Table(title=f"{document['jobs']:,} jobs, {versions}", show_header=False)
     for name, value in [*_rates(document), *_times(document), *_extras(document)]:
-        made.add_row(name, value)
-    return made
+        table.add_row(name, value)
+    return table
 
 
 def _rates(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -71,13 +71,15 @@ def _times(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _extras(document: dict[str, Any]) -> list[tuple[str, str]]:
     rows = []
-    if some := document.get("processes"):
-        rows.append((f"{some['count']} worker processes", f"{some['ratio']:.2f} × of one"))
+    if processes := document.get("processes"):
+        rows.append(
+            (f"{processes['count']} worker processes", f"{processes['ratio']:.2f} × of one")
+        )
     for entry in document.get("backlog", ()):
         rows.append((f"claim of 500 from {entry['jobs']:,}", f"{entry['claim_ms']:.1f} ms"))
     if soak := document.get("soak"):
-        grown = f"{soak['rss_mb_at_tenth']:.0f} → {soak['rss_mb_at_end']:.0f} MB"
-        rows.append((f"memory over {soak['jobs']:,} jobs", grown))
+        growth = f"{soak['rss_mb_at_tenth']:.0f} → {soak['rss_mb_at_end']:.0f} MB"
+        rows.append((f"memory over {soak['jobs']:,} jobs", growth))
     if dead := document.get("dead"):
         rows.append((f"drain past {dead['entries']:,} dead", f"{dead['over_free']:.2f} × of free"))
     for name in ("fair", "batch", "isolated"):
@@ -88,7 +90,7 @@ def _extras(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def isolation_costs(isolated: dict[str, Any]) -> list[tuple[str, str]]:
-    """What a job in a child process costs, and how soon there is another child."""
+    """Return the rows about jobs in child processes: their CPU time, and a child's replacement."""
     rows = [
         (
             f"  CPU of a job, {drain['what']}",
@@ -98,12 +100,12 @@ def isolation_costs(isolated: dict[str, Any]) -> list[tuple[str, str]]:
         for drain in isolated["drains"].values()
     ]
     next_ms = isolated["next_child_ms"]
-    told = f"{next_ms['p50']:.1f} ms, p95 {next_ms['p95']:.1f}, p99 {next_ms['p99']:.1f}"
-    return [*rows, ("from a child's death to the next job", told)]
+    delay = f"{next_ms['p50']:.1f} ms, p95 {next_ms['p95']:.1f}, p99 {next_ms['p99']:.1f}"
+    return [*rows, ("from a child's death to the next job", delay)]
 
 
 def _drains(drains: dict[str, Any]) -> list[tuple[str, str]]:
-    """Each drain of a kind, and what it is of those that it is compared with."""
+    """Return a row for each drain: its rate, and the ratio to the drains it is compared with."""
     return [
         (
             drain["what"],

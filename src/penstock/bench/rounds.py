@@ -1,4 +1,4 @@
-"""Measure what every run of the bench measures: drains in rounds, single enqueues and pick-ups."""
+"""What every run of the bench measures: drains in rounds, single enqueues, and pick-up times."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from statistics import quantiles
 from typing import Any
 
-from penstock.bench.child import children
-from penstock.bench.drain import CEILING, Drain, drain, typical
-from penstock.bench.ground import Ground
+from penstock.bench.child import start_children
+from penstock.bench.drain import CEILING, Drain, drain, median_of
 from penstock.bench.measured import Orders
 from penstock.bench.report import Live
+from penstock.bench.sandbox import Sandbox
 
 
 @dataclass
 class Rounds:
-    """What each round gave; interleaved, so that a noisy moment hits all of them alike."""
+    """Drain by a bare loop, by a worker, and by a worker under a held snapshot, round by round.
 
-    ground: Ground
+    The measurements of a round follow each other, so a noisy moment affects all of them.
+    """
+
+    sandbox: Sandbox
     live: Live
     jobs: int
     ceiling: list[Drain] = field(default_factory=list)
@@ -29,105 +32,116 @@ class Rounds:
     held: list[Drain] = field(default_factory=list)
     bulk: list[float] = field(default_factory=list)
 
-    async def one(self) -> None:
-        await self._measure("ceiling", self.ceiling, command=CEILING)
-        await self._measure("drain", self.free)
-        await self._measure(
+    async def run_round(self) -> None:
+        await self._refill_and_drain("ceiling", self.ceiling, command=CEILING)
+        await self._refill_and_drain("drain", self.free)
+        await self._refill_and_drain(
             "ceiling, overlapped", self.overlapped, command=CEILING, overlapped=True
         )
         await self._refill()
-        async with self.ground.held_snapshot():
+        async with self.sandbox.held_snapshot():
             await self._drain("drain under a held snapshot", self.held)
 
-    async def _measure(self, what: str, into: list[Drain], **how: Any) -> None:
+    async def _refill_and_drain(self, label: str, drains: list[Drain], **options: Any) -> None:
         await self._refill()
-        await self._drain(what, into, **how)
+        await self._drain(label, drains, **options)
 
     async def _refill(self) -> None:
         with self.live.doing(f"enqueue {self.jobs:,} jobs"):
-            seconds = await self.ground.refill(self.jobs)
+            seconds = await self.sandbox.refill(self.jobs)
         self.bulk.append(self.jobs / seconds)
 
-    async def _drain(self, what: str, into: list[Drain], **how: Any) -> None:
-        with self.live.doing(what):
-            one = await drain(
-                self.ground, self.jobs, lambda done, _: self.live.progress(done, self.jobs), **how
+    async def _drain(self, label: str, drains: list[Drain], **options: Any) -> None:
+        with self.live.doing(label):
+            result = await drain(
+                self.sandbox,
+                self.jobs,
+                lambda done, _: self.live.progress(done, self.jobs),
+                **options,
             )
-        into.append(one)
-        self.live.result(what, f"{one.rate:>10,.0f} jobs/s")
+        drains.append(result)
+        self.live.result(label, f"{result.rate:>10,.0f} jobs/s")
 
-    # What they came to
+    # Results
 
     @property
     def free_rate(self) -> float:
-        return rate(self.free)
+        return median_rate(self.free)
 
     def as_dict(self) -> dict[str, Any]:
-        ceiling, free, held = rate(self.ceiling), self.free_rate, rate(self.held)
+        ceiling, free, held = median_rate(self.ceiling), self.free_rate, median_rate(self.held)
         return {
             "drain": {
                 "jobs_per_s": round(free, 1),
                 "ceiling_jobs_per_s": round(ceiling, 1),
                 "ratio": round(free / ceiling, 3),
-                "last_over_first": round(typical([one.last_over_first for one in self.free]), 3),
-                "tenths": tenths(self.free),
-                "rounds": [round(one.rate, 1) for one in self.free],
-                "ceiling_rounds": [round(one.rate, 1) for one in self.ceiling],
+                "last_over_first": round(
+                    median_of([drain.last_over_first for drain in self.free]), 3
+                ),
+                "tenths": median_tenths(self.free),
+                "rounds": [round(drain.rate, 1) for drain in self.free],
+                "ceiling_rounds": [round(drain.rate, 1) for drain in self.ceiling],
             },
             "ceiling_overlapped": {
-                "jobs_per_s": round(rate(self.overlapped), 1),
-                "rounds": [round(one.rate, 1) for one in self.overlapped],
+                "jobs_per_s": round(median_rate(self.overlapped), 1),
+                "rounds": [round(drain.rate, 1) for drain in self.overlapped],
             },
             "held": {
                 "jobs_per_s": round(held, 1),
-                "last_over_first": round(typical([one.last_over_first for one in self.held]), 3),
+                "last_over_first": round(
+                    median_of([drain.last_over_first for drain in self.held]), 3
+                ),
                 "over_free": round(held / free, 3),
-                "tenths": tenths(self.held),
-                "rounds": [round(one.rate, 1) for one in self.held],
+                "tenths": median_tenths(self.held),
+                "rounds": [round(drain.rate, 1) for drain in self.held],
             },
-            **self._used(),
+            **self._describe_usage(),
         }
 
-    def _used(self) -> dict[str, Any]:
-        server = [one.server_cpu_ms_per_1000 for one in self.free]
+    def _describe_usage(self) -> dict[str, Any]:
+        server = [drain.server_cpu_ms_per_1000 for drain in self.free]
         known = [spent for spent in server if spent is not None]
-        peaks = [one.peak_rss_mb for one in self.free if one.peak_rss_mb is not None]
+        peaks = [drain.peak_rss_mb for drain in self.free if drain.peak_rss_mb is not None]
         return {
-            "cpu_ms_per_1000_jobs": round(typical([one.cpu_ms_per_1000 for one in self.free]), 2),
-            "postgres_cpu_ms_per_1000_jobs": round(typical(known), 2) if known else None,
+            "cpu_ms_per_1000_jobs": round(
+                median_of([drain.cpu_ms_per_1000 for drain in self.free]), 2
+            ),
+            "postgres_cpu_ms_per_1000_jobs": round(median_of(known), 2) if known else None,
             "max_rss_mb": round(max(peaks), 1) if peaks else None,
         }
 
 
-def rate(drains: Sequence[Drain]) -> float:
-    return typical([one.rate for one in drains])
+def median_rate(drains: Sequence[Drain]) -> float:
+    return median_of([drain.rate for drain in drains])
 
 
-def tenths(drains: Sequence[Drain]) -> list[float]:
-    """Jobs a second in each tenth of the drain, the median of the rounds."""
-    columns = zip(*(one.timeline.tenths() for one in drains), strict=True)
-    return [round(typical(column), 1) for column in columns]
+def median_tenths(drains: Sequence[Drain]) -> list[float]:
+    """Return the jobs per second in each tenth of the drain, the median over the rounds."""
+    columns = zip(*(drain.timeline.tenths() for drain in drains), strict=True)
+    return [round(median_of(column), 1) for column in columns]
 
 
-async def single_rate(ground: Ground, jobs: int, tenants: Sequence[str] = ()) -> float:
-    """Jobs a second; each is durable before the next is sent."""
+async def measure_single_enqueues(
+    sandbox: Sandbox, jobs: int, tenants: Sequence[str] = ()
+) -> float:
+    """Return the jobs per second of one client that awaits each enqueue before the next."""
     owners = tenants or ("",)
-    await ground.clear()
-    await ground.enqueue(0)
+    await sandbox.clear()
+    await sandbox.enqueue(0)
     began = time.monotonic()
     for number in range(jobs):
-        await ground.enqueue(number, owners[number % len(owners)])
+        await sandbox.enqueue(number, owners[number % len(owners)])
     return jobs / (time.monotonic() - began)
 
 
-A_SECOND = 50
-WARM_UP = 25
-PICK_UP_SECONDS = 30.0
+JOBS_PER_SECOND = 50
+WARM_UP_JOBS = 25
+PICK_UP_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds, in hundredths of the jobs."""
+    """Percentiles of a latency, in milliseconds."""
 
     p50: float
     p95: float
@@ -139,18 +153,21 @@ class Latency:
         return cls(cuts[49], cuts[94], cuts[98])
 
 
-async def pick_up(ground: Ground, jobs: int, live: Live) -> Latency:
-    """Enqueue single jobs at a gentle pace; the first, which open connections, do not count."""
-    await ground.clear()
-    orders = Orders(ground.url, ground.schema)
-    async with children(ground.worker, orders) as [child]:
+async def measure_pick_up(sandbox: Sandbox, jobs: int, live: Live) -> Latency:
+    """Measure how long a job waits for an idle worker, from its enqueue to its handler's start.
+
+    The jobs come at a gentle pace. The first ones open connections and do not count.
+    """
+    await sandbox.clear()
+    orders = Orders(sandbox.url, sandbox.schema)
+    async with start_children(sandbox.worker, orders) as [child]:
         await child.go()
-        asked: dict[int, float] = {}
-        for number in range(WARM_UP + jobs):
-            asked[number] = time.monotonic()
-            await ground.enqueue_stamp(number)
-            live.progress(number, WARM_UP + jobs)
-            await asyncio.sleep(max(0.0, asked[number] + 1 / A_SECOND - time.monotonic()))
-        await child.settled(len(asked), within=PICK_UP_SECONDS)
-        stamps = (await child.stop()).stamps
-    return Latency.of([stamps[number] - asked[number] for number in range(WARM_UP, len(asked))])
+        sent: dict[int, float] = {}
+        for number in range(WARM_UP_JOBS + jobs):
+            sent[number] = time.monotonic()
+            await sandbox.enqueue_stamp(number)
+            live.progress(number, WARM_UP_JOBS + jobs)
+            await asyncio.sleep(max(0.0, sent[number] + 1 / JOBS_PER_SECOND - time.monotonic()))
+        await child.wait_until_settled(len(sent), within=PICK_UP_TIMEOUT_S)
+        began = (await child.stop()).stamps
+    return Latency.of([began[number] - sent[number] for number in range(WARM_UP_JOBS, len(sent))])

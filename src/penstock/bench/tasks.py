@@ -1,4 +1,4 @@
-"""The tasks that are measured: as little work as a job can be."""
+"""The tasks of the measured jobs, which do as little as a job can."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from pathlib import Path
 from penstock.tasks import task
 from penstock.tasks.settings import Process
 
-# When the handler began with each stamped job, on the clock that all processes here share.
+# The time at which the handler of each `bench.stamp` job began, by its number. It is of the
+# monotonic clock, which all processes on a machine share.
 stamps: dict[int, float] = {}
 
 
 @task(name="bench.noop")
 async def noop(number: int) -> None:
-    """Does nothing, with one argument; like every job it has a timeout."""
+    """Do nothing. Like every job, it has an argument and a timeout."""
 
 
 @task(name="bench.noop_sync")
 def noop_sync(number: int) -> None:
-    """The same in a thread."""
+    """Do nothing in a thread."""
 
 
 @task(name="bench.isolated", isolate=True)
 async def isolated(number: int) -> None:
-    """The same in a child process."""
+    """Do nothing in a child process."""
 
 
 @task(name="bench.isolated_sync", isolate=True)
 def isolated_sync(number: int) -> None:
-    """The same in a thread of a child process."""
+    """Do nothing in a thread of a child process."""
 
 
 @task(name="bench.dies", isolate=Process(deaths=1))
 def dies(lives: str) -> None:
-    """Notes when it began and when its child process ended, which it brings about."""
+    """Write down when it began and when it ended, and kill its child process."""
     began = time.monotonic()
     with Path(lives).open("a") as file:
         file.write(f"{began} {time.monotonic()}\n")
@@ -44,5 +45,5 @@ def dies(lives: str) -> None:
 
 @task(name="bench.stamp")
 async def stamp(number: int) -> None:
-    """Notes when it began."""
+    """Record when it began."""
     stamps[number] = time.monotonic()

@@ -1,6 +1,6 @@
-"""The measured worker: a process of its own with the default settings.
+"""The measured worker, with the default settings and in a process of its own.
 
-Run by the bench as `python -m penstock.bench.worker`.
+The bench runs it as `python -m penstock.bench.worker`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,15 @@ import os
 
 from penstock import hosts
 from penstock.app.app import Penstock
-from penstock.bench import measured as bench_measured
 from penstock.bench import tasks
-from penstock.bench.measured import Meter, Parent, Ready, send
+from penstock.bench.measured import (
+    Meter,
+    Parent,
+    Ready,
+    cpu_seconds_of_backends,
+    cpu_seconds_of_descendants,
+    send,
+)
 from penstock.worker.processes import run
 
 BACKENDS = """
@@ -24,26 +30,26 @@ SELECT pid FROM pg_stat_activity
 
 async def main() -> None:
     parent = await Parent.connect()
-    orders = await parent.orders()
+    orders = await parent.read_orders()
     if orders.children is not None:
-        # That jobs die is what is measured then.
+        # These jobs die on purpose, so the warnings about them are hidden.
         logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     app = Penstock(orders.url, schema=orders.schema, include=[tasks])
     own = await hosts.connect(orders.url)
     began = await own.fetchval("SELECT clock_timestamp()")
     async with app:
         send(Ready())
-        await parent.go()
+        await parent.wait_for_go()
         worker = app.worker(children=orders.children)
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
             watching = asyncio.create_task(meter.watch())
-            await parent.stop()
+            await parent.wait_for_stop()
             watching.cancel()
             backends = [row["pid"] for row in await own.fetch(BACKENDS, began)]
-            finished = meter.finished(
-                server_cpu_seconds=bench_measured.cpu_seconds_of(backends),
-                children_cpu_seconds=bench_measured.cpu_seconds_below(os.getpid()),
+            finished = meter.finish(
+                server_cpu_seconds=cpu_seconds_of_backends(backends),
+                children_cpu_seconds=cpu_seconds_of_descendants(os.getpid()),
                 stamps=tasks.stamps,
             )
     await own.close()

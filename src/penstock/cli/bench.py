@@ -53,7 +53,7 @@ def bench(
     it drops at the end.
     """
     from penstock.bench.plan import Plan
-    from penstock.bench.report import Live, table
+    from penstock.bench.report import Live, results_table
     from penstock.bench.run import measure
     from penstock.cli.opening import plain_errors
     from penstock.worker.processes import run
@@ -63,4 +63,4 @@ def bench(
     database = place.database()
     with plain_errors(database):
         document = run(measure(plan, database, Live()))
-    output.show(document, lambda: table(document))
+    output.show(document, lambda: results_table(document))

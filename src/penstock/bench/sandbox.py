@@ -1,4 +1,4 @@
-"""The schema, and the server, on which the bench measures."""
+"""The sandbox that the bench measures in: a fresh schema, dropped at the end, and its server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import asyncpg
 from penstock import hosts
 from penstock.app.app import Penstock
 from penstock.bench import tasks
-from penstock.bench.child import BenchFailed, module
+from penstock.bench.child import BenchFailed, module_command
 from penstock.config import Database
 from penstock.connect.connector import hold_embedded
 from penstock.errors import DatabaseError
@@ -29,7 +29,10 @@ from penstock.tasks import Task
 
 @asynccontextmanager
 async def hold_snapshot(url: str) -> AsyncIterator[None]:
-    """Nothing that dies from now on can be cleaned up."""
+    """Hold an old snapshot in another session, as a long report or a forgotten transaction does.
+
+    While it is held, vacuum cannot remove rows that are deleted or updated.
+    """
     other = await hosts.connect(url)
     try:
         async with other.transaction(isolation="repeatable_read"):
@@ -40,11 +43,11 @@ async def hold_snapshot(url: str) -> AsyncIterator[None]:
 
 
 QUEUE = "default"
-WORKER = module("penstock.bench.worker")
+WORKER = module_command("penstock.bench.worker")
 JOBS_PER_ENQUEUE = 100_000
 JOBS_PER_FAST_ENQUEUE = 200_000
 
-# The same jobs without the way from a client to the server.
+# It makes the same jobs on the server, without sending them from a client.
 FILL_FAST = """
 SELECT count(*) FROM enqueue_v1(
     array_fill('bench.noop'::text, ARRAY[$1::integer]),
@@ -53,8 +56,8 @@ SELECT count(*) FROM enqueue_v1(
 """
 
 
-class Ground:
-    """A fresh queue, its app, and a connection that looks at it from outside."""
+class Sandbox:
+    """A fresh queue, its app, and a connection of its own for looking at the tables."""
 
     worker = WORKER
 
@@ -71,7 +74,7 @@ class Ground:
         return self.app.database.schema
 
     async def clear(self) -> None:
-        """Back to empty tables, so that each measurement begins alike."""
+        """Empty the tables, so that all measurements start from the same state."""
         await self.connection.execute(
             'TRUNCATE job, job_history, lease, leader, "grant", bucket, batch, batch_delta'
         )
@@ -79,40 +82,41 @@ class Ground:
     async def fill(
         self, jobs: int, tenants: Sequence[str] = (), *, task: Task[..., Any] = tasks.noop
     ) -> float:
-        """Enqueue no-ops in bulk; the seconds it took, requests made and checked included.
+        """Enqueue no-ops in bulk, and return how many seconds that took.
 
-        They belong to the tenants in turn, or to nobody.
+        The time includes making and checking the requests. The jobs belong to the tenants in
+        turn, or to none.
         """
-        owned = [task.options(tenant=name) for name in tenants] or [task]
+        variants = [task.options(tenant=name) for name in tenants] or [task]
         began = time.monotonic()
         for start in range(0, jobs, JOBS_PER_ENQUEUE):
             numbers = range(start, min(start + JOBS_PER_ENQUEUE, jobs))
             await self.app.enqueue_many(
-                owned[number % len(owned)].prepare(number) for number in numbers
+                variants[number % len(variants)].prepare(number) for number in numbers
             )
         return time.monotonic() - began
 
     async def fill_batch(self, jobs: int) -> float:
-        """As `fill`, all as one batch, which is closed."""
+        """Enqueue no-ops as one closed batch, and return how many seconds that took."""
         began = time.monotonic()
         async with self.app.batch() as batch:
             await batch.enqueue_many(tasks.noop.prepare(number) for number in range(jobs))
         return time.monotonic() - began
 
     async def fill_fast(self, jobs: int) -> None:
-        """Enqueue no-ops on the server, where the time it takes is not the point."""
+        """Enqueue no-ops on the server, for measurements that do not time the enqueue."""
         for start in range(0, jobs, JOBS_PER_FAST_ENQUEUE):
             await self.connection.fetchval(FILL_FAST, min(JOBS_PER_FAST_ENQUEUE, jobs - start))
 
-    async def tidy(self) -> None:
-        """Statistics and visibility as autovacuum would soon have made them."""
+    async def vacuum(self) -> None:
+        """Update statistics and the visibility map, as autovacuum soon would."""
         await self.connection.execute("VACUUM (ANALYZE) job")
 
     async def refill(self, jobs: int, tenants: Sequence[str] = ()) -> float:
-        """Only so many new jobs; the seconds that the enqueue took."""
+        """Empty the queue, fill it, and return how many seconds the enqueue took."""
         await self.clear()
         seconds = await self.fill(jobs, tenants)
-        await self.tidy()
+        await self.vacuum()
         return seconds
 
     async def enqueue(self, number: int, tenant: str = "") -> None:
@@ -121,13 +125,12 @@ class Ground:
     async def enqueue_stamp(self, number: int) -> None:
         await self.app.enqueue(tasks.stamp, number)
 
-    async def first_claim(self) -> float:
-        """When the first claim began, on this machine's monotonic clock."""
+    async def first_claim_time(self) -> float:
+        """Return when the first claim began, on this machine's monotonic clock."""
         claimed = await self.connection.fetchval("SELECT min(attempted_at) FROM job_history")
-        return await _on_our_clock(self.connection, claimed)
+        return await _to_monotonic(self.connection, claimed)
 
-    async def left(self) -> int:
-        """How many jobs are still live."""
+    async def count_live_jobs(self) -> int:
         return int(await self.connection.fetchval("SELECT count(*) FROM job"))
 
     def held_snapshot(self) -> AbstractAsyncContextManager[None]:
@@ -135,9 +138,12 @@ class Ground:
 
 
 @asynccontextmanager
-async def open_ground(database: Database) -> AsyncIterator[Ground]:
-    """A new schema in the database; an embedded server is started if need be."""
-    async with _address(database) as url:
+async def open_sandbox(database: Database) -> AsyncIterator[Sandbox]:
+    """Create a schema in the database, and drop it at the end of the block.
+
+    Without a database URL the embedded server is started.
+    """
+    async with _database_url(database) as url:
         app = Penstock(url, schema=f"penstock_bench_{secrets.token_hex(3)}")
         schema = app.database.schema
         try:
@@ -146,7 +152,7 @@ async def open_ground(database: Database) -> AsyncIterator[Ground]:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, DatabaseError) as error:
             raise BenchFailed(f"The bench cannot use this database: {error}") from error
         try:
-            yield Ground(app, connection)
+            yield Sandbox(app, connection)
         finally:
             await app.close()
             await connection.execute("DROP SCHEMA " + quote(schema) + " CASCADE")
@@ -154,7 +160,7 @@ async def open_ground(database: Database) -> AsyncIterator[Ground]:
 
 
 @asynccontextmanager
-async def _address(database: Database) -> AsyncIterator[str]:
+async def _database_url(database: Database) -> AsyncIterator[str]:
     if database.url is not None:
         yield database.url
         return
@@ -165,8 +171,8 @@ async def _address(database: Database) -> AsyncIterator[str]:
         await asyncio.to_thread(hold.release)
 
 
-async def _on_our_clock(connection: Connection, at: datetime) -> float:
-    """A time of the server's clock on this machine's monotonic one."""
+async def _to_monotonic(connection: Connection, at: datetime) -> float:
+    """Convert a time of the server's clock to this machine's monotonic clock."""
     before = time.monotonic()
     now: datetime = await connection.fetchval("SELECT clock_timestamp()")
     return (before + time.monotonic()) / 2 - (now - at).total_seconds()
@@ -182,7 +188,7 @@ SELECT current_setting('server_version') AS postgres,
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Version, and the settings that decide what a commit is worth."""
+    """The server's version, and the settings that decide whether commits survive a crash."""
 
     postgres: str
     fsync: str
@@ -208,7 +214,7 @@ class Server:
 
 
 def machine() -> dict[str, Any]:
-    """This machine, and how busy it is at the moment."""
+    """Describe this machine and its load."""
     has_affinity = hasattr(os, "sched_getaffinity")
     return {
         "system": f"{platform.system()} {platform.machine()}",
