@@ -1,6 +1,6 @@
-"""A show of what Penstock does: thousands of jobs, a worker that is killed, and nothing lost."""
+"""Show what Penstock does: thousands of jobs, a worker that is killed, and no job lost."""
 
 from penstock.demo.run import run_demo
-from penstock.demo.summary import Ended
+from penstock.demo.summary import Summary
 
-__all__ = ["Ended", "run_demo"]
+__all__ = ["Summary", "run_demo"]

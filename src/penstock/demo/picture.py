@@ -1,4 +1,4 @@
-"""Throughput over time as an SVG: what ended when, and what became of the workers."""
+"""Draw an SVG of the demo: jobs per second over time, and when each worker process ran."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from html import escape
 from pathlib import Path
 
 from penstock.demo.stage import WORKERS
-from penstock.demo.summary import Ended
+from penstock.demo.summary import Summary
 
 WIDTH, HEIGHT = 960, 490
 LEFT, RIGHT, TOP, BOTTOM = 84, 936, 106, 350
-LANE, LANES_TOP = 20, 386
-SLICE = 0.5
+ROW_HEIGHT, ROWS_TOP = 20, 386
+SLICE_S = 0.5
 COLOURS = {
     "thumbnail": "#4c78a8",
     "checksum": "#72b7b2",
@@ -24,18 +24,18 @@ COLOURS = {
 KILLED, RESCUED, INK, FAINT = "#c62828", "#2e7d32", "#24292f", "#8c959f"
 
 
-def draw(ended: Ended, path: Path) -> None:
-    """Write the picture."""
-    path.write_text("\n".join(_Picture(ended).parts()) + "\n")
+def draw(summary: Summary, path: Path) -> None:
+    """Write the picture to a file."""
+    path.write_text("\n".join(_Picture(summary).parts()) + "\n")
 
 
 class _Picture:
-    def __init__(self, ended: Ended) -> None:
-        self._ended = ended
-        self._story = ended.story
-        self._times = ended.story.finish_times(ended.jobs)
-        self._slices = int(ended.seconds / SLICE) + 1
-        self._seconds = self._slices * SLICE
+    def __init__(self, summary: Summary) -> None:
+        self._summary = summary
+        self._story = summary.story
+        self._times = summary.story.finish_times(summary.jobs)
+        self._slices = int(summary.seconds / SLICE_S) + 1
+        self._seconds = self._slices * SLICE_S
         self._top = max(self._stacked()[-1], default=1.0) or 1.0
 
     def parts(self) -> Iterator[str]:
@@ -51,8 +51,8 @@ class _Picture:
         yield from self._heading()
         yield from self._grid()
         yield from self._areas()
-        yield from self._marks()
-        yield from self._lanes()
+        yield from self._event_lines()
+        yield from self._worker_rows()
         yield _text(
             LEFT,
             HEIGHT - 20,
@@ -62,7 +62,7 @@ class _Picture:
         )
         yield "</svg>"
 
-    # Where things are
+    # Coordinates
 
     def _x(self, seconds: float) -> float:
         return LEFT + (RIGHT - LEFT) * min(max(seconds, 0.0) / self._seconds, 1.0)
@@ -71,24 +71,24 @@ class _Picture:
         return BOTTOM - (BOTTOM - TOP) * rate / self._top
 
     def _stacked(self) -> list[list[float]]:
-        """For each task, the height of its area's upper edge in each slice."""
+        """Return, for each task, the height of its area's upper edge in each slice."""
         edge = [0.0] * self._slices
         edges = []
         for task in COLOURS:
             for at in self._times.get(task, ()):
-                edge[min(max(int(at / SLICE), 0), self._slices - 1)] += 1 / SLICE
+                edge[min(max(int(at / SLICE_S), 0), self._slices - 1)] += 1 / SLICE_S
             edges.append(list(edge))
         return edges
 
-    # What is drawn
+    # Parts of the picture
 
     def _heading(self) -> Iterator[str]:
-        found = self._ended.as_dict()
+        counts = self._summary.as_dict()
         yield _text(
             24,
             30,
-            f"{found['enqueued']:,} jobs, {WORKERS} worker processes, one of them killed: "
-            f"{found['ended']:,} ended, {found['lost']} lost",
+            f"{counts['enqueued']:,} jobs, {WORKERS} worker processes, one of them killed: "
+            f"{counts['ended']:,} ended, {counts['lost']} lost",
             size=17,
             weight=600,
         )
@@ -122,11 +122,11 @@ class _Picture:
 
     def _steps(self, edge: list[float]) -> Iterator[str]:
         for number, rate in enumerate(edge):
-            for at in (number * SLICE, (number + 1) * SLICE):
+            for at in (number * SLICE_S, (number + 1) * SLICE_S):
                 yield f"{self._x(at):.1f} {self._y(rate):.1f}"
 
-    def _marks(self) -> Iterator[str]:
-        bottom = LANES_TOP + LANE * WORKERS
+    def _event_lines(self) -> Iterator[str]:
+        bottom = ROWS_TOP + ROW_HEIGHT * WORKERS
         story = self._story
         if story.killed_at is not None:
             yield _line(self._x(story.killed_at), TOP - 24, bottom, KILLED)
@@ -143,17 +143,17 @@ class _Picture:
             yield _text(
                 self._x(story.rescued_at) + 6,
                 TOP - 14,
-                f"its {self._ended.rescued} jobs rescued after {self._ended.rescued_after:.1f} s",
+                f"its {self._summary.rescued} jobs rescued after {self._summary.rescued_after:.1f} s",
                 colour=RESCUED,
                 weight=600,
             )
 
-    def _lanes(self) -> Iterator[str]:
+    def _worker_rows(self) -> Iterator[str]:
         for number in range(1, WORKERS + 1):
-            y = LANES_TOP + LANE * (number - 1)
+            y = ROWS_TOP + ROW_HEIGHT * (number - 1)
             yield _text(LEFT - 8, y + 12, f"worker {number}", colour=FAINT, anchor="end")
         for span in self._story.spans:
-            y = LANES_TOP + LANE * (span.number - 1)
+            y = ROWS_TOP + ROW_HEIGHT * (span.number - 1)
             end = self._seconds if span.ended is None else span.ended
             left, right = self._x(span.began), self._x(end)
             yield (
@@ -188,7 +188,7 @@ def _text(
 
 
 def _round_step(least: float) -> float:
-    """A step of 1, 2 or 5 times a power of ten that is at least this long."""
+    """Return the smallest step of 1, 2 or 5 times a power of ten that is at least this long."""
     power = 1.0
     while power * 10 <= least:
         power *= 10

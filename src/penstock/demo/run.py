@@ -1,4 +1,4 @@
-"""The demo from the first job to the last, and the count of them afterwards."""
+"""Run the demo from its first job to its last, and check how each job ended."""
 
 from __future__ import annotations
 
@@ -8,70 +8,72 @@ import time
 from penstock.app.app import Penstock
 from penstock.demo.picture import draw
 from penstock.demo.screen import Screen
-from penstock.demo.stage import Folder, Plan, Planned, crew, opened
-from penstock.demo.summary import Ended, Story
+from penstock.demo.stage import Folder, Plan, PlannedJob, open_app, start_workers
+from penstock.demo.summary import Story, Summary
 from penstock.demo.tasks import app
 from penstock.job import Job
 
-LOOK = 0.2
-PATIENCE = 120.0
-AT_ONCE = 1000
+REFRESH_INTERVAL_S = 0.2
+TIMEOUT_S = 120.0
+JOBS_PER_CALL = 1000
 
 
-async def run_demo(plan: Plan, folder: Folder, screen: Screen) -> Ended:
-    """Enqueue the jobs, let workers run them, watch, and count what became of each."""
+async def run_demo(plan: Plan, folder: Folder, screen: Screen) -> Summary:
+    """Enqueue the jobs, let workers run them, show what happens, and return how it ended."""
     folder.prepare()
-    async with opened(app, folder):
+    async with open_app(app, folder):
         planned = list(plan)
         began = time.monotonic()
-        jobs = [job.id for job in await app.enqueue_many(one.request for one in planned)]
-        took = time.monotonic() - began
-        story = Story(dict(zip(jobs, [one.request.task for one in planned], strict=True)))
-        story.say(f"{len(jobs):,} jobs were enqueued in {took:.2f} s")
+        jobs = [job.id for job in await app.enqueue_many(job.request for job in planned)]
+        seconds = time.monotonic() - began
+        story = Story(dict(zip(jobs, [job.request.task for job in planned], strict=True)))
+        story.add_line(f"{len(jobs):,} jobs were enqueued in {seconds:.2f} s")
         await _watch(story, plan, folder, screen, crashing=jobs[0])
-        ended = Ended(story, await _final_jobs(app, jobs), _expected(jobs, planned), folder)
-    draw(ended, folder.picture)
-    return ended
+        expected = _expected_states(jobs, planned)
+        summary = Summary(story, await _final_jobs(app, jobs), expected, folder)
+    draw(summary, folder.picture)
+    return summary
 
 
 async def _watch(
     story: Story, plan: Plan, folder: Folder, screen: Screen, *, crashing: str
 ) -> None:
-    """Show how the jobs fare until all have ended, or it takes too long."""
+    """Run workers and refresh the screen until all jobs have ended, or two minutes have passed."""
     with screen:
-        async with crew(app.url, folder, plan.lease, story.process):
-            while story.pending and story.now < PATIENCE:
-                await _look(story, crashing)
+        async with start_workers(app.url, folder, plan.lease, story.record_event):
+            while story.pending and story.now < TIMEOUT_S:
+                await _refresh(story, crashing)
                 screen.show(story)
-                await asyncio.sleep(LOOK)
-        story.say("all workers have stopped")
+                await asyncio.sleep(REFRESH_INTERVAL_S)
+        story.add_line("all workers have stopped")
         screen.show(story)
 
 
-async def _look(story: Story, crashing: str) -> None:
+async def _refresh(story: Story, crashing: str) -> None:
+    """Read the states of the pending jobs, and whether the job that crashed was rescued."""
     pending = story.pending
-    for start in range(0, len(pending), AT_ONCE):
-        statuses = await app.states(pending[start : start + AT_ONCE])
-        story.saw(statuses.values())
+    for start in range(0, len(pending), JOBS_PER_CALL):
+        statuses = await app.states(pending[start : start + JOBS_PER_CALL])
+        story.record_states(statuses.values())
     if story.killed_at is not None and story.rescued_at is None:
         job = await app.get(crashing)
         lost = [error.at for error in job.errors if error.kind == "lost" and error.at is not None]
         if lost:
-            story.rescue(job, lost[0].timestamp() - story.began)
+            story.record_rescue(job, lost[0].timestamp() - story.began)
 
 
-async def _final_jobs(client: Penstock, jobs: list[str]) -> list[Job]:
-    """What the database has of these jobs now."""
-    found: list[Job] = []
+async def _final_jobs(client: Penstock, ids: list[str]) -> list[Job]:
+    """Read these jobs from the database once the demo is over."""
+    jobs: list[Job] = []
     after: str | None = None
-    wanted = set(jobs)
+    known = set(ids)
     while True:
-        page = await client.list(after=after, limit=AT_ONCE)
-        found += [job for job in page.jobs if job.id in wanted]
+        page = await client.list(after=after, limit=JOBS_PER_CALL)
+        jobs += [job for job in page.jobs if job.id in known]
         after = page.after
         if after is None:
-            return found
+            return jobs
 
 
-def _expected(jobs: list[str], planned: list[Planned]) -> dict[str, str]:
-    return {job: one.ends_as for job, one in zip(jobs, planned, strict=True)}
+def _expected_states(ids: list[str], planned: list[PlannedJob]) -> dict[str, str]:
+    return {id_: job.ends_as for id_, job in zip(ids, planned, strict=True)}

@@ -1,4 +1,4 @@
-"""What people see while it runs: a live picture on a terminal, plain lines elsewhere."""
+"""Show the demo while it runs: redrawn on a terminal, as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 from penstock.demo.summary import Span, Story, sparkline
 from penstock.job import State
 
-LINES = 7
+NEWS_LINES = 7
 SHOWN: tuple[tuple[State, str], ...] = (
     ("ready", "cyan"),
     ("scheduled", "magenta"),
@@ -38,7 +38,7 @@ class Screen(Protocol):
 
 
 class LiveScreen:
-    """Counts, throughput, workers and news, redrawn a few times a second."""
+    """Show counts, throughput, workers and news, redrawn a few times a second."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -65,11 +65,11 @@ class LiveScreen:
 
 
 class PlainScreen:
-    """A line a second, and one for each piece of news."""
+    """Print a line every second, and a line for each piece of news."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
-        self._told = 0
+        self._lines_printed = 0
         self._next = 1.0
 
     def __enter__(self) -> Self:
@@ -84,9 +84,9 @@ class PlainScreen:
         self._out.flush()
 
     def show(self, story: Story) -> None:
-        for at, text in story.lines[self._told :]:
+        for at, text in story.lines[self._lines_printed :]:
             print(f"{at:5.1f} s  {text}", file=self._out, flush=True)
-        self._told = len(story.lines)
+        self._lines_printed = len(story.lines)
         if story.now >= self._next:
             self._next = story.now + 1.0
             ended, jobs, workers = story.ended, len(story.tasks), len(story.alive)
@@ -138,5 +138,5 @@ def _workers(story: Story) -> Text:
 
 
 def _news(story: Story) -> Text:
-    lines = [f" {at:5.1f} s  {text}" for at, text in story.lines[-LINES:]]
-    return Text("\n" + "\n".join(lines + [""] * (LINES - len(lines))))
+    lines = [f" {at:5.1f} s  {text}" for at, text in story.lines[-NEWS_LINES:]]
+    return Text("\n" + "\n".join(lines + [""] * (NEWS_LINES - len(lines))))

@@ -1,4 +1,4 @@
-"""Where the demo takes place and what it runs: a folder with a Postgres, workers, and its jobs."""
+"""What the demo consists of: its jobs, a folder with a Postgres, and worker processes."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from penstock.tasks import Request
 from penstock.telemetry import Event
 from penstock.worker.processes import ProcessGroup
 
-JOBS = 4012
-FEWEST = 50
-CRASH_AFTER = 5.0
+DEFAULT_JOBS = 4012
+CRASH_DELAY_S = 5.0
 QUEUES = {"images": 2, "files": 2, "audio": 4, "web": 4, "crash": 1}
-HOPELESS = 99
+# More refusals than the job has attempts.
+HOPELESS_REFUSALS = 99
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """One job to enqueue, and the state that it must end in."""
+class PlannedJob:
+    """A job to enqueue, and the state in which it must end."""
 
     request: Request[Any]
     ends_as: State = "completed"
@@ -36,19 +36,19 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The numbers, all from one: how many jobs there shall be."""
+    """The jobs of a demo and their times, which all follow from the number of jobs."""
 
-    jobs: int = JOBS
+    jobs: int = DEFAULT_JOBS
 
     @property
     def is_small(self) -> bool:
-        """Over so soon that nobody would wait for the longest of its jobs."""
-        return self.jobs < JOBS
+        """Whether the demo is so short that its longest jobs are shortened, too."""
+        return self.jobs < DEFAULT_JOBS
 
     @property
     def crash_after(self) -> float:
-        """Late enough to be in the thick of it, whatever the number of jobs."""
-        return 1.0 if self.is_small else CRASH_AFTER
+        """Seconds until the job that kills its worker, so that other jobs run at that time."""
+        return 1.0 if self.is_small else CRASH_DELAY_S
 
     @property
     def lease(self) -> float:
@@ -56,45 +56,44 @@ class Plan:
 
     @property
     def recording(self) -> float:
-        """How long the shortest recording takes; those of a killed worker run one by one."""
+        """Seconds that the shortest recording takes. Those of a killed worker run one by one."""
         return 0.1 if self.is_small else 0.5
 
     @property
     def export_pause(self) -> float:
-        """How long an export is left alone at least, before it is looked at again."""
+        """Seconds until an export is checked again, at the least."""
         return 0.2 if self.is_small else 1.0
 
     @property
     def hopeless_attempts(self) -> int:
         return 2 if self.is_small else 4
 
-    def __iter__(self) -> Iterator[Planned]:
+    def __iter__(self) -> Iterator[PlannedJob]:
         crash = tasks.crash.options(delay=self.crash_after)
-        yield Planned(crash.prepare())
+        yield PlannedJob(crash.prepare())
         checksums, recordings, pages = self.jobs * 15 // 100, self.jobs // 20, self.jobs // 25
         exports, hopeless = self.jobs // 100, max(self.jobs // 400, 1)
         for number in range(checksums):
-            yield Planned(tasks.checksum.prepare(number))
+            yield PlannedJob(tasks.checksum.prepare(number))
         for number in range(recordings):
-            yield Planned(tasks.transcribe.prepare(number, seconds=self.recording))
+            yield PlannedJob(tasks.transcribe.prepare(number, seconds=self.recording))
         for number in range(pages):
-            yield Planned(tasks.fetch_page.prepare(number, refusals=number % 3))
+            yield PlannedJob(tasks.fetch_page.prepare(number, refusals=number % 3))
         for number in range(hopeless):
             fetch = tasks.fetch_page.options(max_attempts=self.hopeless_attempts)
-            yield Planned(fetch.prepare(pages + number, refusals=HOPELESS), "failed")
+            yield PlannedJob(fetch.prepare(pages + number, refusals=HOPELESS_REFUSALS), "failed")
         for number in range(exports):
-            yield Planned(tasks.await_export.prepare(number, pause=self.export_pause))
+            yield PlannedJob(tasks.await_export.prepare(number, pause=self.export_pause))
         others = 1 + checksums + recordings + pages + hopeless + exports
         for number in range(self.jobs - others):
-            yield Planned(tasks.thumbnail.prepare(number))
+            yield PlannedJob(tasks.thumbnail.prepare(number))
 
 
-FOLDER = ".penstock-demo"
 WORKERS = 3
 
 
 class Folder:
-    """What a demo leaves behind, to be looked at afterwards."""
+    """The folder with the database, log and picture that a demo leaves for its user."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -108,8 +107,8 @@ class Folder:
 
 
 @asynccontextmanager
-async def opened(app: Penstock, folder: Folder) -> AsyncIterator[None]:
-    """The app on an empty queue: what an earlier demo left is removed."""
+async def open_app(app: Penstock, folder: Folder) -> AsyncIterator[None]:
+    """Open the app on an empty queue: the tables of an earlier demo are removed."""
     hold = await asyncio.to_thread(Server(folder.database).acquire)
     try:
         await migrate.migrate(hold.url, to=0)
@@ -121,17 +120,17 @@ async def opened(app: Penstock, folder: Folder) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def crew(
-    url: str, folder: Folder, lease: float, told: Callable[[Event], None]
+async def start_workers(
+    url: str, folder: Folder, lease: float, on_event: Callable[[Event], None]
 ) -> AsyncIterator[ProcessGroup]:
-    """Worker processes, as `penstock work` starts them; they stop at the end."""
+    """Start worker processes as `penstock work` does, and stop them at the end of the block."""
     with folder.log.open("wb") as log:
-        fleet = ProcessGroup(_command(url, lease), WORKERS, told=told, output=log)
-        running = asyncio.create_task(fleet.run(), name="penstock demo workers")
+        group = ProcessGroup(_command(url, lease), WORKERS, told=on_event, output=log)
+        running = asyncio.create_task(group.run(), name="penstock demo workers")
         try:
-            yield fleet
+            yield group
         finally:
-            fleet.ask_to_stop()
+            group.ask_to_stop()
             await running
 
 

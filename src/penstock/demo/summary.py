@@ -1,4 +1,4 @@
-"""What happened in the demo, and what it came to, counted from the database."""
+"""Record what happens in the demo, and sum up how its jobs ended, by the database."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The last `width` values as one line of blocks."""
+    """Draw the last `width` values as one line of blocks."""
     shown = list(values)[-width:]
     top = max(shown, default=0.0) or 1.0
     return "".join(BLOCKS[_eighths(value, top, 8)] for value in shown)
 
 
 def plot(values: Sequence[float], seconds: float, marks: Mapping[float, str], height: int) -> str:
-    """Columns over time with a scale at the left; a mark is a sign under its second."""
+    """Draw columns over time, with a scale at the left and marks under their seconds."""
     top = max(values, default=0.0) or 1.0
     rows = []
     for row in range(height, 0, -1):
@@ -47,13 +47,13 @@ def _cell(value: float, top: float, row: int, height: int) -> str:
 
 
 def _eighths(value: float, top: float, full: int) -> int:
-    """How much of a column is filled; the least job shows."""
+    """Return how many eighths of a block to fill: at least one if there was any job."""
     return max(1, round(value / top * full)) if value > 0 else 0
 
 
 @dataclass(slots=True)
 class Span:
-    """A worker process from its start to its end, in seconds of the demo."""
+    """The life of a worker process, in seconds since the jobs were enqueued."""
 
     number: int
     pid: int
@@ -64,7 +64,7 @@ class Span:
 
 @dataclass(slots=True)
 class Story:
-    """Times are seconds since the jobs were enqueued."""
+    """What has happened so far. Times are seconds since the jobs were enqueued."""
 
     tasks: dict[str, str]
     began: float = field(default_factory=time.time)
@@ -93,55 +93,56 @@ class Story:
         return [span for span in self.spans if span.ended is None]
 
     def counts(self) -> dict[str, Counter[State]]:
-        """For each task, how many of its jobs are in which state."""
-        counted: dict[str, Counter[State]] = {task: Counter() for task in self.tasks.values()}
+        """Count the jobs of each task by state."""
+        counts: dict[str, Counter[State]] = {task: Counter() for task in self.tasks.values()}
         for job, task in self.tasks.items():
-            counted[task][self.states.get(job, "ready")] += 1
-        return counted
+            counts[task][self.states.get(job, "ready")] += 1
+        return counts
 
     def rates(self, seconds: float = 0.5) -> list[float]:
-        """Jobs that ended per second, in slices of the time so far."""
+        """Return how many jobs ended per second, for each slice of the time so far."""
         slices = [0.0] * (int(self.now / seconds) + 1)
         for at, count in self.finished:
             slices[min(int(at / seconds), len(slices) - 1)] += count / seconds
         return slices
 
-    def saw(self, statuses: Iterable[JobStatus]) -> None:
-        """Take note of the states that jobs are in now."""
+    def record_states(self, statuses: Iterable[JobStatus]) -> None:
+        """Record the states that jobs are in now."""
         before = self.ended
         self.states.update({status.id: status.state for status in statuses})
         if self.ended > before:
             self.finished.append((self.now, self.ended - before))
 
-    def say(self, text: str, at: float | None = None) -> None:
+    def add_line(self, text: str, at: float | None = None) -> None:
         self.lines.append((self.now if at is None else at, text))
 
-    def process(self, event: Event) -> None:
-        """Take note of a worker process that started or ended."""
+    def record_event(self, event: Event) -> None:
+        """Record that a worker process started or ended."""
         match event:
             case ProcessStarted(number, pid):
-                again = any(span.number == number for span in self.spans)
+                is_restart = any(span.number == number for span in self.spans)
                 self.spans.append(Span(number, pid, self.now))
-                self.say(f"worker {number} {'is back' if again else 'has started'}, process {pid}")
+                verb = "is back" if is_restart else "has started"
+                self.add_line(f"worker {number} {verb}, process {pid}")
             case ProcessEnded(number, pid, cause, again_in):
-                self._close(pid, killed=again_in is not None)
+                self._end_span(pid, killed=again_in is not None)
                 if again_in is not None:
                     self.killed_at = self.killed_at or self.now
-                    self.say(f"worker {number} {cause}; a new one starts in {again_in:.1f} s")
+                    self.add_line(f"worker {number} {cause}; a new one starts in {again_in:.1f} s")
 
-    def _close(self, pid: int, *, killed: bool) -> None:
+    def _end_span(self, pid: int, *, killed: bool) -> None:
         for span in self.spans:
             if span.pid == pid:
                 span.ended, span.killed = self.now, killed
 
-    def rescue(self, job: Job, at: float) -> None:
-        """Take note that the job which killed its worker has been taken back."""
+    def record_rescue(self, job: Job, at: float) -> None:
+        """Record that the job which killed its worker was taken from that worker."""
         self.rescued_at = at
         after = at - (self.killed_at or at)
-        self.say(f"job {job.id}, which killed its worker, was rescued after {after:.1f} s", at)
+        self.add_line(f"job {job.id}, which killed its worker, was rescued after {after:.1f} s", at)
 
     def finish_times(self, jobs: Sequence[Job]) -> dict[str, list[float]]:
-        """For each task, when its jobs ended, as the database has it."""
+        """Return when the jobs of each task ended, according to the database."""
         times: dict[str, list[float]] = {}
         for job in jobs:
             if job.finished_at is not None:
@@ -154,8 +155,8 @@ HEIGHT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The jobs as they ended, beside how they should have."""
+class Summary:
+    """How the jobs ended, and how they should have ended."""
 
     story: Story
     jobs: Sequence[Job]
@@ -164,17 +165,17 @@ class Ended:
 
     @property
     def lost(self) -> int:
-        """Jobs that are gone or have not ended."""
+        """How many jobs are gone or have not ended."""
         return len(self.expected) - sum(job.is_final for job in self.jobs)
 
     @property
-    def otherwise(self) -> int:
-        """Jobs that ended, but not as they should have."""
+    def unexpected(self) -> int:
+        """How many jobs ended in another state than they should have."""
         return sum(job.is_final and job.state != self.expected[job.id] for job in self.jobs)
 
     @property
     def is_as_expected(self) -> bool:
-        return not self.lost and not self.otherwise and self.story.rescued_at is not None
+        return not self.lost and not self.unexpected and self.story.rescued_at is not None
 
     @property
     def rescued(self) -> int:
@@ -188,12 +189,12 @@ class Ended:
 
     @property
     def retries(self) -> int:
-        """Failed attempts that were followed by another."""
+        """How many failed attempts were followed by another attempt."""
         return sum(job.failures - (job.state == "failed") for job in self.jobs)
 
     @property
     def put_back(self) -> int:
-        """Attempts that counted as nothing: snoozed, or given back before they began."""
+        """How many attempts do not count: they were snoozed, or released before they began."""
         return sum(
             max(job.attempt - job.failures - _lost_attempts(job) - (job.state == "completed"), 0)
             for job in self.jobs
@@ -201,12 +202,12 @@ class Ended:
 
     @property
     def seconds(self) -> float:
-        """From the enqueue to the last end."""
+        """Seconds from the enqueue to the end of the last job."""
         times = self.story.finish_times(self.jobs).values()
-        return max((max(each) for each in times), default=0.0)
+        return max((max(ends) for ends in times), default=0.0)
 
     def rates(self, seconds: float) -> list[float]:
-        """Ends per second in slices of time."""
+        """Return how many jobs ended per second, for each slice of time."""
         slices = [0.0] * (int(self.seconds / seconds) + 1)
         for times in self.story.finish_times(self.jobs).values():
             for at in times:
@@ -218,7 +219,7 @@ class Ended:
             "enqueued": len(self.expected),
             "ended": len(self.expected) - self.lost,
             "lost": self.lost,
-            "ended_otherwise": self.otherwise,
+            "ended_otherwise": self.unexpected,
             "completed": sum(job.state == "completed" for job in self.jobs),
             "failed": sum(job.state == "failed" for job in self.jobs),
             "retries": self.retries,
@@ -232,19 +233,19 @@ class Ended:
         }
 
     def __str__(self) -> str:
-        slice_ = max(self.seconds / WIDTH, 0.1)
+        slice_s = max(self.seconds / WIDTH, 0.1)
         story = self.story
         marks = {at: sign for at, sign in ((story.killed_at, "✗"), (story.rescued_at, "↺")) if at}
-        found = self.as_dict()
+        counts = self.as_dict()
         return "\n".join(
             [
-                plot(self.rates(slice_), slice_, marks, HEIGHT),
+                plot(self.rates(slice_s), slice_s, marks, HEIGHT),
                 "",
-                f"{found['enqueued']:,} jobs enqueued, {found['ended']:,} ended, "
-                f"{found['lost']} lost.",
-                f"{found['completed']:,} completed and {found['failed']} failed, "
+                f"{counts['enqueued']:,} jobs enqueued, {counts['ended']:,} ended, "
+                f"{counts['lost']} lost.",
+                f"{counts['completed']:,} completed and {counts['failed']} failed, "
                 + self._verdict(),
-                f"{found['retries']} retries, {found['put_back']} times snoozed or given back, "
+                f"{counts['retries']} retries, {counts['put_back']} times snoozed or given back, "
                 f"{self.seconds:.1f} s with {WORKERS} worker processes.",
                 f"One worker was killed (✗); its {self.rescued} jobs were rescued "
                 f"after {self.rescued_after:.1f} s (↺).",
@@ -257,11 +258,11 @@ class Ended:
     def _verdict(self) -> str:
         if self.is_as_expected:
             return "each as it should."
-        if self.otherwise:
-            return f"{self.otherwise} of them NOT AS EXPECTED."
+        if self.unexpected:
+            return f"{self.unexpected} of them NOT AS EXPECTED."
         return "NOT AS EXPECTED: see the workers' log."
 
 
 def _lost_attempts(job: Job) -> int:
-    """How many attempts were taken from a lost worker, whether or not they counted as losses."""
+    """Count the attempts that were taken from a lost worker, even those that count as no loss."""
     return sum(error.kind == "lost" for error in job.errors)

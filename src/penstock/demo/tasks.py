@@ -1,4 +1,4 @@
-"""The jobs of the demo: quick, slow, in threads, failing, waiting, and one that kills."""
+"""The tasks of the demo: quick ones, slow ones, failing ones, and one that kills its worker."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ app = Penstock()
 
 @app.task(name="thumbnail", queue="images")
 async def thumbnail(picture: int) -> None:
-    """Quick, and there are thousands."""
+    """A quick task, of which there are thousands of jobs."""
     await asyncio.sleep(random.uniform(0.02, 0.04))
 
 
 @app.task(name="checksum", queue="files")
 def checksum(file: int) -> str:
-    """A plain function: it runs in a thread."""
+    """A plain function, which runs in a thread."""
     time.sleep(random.uniform(0.04, 0.08))
     return hashlib.sha256(file.to_bytes(8) * 10_000).hexdigest()
 
 
 @app.task(name="transcribe", queue="audio")
 async def transcribe(recording: int, seconds: float = 0.5) -> None:
-    """Slow, as calls of models are."""
+    """A slow task, like a call to a model."""
     await asyncio.sleep(random.uniform(seconds, 2 * seconds))
 
 
 @app.task(name="fetch_page", queue="web", max_attempts=4, retry=Listed([0.5, 1, 2], jitter=0.3))
 async def fetch_page(ctx: Context, page: int, refusals: int) -> None:
-    """Fails so many times, then succeeds; or never does."""
+    """Fail this many times before it succeeds, or until no attempt is left."""
     await asyncio.sleep(random.uniform(0.05, 0.15))
     if ctx.job.failures < refusals:
         raise Retryable("The server is busy.")
@@ -47,14 +47,14 @@ async def fetch_page(ctx: Context, page: int, refusals: int) -> None:
 
 @app.task(name="await_export", queue="web")
 async def await_export(ctx: Context, export: int, pause: float = 1.0) -> Snooze | str:
-    """Looks whether an outside operation is done, and if not goes to sleep."""
+    """Check whether an outside operation is done, and snooze if it is not."""
     await asyncio.sleep(0.02)
     return Snooze(random.uniform(pause, 2 * pause)) if ctx.attempt < 4 else "exported"
 
 
 @app.task(name="crash", queue="crash")
 async def crash(ctx: Context) -> str:
-    """Kills its worker at the first attempt, as a faulty library may."""
+    """Kill the worker at the first attempt, as a faulty library may."""
     if ctx.attempt == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return "survived"
