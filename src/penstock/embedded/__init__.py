@@ -1,9 +1,10 @@
-"""A real Postgres beside the project: started on demand, stopped by the last one out.
+"""Run a real Postgres in a folder of the project, for as long as somebody uses it.
 
     with Server().hold() as url:
         ...
 
-Any number of threads and processes may hold the same server at the same time.
+Any number of threads and processes may hold the same server at the same time. The first one
+starts it, and the last one stops it.
 """
 
 from penstock.embedded.cluster import Status

@@ -1,4 +1,4 @@
-"""`python -m penstock.embedded <data folder> <bin folder>`: the watcher of a server."""
+"""Run the watcher of a server: `python -m penstock.embedded <data folder> <bin folder>`."""
 
 import sys
 from contextlib import suppress
@@ -9,6 +9,6 @@ from penstock.embedded.install import Binaries
 from penstock.embedded.watcher import watch
 from penstock.errors import EmbeddedError
 
-# If the folder has been removed there is nothing to do: Postgres notices and ends by itself.
+# If the folder has been removed, there is nothing to do: Postgres notices and ends by itself.
 with suppress(EmbeddedError, FileNotFoundError):
     watch(Folder(sys.argv[1]), Binaries(Path(sys.argv[2])))

@@ -1,4 +1,4 @@
-"""The server on the files of a folder: started, found again, stopped, and its status."""
+"""Start and stop the Postgres server that works on the files of a folder."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.embedded import postmaster
-from penstock.embedded import postmaster as embedded_postmaster
 from penstock.embedded.folder import Folder, LockedFile
-from penstock.embedded.install import Binaries, Endpoint, account_for, create
-from penstock.embedded.postmaster import START_LOG, last_words
+from penstock.embedded.install import Binaries, Endpoint, account_for, create_database
+from penstock.embedded.postmaster import START_LOG, describe_last_log_error
 from penstock.errors import EmbeddedError
 
 
@@ -24,17 +23,20 @@ class Status:
     """The version of the Postgres binaries, such as "18.4"."""
     data_dir: Path
     socket_dir: Path | None
-    """Where the server listens; None as long as the data folder does not exist."""
+    """The folder of the server's socket, or None if the data folder does not exist."""
     holders: tuple[int, ...]
-    """The process id behind each hold; a process with two holds is here twice."""
+    """The process id of each hold. A process with two holds is listed twice."""
     persistent: bool
-    """Started by `start()`: it outlives its holders until `stop()`."""
+    """Whether the server keeps running without holders until `stop()`, because of `start()`."""
 
 
-PATIENCE = 120  # seconds for a start, which may have to recover from a crash, and for a stop
+# A start may have to recover from a crash, and a stop has to write a checkpoint.
+START_STOP_TIMEOUT_S = 120
 
 
 class Cluster:
+    """The Postgres server of one folder. Use it only under the folder's lock."""
+
     def __init__(self, folder: Folder, binaries: Binaries) -> None:
         self._folder = folder
         self._account = account_for(folder.data)
@@ -42,15 +44,15 @@ class Cluster:
         self._endpoint = Endpoint(folder.name)
 
     def ensure(self) -> None:
-        """Return when the server answers; start it, even create it, if need be."""
+        """Return once the server answers. Create and start it first if necessary."""
         self._refuse_other_major()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + START_STOP_TIMEOUT_S
         while not self._answers():
             if time.monotonic() > deadline:
                 raise EmbeddedError(
                     f"The Postgres in {self._folder.path} runs, but has not answered for "
-                    f"{PATIENCE} s. {last_words(self._folder.data)} End it with "
-                    "`penstock db stop` and try again."
+                    f"{START_STOP_TIMEOUT_S} s. {describe_last_log_error(self._folder.data)} "
+                    "End it with `penstock db stop` and try again."
                 )
             time.sleep(0.05)
 
@@ -62,7 +64,7 @@ class Cluster:
 
     def stop_if_unused(self) -> None:
         self._folder.holders.sweep()
-        if not self._folder.kept and not self._folder.holders.pids():
+        if not self._folder.is_persistent and not self._folder.holders.pids():
             self.stop()
 
     def _answers(self) -> bool:
@@ -71,35 +73,36 @@ class Cluster:
             self._start()
         else:
             self._refuse_other_socket(running)
-        # No answer yet: its starter was killed and it is still starting, or it is stopping.
-        return embedded_postmaster.provision(
+        # A server that does not answer yet is still starting, after the process that started it
+        # was killed, or it is stopping.
+        return postmaster.provision(
             self._binaries.program("psql"), self._endpoint.url("postgres", "postgres")
         )
 
     def _start(self) -> None:
         if self._folder.major is None:
-            create(self._folder, self._binaries, self._account)
+            create_database(self._folder, self._binaries, self._account)
         postmaster.end_orphans(self._folder.name)
-        with self._alone() as lock:
-            # If its number belongs to a zombie or a stranger by now, Postgres would not start.
+        with self._server_lock() as lock:
+            # Postgres would not start if another process or a zombie now had the number in it.
             (self._folder.data / "postmaster.pid").unlink(missing_ok=True)
             (self._folder.data / START_LOG).unlink(missing_ok=True)
-            self._put_rights_right()
+            self._repair_permissions()
             self._endpoint.open(self._account)
             self._pg_ctl("start", "-o", self._endpoint.options(), keep_open=(lock,))
 
-    def _put_rights_right(self) -> None:
-        # Postgres insists on both, and a copy or a backup may have lost them.
+    def _repair_permissions(self) -> None:
+        # Postgres insists on owner and mode, and a copy or a backup may have lost them.
         if self._folder.data.stat().st_uid != self._account.uid:
             self._account.own(self._folder.data)
         self._folder.data.chmod(0o700)
 
     @contextmanager
-    def _alone(self) -> Iterator[int]:
-        """The lock that the server's processes inherit and keep as long as one of them lives.
+    def _server_lock(self) -> Iterator[int]:
+        """Take the lock that the server's processes inherit and keep until the last one has ended.
 
-        It shows what no process id can: that a server in another container, with process ids
-        of its own, works on the same files. Two servers would destroy them.
+        Two servers would destroy the files that they share. The lock is held even if the other
+        server runs in another container, where its process ids cannot be seen.
         """
         with closing(LockedFile(self._folder.server)) as lock:
             if not lock.try_lock():
@@ -112,15 +115,15 @@ class Cluster:
     def _pg_ctl(self, verb: str, *options: str, keep_open: tuple[int, ...] = ()) -> None:
         with self._account.reach(self._folder.data) as (path, fds):
             program = self._binaries.program("pg_ctl")
-            waiting = ["-w", "-t", str(PATIENCE), "-s"]
-            place = ["-l", f"{path}/{START_LOG}", "-D", str(path)]
+            wait_options = ["-w", "-t", str(START_STOP_TIMEOUT_S), "-s"]
+            paths = ["-l", f"{path}/{START_LOG}", "-D", str(path)]
             run = self._account.run(
-                [program, verb, *waiting, *options, *place], keep_open=fds + keep_open
+                [program, verb, *wait_options, *options, *paths], keep_open=fds + keep_open
             )
         if run.returncode != 0:
             raise EmbeddedError(
                 f"The Postgres in {self._folder.path} did not {verb}. "
-                f"{last_words(self._folder.data)}"
+                f"{describe_last_log_error(self._folder.data)}"
             )
 
     def _refuse_other_major(self) -> None:

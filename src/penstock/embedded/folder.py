@@ -2,14 +2,14 @@
 
     .penstock/
         .gitignore      so that the database is never committed
-        lock            locked by whoever starts or stops the server
-        server          locked by the server's own processes, as long as one of them lives
-        watcher         locked by the watcher, while there is one
+        lock            locked while a process starts or stops the server
+        server          locked by the server's processes until the last one has ended
+        watcher         locked by the watcher while it runs
         holders/        one locked file for each hold
-        keep            here as long as the server shall outlive its holders
+        keep            exists while the server is to keep running without holders
         postgres/       the database itself, with its logs in postgres/log/
 
-It is open to its owner only.
+Only the owner of the folder can open it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,27 @@ from pathlib import Path
 
 from penstock.errors import EmbeddedError
 
-# A child of os.fork() shares its parent's open files, and with them the locks: a parent that died
-# would live on in its child. The child therefore closes every file in _open. The guard keeps a fork
-# out of the moment between opening a file and noting it.
+# A child of os.fork() shares its parent's open files, and with them the locks: the locks of a dead
+# parent would stay taken while its child lives. The child therefore closes every file in _open. The
+# guard prevents a fork between opening a file and adding it to _open.
 _open: set[LockedFile] = set()
 _guard = threading.Lock()
 
 
 class LockedFile:
+    """A file whose lock is released when it is closed, or when its process ends."""
+
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
-        # Read-only is enough to lock, so a file made by root does not shut out its folder's
-        # owner. O_NOFOLLOW: root may be at work in a folder where somebody else plants links.
+        # A file that is open for reading can be locked, so the folder's owner can lock a file
+        # that root has made. O_NOFOLLOW protects root in a folder where others may plant links.
         flags = os.O_RDONLY | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
         with _guard:
             self._fd = os.open(path, flags, 0o644)
             _open.add(self)
 
     def lock(self) -> None:
-        """Wait until nobody else has the file locked, then lock it."""
+        """Wait until no other process has locked the file, and lock it."""
         fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def try_lock(self) -> bool:
@@ -55,15 +57,18 @@ class LockedFile:
         return True
 
     def wait_for_owner(self) -> None:
-        """Return when its owner has unlocked the file or died."""
+        """Wait until the process that has locked the file has unlocked it or died."""
         fcntl.flock(self._fd, fcntl.LOCK_SH)
 
     def fileno(self) -> int:
-        """For a program to inherit: the file stays locked until the last copy is closed."""
+        """Return the descriptor for a program to inherit.
+
+        The file stays locked until the last copy of the descriptor is closed.
+        """
         return self._fd
 
     def outlive_exec(self) -> None:
-        """Stay locked through an exec: the program that replaces this one is the owner then."""
+        """Keep the lock through an exec, so that the program which replaces this one has it."""
         os.set_inheritable(self._fd, True)
 
     def close(self) -> None:
@@ -75,7 +80,7 @@ class LockedFile:
     def __enter__(self) -> LockedFile:
         try:
             self.lock()
-        except BaseException:  # such as Ctrl-C during the wait
+        except BaseException:  # For example, Ctrl-C was pressed during the wait.
             self.close()
             raise
         return self
@@ -85,13 +90,13 @@ class LockedFile:
 
 
 def has_owner(path: Path) -> bool:
-    """Whether somebody keeps the file locked at this moment."""
+    """Return whether a process has locked the file now."""
     try:
         file = LockedFile(path)
     except FileNotFoundError:
         return False
     try:
-        # A shared lock: two who look at the same moment must not take each other for the owner.
+        # The lock is shared, so that two callers at the same moment do not see each other's lock.
         fcntl.flock(file._fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -101,7 +106,7 @@ def has_owner(path: Path) -> bool:
 
 
 def _close_in_child() -> None:
-    # Closing does not unlock: the parent still has the file open.
+    # Closing does not unlock the files, because the parent still has them open.
     for file in _open:
         os.close(file._fd)
     _open.clear()
@@ -116,44 +121,48 @@ os.register_at_fork(
 
 
 class Holders:
+    """The files in `holders/`, one for each hold. The file of a dead process is not locked."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def register(self) -> LockedFile:
-        mark = LockedFile(self._folder / f"{os.getpid()}-{secrets.token_hex(4)}", create=True)
-        mark.lock()
-        return mark
+        file = LockedFile(self._folder / f"{os.getpid()}-{secrets.token_hex(4)}", create=True)
+        file.lock()
+        return file
 
     def pids(self) -> tuple[int, ...]:
-        return tuple(sorted(int(path.name.split("-")[0]) for path in self._living()))
+        return tuple(sorted(int(path.name.split("-")[0]) for path in self._locked_files()))
 
     def sweep(self) -> None:
-        """Remove what the dead have left behind; call this only under the folder's lock."""
-        living = self._living()
-        for path in self._marks():
-            if path not in living:
+        """Remove the files of dead processes. Call this only under the folder's lock."""
+        locked = self._locked_files()
+        for path in self._files():
+            if path not in locked:
                 path.unlink(missing_ok=True)
 
     def wait_for_one(self) -> None:
-        """Return when some holder has gone; at once if there is none."""
-        for path in self._living()[:1]:
-            with suppress(FileNotFoundError), closing(LockedFile(path)) as mark:
-                mark.wait_for_owner()
+        """Wait until one of the holders has gone. Return at once if there is none."""
+        for path in self._locked_files()[:1]:
+            with suppress(FileNotFoundError), closing(LockedFile(path)) as file:
+                file.wait_for_owner()
 
-    def _living(self) -> list[Path]:
-        return [path for path in self._marks() if has_owner(path)]
+    def _locked_files(self) -> list[Path]:
+        return [path for path in self._files() if has_owner(path)]
 
-    def _marks(self) -> list[Path]:
+    def _files(self) -> list[Path]:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []
 
 
-DEFAULT = ".penstock"
+DEFAULT_FOLDER = ".penstock"
 
 
 class Folder:
+    """The folder of one embedded server, and the lock under which the server starts and stops."""
+
     def __init__(self, path: Path | str | None = None) -> None:
-        chosen = path or os.environ.get("PENSTOCK_DATA_DIR") or DEFAULT
-        self.path = Path(chosen).expanduser().resolve()
+        name = path or os.environ.get("PENSTOCK_DATA_DIR") or DEFAULT_FOLDER
+        self.path = Path(name).expanduser().resolve()
         self.data = self.path / "postgres"
         self.holders = Holders(self.path / "holders")
         self.server = self.path / "server"
@@ -164,35 +173,36 @@ class Folder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Starting, stopping, registering and leaving happen one at a time, in here."""
+        """Start and stop the server, and add and remove holders, only under this lock."""
         with self._plain_errors(), LockedFile(self._lock):
             yield
 
     def exists(self) -> bool:
         with self._plain_errors(), suppress(FileNotFoundError):
-            next(self.path.iterdir(), None)  # being allowed to look inside is part of it
+            next(self.path.iterdir(), None)  # Raises if this user may not read the folder.
             return True
         return False
 
     def prepare(self) -> None:
-        """Make the folder; any number of processes may do so at the same moment."""
+        """Create the folder. Any number of processes may do so at the same time."""
         with self._plain_errors():
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._refuse_foreign_files()
             with LockedFile(self._lock, create=True):
-                # Made here and nowhere else: what comes late must not revive a removed folder.
+                # Only this method creates files, so that a late process does not bring a removed
+                # folder back.
                 for path in (self.server, self.watcher):
-                    _make(path)
-                if _make(self._gitignore):
+                    _create_file(path)
+                if _create_file(self._gitignore):
                     self._gitignore.write_text("*\n")
                 (self.path / "holders").mkdir(exist_ok=True)
 
     @property
     def name(self) -> str:
-        """The name that the server's processes carry, and its socket folder in /tmp.
+        """The name of the server's processes, and of its socket folder in /tmp.
 
-        Made from the folder's place on the disk: it stays when the folder is moved, even while
-        the server runs, and a copy of the folder gets its own.
+        It is made from the folder's inode. It therefore stays the same when the folder is moved,
+        even while the server runs, and a copy of the folder has another name.
         """
         try:
             stat = self.path.stat()
@@ -205,23 +215,24 @@ class Folder:
 
     @property
     def major(self) -> int | None:
-        """The major version of Postgres that made the database, None before there is one."""
+        """The major version of Postgres that created the database, or None if there is none."""
         try:
             return int((self.data / "PG_VERSION").read_text())
         except FileNotFoundError:
             return None
 
     @property
-    def kept(self) -> bool:
+    def is_persistent(self) -> bool:
+        """Whether the server is to keep running without holders."""
         return self._keep.exists()
 
     def is_watched(self) -> bool:
         return has_owner(self.watcher)
 
-    def keep(self) -> None:
-        _make(self._keep)
+    def set_persistent(self) -> None:
+        _create_file(self._keep)
 
-    def release(self) -> None:
+    def clear_persistent(self) -> None:
         self._keep.unlink(missing_ok=True)
 
     @contextmanager
@@ -235,8 +246,9 @@ class Folder:
             ) from error
 
     def _refuse_foreign_files(self) -> None:
-        # The .gitignore would hide them from git, and a slip such as --data-dir=. would spread
-        # a database over a project. The lock is the first file that we make.
+        # The .gitignore would hide other files from git, and a slip such as --data-dir=. would
+        # spread a database over a project. The lock is the first file that Penstock creates, so a
+        # folder without it is not ours.
         entries = sorted(entry.name for entry in self.path.iterdir())
         if entries and "lock" not in entries:
             raise EmbeddedError(
@@ -245,8 +257,8 @@ class Folder:
             )
 
 
-def _make(path: Path) -> bool:
-    """Make an empty file unless it is there; it may be another user's, so leave it alone then."""
+def _create_file(path: Path) -> bool:
+    """Create an empty file, and return False if it exists; it may belong to another user."""
     try:
         path.touch(exist_ok=False)
     except FileExistsError:
@@ -255,25 +267,27 @@ def _make(path: Path) -> bool:
 
 
 class Hold:
-    """Release it when the server is no longer needed; the end of the process does so as well."""
+    """Keeps the server running until you release it, or until the process ends."""
 
-    def __init__(self, url: str, mark: LockedFile, leave: Callable[[LockedFile], None]) -> None:
+    def __init__(
+        self, url: str, file: LockedFile, on_release: Callable[[LockedFile], None]
+    ) -> None:
         self.url = url
-        self._mark = mark
-        self._leave = leave
+        self._file = file
+        self._on_release = on_release
         self._pid = os.getpid()
         self._released = False
         atexit.register(self.release)
 
     def release(self) -> None:
-        """Let go, once; the last one to do so stops the server."""
-        # A child of a fork has this object too, but the hold is its parent's.
+        """Release the server. The last holder to do so stops it. Further calls do nothing."""
+        # A forked child has a copy of this object, but only its parent may release the hold.
         if self._released or self._pid != os.getpid():
             return
         self._released = True
         atexit.unregister(self.release)
-        self._leave(self._mark)
+        self._on_release(self._file)
 
     def outlive_exec(self) -> None:
-        """Hand the hold to the program that is about to replace this one."""
-        self._mark.outlive_exec()
+        """Pass the hold on to the program that is about to replace this one."""
+        self._file.outlive_exec()

@@ -1,4 +1,4 @@
-"""The Postgres programs, the account they run under, and a new database with its address."""
+"""Find the Postgres programs and the account that they run under, and create a database."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ SYSTEM_ACCOUNTS = ("penstock", "postgres")
 
 @dataclass(frozen=True)
 class Account:
+    """The account of the operating system under which the server runs."""
+
     name: str
     uid: int
     gid: int
@@ -38,7 +40,7 @@ class Account:
     def run(
         self, command: Sequence[str | Path], *, keep_open: tuple[int, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program under this account, from a folder that it can surely enter."""
+        """Run a program under this account, in the root folder, which every account can enter."""
         try:
             return subprocess.run(
                 command,
@@ -46,7 +48,7 @@ class Account:
                 group=None if self.is_me else self.gid,
                 extra_groups=None if self.is_me else [],
                 pass_fds=keep_open,
-                # The server lives longer than its starter and must not know its secrets.
+                # The server outlives the process that starts it, whose variables may be secret.
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
                 cwd="/",
                 umask=0o077,
@@ -56,19 +58,19 @@ class Account:
                 errors="replace",
             )
         except OSError as error:
-            if error.filename not in (None, "/"):  # the program is at fault, not the switch
+            if error.filename not in (None, "/"):  # The program failed, not the change of account.
                 raise
             raise self._out_of_reach("switch to", "SETUID and SETGID", error) from error
 
     @contextmanager
     def reach(self, folder: Path) -> Iterator[tuple[Path, tuple[int, ...]]]:
-        """A path by which a program of this account can open the folder, and what to keep open.
+        """Yield a path by which this account can open the folder, and the descriptors it needs.
 
-        Root's data folder may lie where no other account can go, such as below /root. Rather than
-        loosen the rights of folders that are not ours, root opens the folder and hands the open
-        descriptor down to Postgres and all its processes: /proc/self/fd/N leads from there into
-        the folder itself, past its parents. The same way leads around a path with characters
-        that pg_ctl would let the shell interpret.
+        Root's data folder may lie where no other account can go, such as below /root. Penstock does
+        not loosen the permissions of other folders. Instead, root opens the folder and Postgres and
+        all its processes inherit the descriptor: /proc/self/fd/N is the folder itself, whatever the
+        permissions of its parents. This also avoids paths with characters that the shell, which
+        pg_ctl calls, would interpret.
         """
         if self.is_me and not SHELL_SPECIAL.intersection(str(folder)):
             yield folder, ()
@@ -80,7 +82,7 @@ class Account:
             os.close(fd)
 
     def own(self, folder: Path) -> None:
-        """Give the folder and all that is in it to this account."""
+        """Make this account the owner of the folder and everything in it."""
         if self.is_me:
             return
         try:
@@ -98,7 +100,7 @@ class Account:
 
 
 def account_for(data: Path) -> Account:
-    """The account for the server whose files are, or will be, in the folder `data`."""
+    """Return the account for the server whose files are, or will be, in the folder `data`."""
     owner = (data if data.exists() else data.parent).stat().st_uid
     if os.geteuid() != 0:
         if owner != os.geteuid():
@@ -130,10 +132,10 @@ def _system_account() -> Account:
     for name in SYSTEM_ACCOUNTS:
         with suppress(KeyError):
             return _account(pwd.getpwnam(name))
-    return _create(SYSTEM_ACCOUNTS[0])
+    return _create_account(SYSTEM_ACCOUNTS[0])
 
 
-def _create(name: str) -> Account:
+def _create_account(name: str) -> Account:
     if useradd := shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin"):
         command = [useradd, "--system", "--no-create-home", "--home-dir=/nonexistent"]
         command += ["--shell=/usr/sbin/nologin", "--user-group", name]
@@ -164,7 +166,7 @@ class Binaries:
 
     @classmethod
     def find(cls, bin_dir: Path | None = None) -> Binaries:
-        """The programs in `bin_dir`, else those in the wheel."""
+        """Return the programs in `bin_dir`, or those of the installed wheel if it is None."""
         if bin_dir is None:
             bin_dir = _wheel() / BIN_DIR
         missing = [name for name in PROGRAMS if not (bin_dir / name).exists()]
@@ -181,7 +183,7 @@ class Binaries:
 
     @cached_property
     def version(self) -> str:
-        """Such as "18.4"."""
+        """The version, such as "18.4"."""
         try:
             run = subprocess.run(
                 [self.program("postgres"), "--version"], capture_output=True, text=True, check=True
@@ -195,20 +197,20 @@ class Binaries:
 
     @property
     def major(self) -> int:
-        found = re.match(r"\d+", self.version)
-        return int(found[0]) if found else 0
+        number = re.match(r"\d+", self.version)
+        return int(number[0]) if number else 0
 
     def usable_by(self, account: Account) -> Binaries:
-        """These, or a copy of them if the account cannot reach these.
+        """Return these programs, or a copy of them if the account cannot run these.
 
-        Root's Python often lives below /root, where no other account may go.
+        Root's Python is often installed below /root, where no other account may go.
         """
         if account.is_me:
             return self
         try:
             account.run([self.program("postgres"), "--version"])
         except PermissionError:
-            return Binaries(_copied(self.bin_dir.parent) / "bin")
+            return Binaries(_copy_for_all(self.bin_dir.parent) / "bin")
         return self
 
 
@@ -222,23 +224,24 @@ def _wheel() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _copied(installation: Path) -> Path:
+def _copy_for_all(installation: Path) -> Path:
+    """Copy the programs to a folder that every account can read, and return it."""
     package = installation.parent
-    # Where the wheel's programs look for their libraries, relative to themselves.
+    # The wheel's programs look for their libraries in this folder, relative to themselves.
     libraries = package.with_name(f"{package.name}.libs")
     target = CACHE / f"postgres-{_fingerprint(installation)}"
-    copied = target / package.name / installation.name
+    destination = target / package.name / installation.name
     if target.is_dir():
-        return copied
+        return destination
     try:
         CACHE.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # Renamed when complete, so that a copy that was interrupted is never used.
+        # The copy gets its name when it is complete, so an interrupted copy is never used.
         with tempfile.TemporaryDirectory(dir=CACHE) as temporary:
             copy = Path(temporary, "copy")
-            shutil.copytree(installation, copy / copied.relative_to(target), ignore=_unused)
+            shutil.copytree(installation, copy / destination.relative_to(target), ignore=_unused)
             if libraries.is_dir():
                 shutil.copytree(libraries, copy / libraries.name)
-            _open_to_all(copy)
+            _make_readable_for_all(copy)
             _rename_unless_there(copy, target)
     except OSError as error:
         raise EmbeddedError(
@@ -246,7 +249,7 @@ def _copied(installation: Path) -> Path:
             f"in {CACHE} failed ({error}). Install Penstock where every user may read it, such as "
             "below /opt, or run as an ordinary user."
         ) from error
-    return copied
+    return destination
 
 
 def _fingerprint(installation: Path) -> str:
@@ -259,7 +262,7 @@ def _unused(folder: str, names: list[str]) -> list[str]:
     return [name for name in names if name == "include"]
 
 
-def _open_to_all(folder: Path) -> None:
+def _make_readable_for_all(folder: Path) -> None:
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
 
@@ -268,28 +271,30 @@ def _rename_unless_there(copy: Path, target: Path) -> None:
     try:
         copy.rename(target)
     except OSError:
-        if not target.is_dir():  # somebody else was faster otherwise
+        if not target.is_dir():  # Otherwise another process has made the copy.
             raise
 
 
-PARENT = Path("/tmp")
+SOCKET_PARENT = Path("/tmp")
 PORT = 5432
 
 
 @dataclass(frozen=True)
 class Endpoint:
+    """The folder of the server's socket, which is the only address it listens on."""
+
     name: str
 
     @property
     def path(self) -> Path:
-        return PARENT / self.name
+        return SOCKET_PARENT / self.name
 
     def url(self, role: str, database: str) -> str:
-        # With the port, lest a PGPORT in the environment change the socket's name.
+        # The port is named, because a PGPORT in the environment would change the socket's name.
         return f"postgresql://{role}@/{database}?host={self.path}&port={PORT}"
 
     def options(self) -> str:
-        """What makes a server listen here and only here, as options of `postgres`."""
+        """Return the options of `postgres` that make it listen here and nowhere else."""
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": self.path,
@@ -299,21 +304,22 @@ class Endpoint:
         return " ".join(f"-c {name}={value}" for name, value in settings.items())
 
     def open(self, account: Account) -> None:
-        """Make the folder anew; only while no server runs, whose socket would be lost."""
+        """Make the folder anew. A running server would lose its socket, so none may run."""
         self.close()
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
             if not account.is_me:
                 os.chown(self.path, account.uid, account.gid, follow_symlinks=False)
-            self._refuse_strangers(account)
+            self._refuse_foreign_folder(account)
         except OSError as error:
             raise EmbeddedError(
                 f"The folder {self.path} for the server's socket cannot be made ({error}). "
-                f"Check that {PARENT} is writable and that no other user has put {self.path} there."
+                f"Check that {SOCKET_PARENT} is writable and that no other user has put "
+                f"{self.path} there."
             ) from error
 
     def close(self) -> None:
-        """Remove the folder with what a killed server has left in it."""
+        """Remove the folder, and the files of a killed server in it."""
         if self.path.is_symlink() or not self.path.is_dir():
             return
         try:
@@ -321,55 +327,55 @@ class Endpoint:
                 left.unlink()
             self.path.rmdir()
         except OSError:
-            # Not ours, or not empty: open() says what is wrong with it.
+            # It is another user's, or not empty. open() says what is wrong with it.
             return
 
-    def _refuse_strangers(self, account: Account) -> None:
-        # Everybody may write to /tmp: somebody else may have taken the name before us.
-        found = self.path.lstat()
-        private = stat.S_ISDIR(found.st_mode) and found.st_mode & 0o077 == 0
-        if not private or found.st_uid != account.uid:
+    def _refuse_foreign_folder(self, account: Account) -> None:
+        # Every user may write to /tmp, so another one may have taken the name before.
+        status = self.path.lstat()
+        is_private = stat.S_ISDIR(status.st_mode) and status.st_mode & 0o077 == 0
+        if not is_private or status.st_uid != account.uid:
             raise EmbeddedError(
                 f"{self.path} should be the private folder of the server's socket, but another "
                 "user has put something else there. Remove it and try again."
             )
 
 
-def create(folder: Folder, binaries: Binaries, account: Account) -> None:
-    for left in folder.path.glob("postgres.new-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    # Renamed when complete: a half-made database is never mistaken for a whole one.
-    made = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=folder.path))
-    account.own(made)
-    _initdb(made, binaries, account)
+def create_database(folder: Folder, binaries: Binaries, account: Account) -> None:
+    for unfinished in folder.path.glob("postgres.new-*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
+    # The database gets its name when it is complete, so an incomplete one is never used.
+    new = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=folder.path))
+    account.own(new)
+    _initdb(new, binaries, account)
     settings = files("penstock.embedded") / "postgresql.conf"
-    (made / "postgresql.conf").write_text(settings.read_text())
-    (made / "pg_hba.conf").write_text("local all all peer map=penstock\n")
-    (made / "pg_ident.conf").write_text(_ident(binaries, account))
-    made.rename(folder.data)
+    (new / "postgresql.conf").write_text(settings.read_text())
+    (new / "pg_hba.conf").write_text("local all all peer map=penstock\n")
+    (new / "pg_ident.conf").write_text(_ident(binaries, account))
+    new.rename(folder.data)
 
 
-def _initdb(made: Path, binaries: Binaries, account: Account) -> None:
-    # Sorted by bytes, with the case rules of Unicode where Postgres has them built in: the same
-    # on every machine and after every upgrade of its C library.
+def _initdb(data: Path, binaries: Binaries, account: Account) -> None:
+    # Text is sorted by bytes, with Unicode's rules of case if Postgres has them built in. The order
+    # is therefore the same on every machine, and after every upgrade of its C library.
     locale = ["--encoding=UTF8", "--locale=C"]
     if binaries.major >= 17:
         locale += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    with account.reach(made) as (path, fds):
+    with account.reach(data) as (path, fds):
         run = account.run(
             [binaries.program("initdb"), "-D", path, "-U", "postgres", "-k", *locale],
             keep_open=fds,
         )
     if run.returncode != 0:
         raise EmbeddedError(
-            f"A new database in {made.parent} could not be created. "
+            f"A new database in {data.parent} could not be created. "
             f"initdb said: {(run.stderr or run.stdout).strip()}"
         )
 
 
 def _ident(binaries: Binaries, account: Account) -> str:
-    # The server's account and root could read the files anyway. From version 16 on they may take
-    # any role, before that only those named here.
+    # The server's account and root can read the files anyway. They may log in with any role from
+    # version 16 on, and before that only with the roles named here.
     roles = ["all"] if binaries.major >= 16 else ["penstock", "postgres"]
     callers = sorted({"root", account.name})
     return "".join(f'penstock "{caller}" {role}\n' for caller in callers for role in roles)

@@ -1,4 +1,4 @@
-"""An embedded Postgres server, shared by everybody who holds it."""
+"""The embedded Postgres server, which all its holders share."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,15 +12,15 @@ from penstock.embedded.install import Binaries, Endpoint
 
 
 class Server:
-    """A Postgres server of one's own in a folder of the project.
+    """A Postgres server in a folder of your project.
 
         with Server().hold() as url:
             ...
 
     The folder is `data_dir`, else PENSTOCK_DATA_DIR, else `.penstock` in the current folder.
-    Any number of threads and processes may hold the server. The first one starts it, the last
-    one stops it, and those that were killed do not count. `bin_dir` names the programs of another
-    Postgres than the one that comes with Penstock.
+    Any number of threads and processes may hold the server. The first one starts it, and the last
+    one stops it; a process that is killed no longer holds it. Pass `bin_dir` to use the programs of
+    another Postgres than the one that is installed with Penstock.
     """
 
     def __init__(
@@ -35,47 +35,48 @@ class Server:
 
     @contextmanager
     def hold(self) -> Iterator[str]:
-        """Keep the server running during a `with`; gives the application's URL."""
-        held = self.acquire()
+        """Keep the server running during a `with` block, and yield the application's URL."""
+        hold = self.acquire()
         try:
-            yield held.url
+            yield hold.url
         finally:
-            held.release()
+            hold.release()
 
     def acquire(self) -> Hold:
         """Keep the server running until the hold is released or this process ends."""
         binaries = self.binaries()
         self._folder.prepare()
         with self._folder.lock():
-            mark = self._folder.holders.register()
+            file = self._folder.holders.register()
             try:
-                # The watcher comes first: this process may be killed while the server starts.
+                # The watcher starts first, because this process may be killed while the server
+                # starts.
                 watcher.spawn(self._folder, binaries)
                 Cluster(self._folder, binaries).ensure()
             except BaseException:
-                mark.path.unlink()
-                mark.close()
+                file.path.unlink()
+                file.close()
                 raise
-        return Hold(self.url(), mark, self._leave)
+        return Hold(self.url(), file, self._release)
 
     def start(self) -> None:
-        """Start the server and keep it until `stop()`, whoever comes and goes."""
+        """Start the server, and keep it running until `stop()`, even without holders."""
         binaries = self.binaries()
         self._folder.prepare()
         with self._folder.lock():
             Cluster(self._folder, binaries).ensure()
-            self._folder.keep()
+            self._folder.set_persistent()
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
-        """Stop the server, even if somebody holds it: their connections are closed.
+        """Stop the server and close all connections, even if it has holders.
 
-        "immediate" does not wait for a checkpoint; the next start recovers from the log instead.
+        "immediate" does not wait for a checkpoint. The next start recovers from the log instead.
         """
         if not self._folder.exists():
             return
         self._folder.prepare()
         with self._folder.lock():
-            self._folder.release()
+            self._folder.clear_persistent()
             Cluster(self._folder, self.binaries()).stop(mode)
 
     def status(self) -> Status:
@@ -88,15 +89,15 @@ class Server:
             data_dir=self.data_dir,
             socket_dir=self._endpoint.path if exists else None,
             holders=self._folder.holders.pids(),
-            persistent=self._folder.kept,
+            persistent=self._folder.is_persistent,
         )
 
     def url(self) -> str:
-        """For the application: its role owns the database but is no superuser."""
+        """Return the URL for the application, whose role owns the database but is no superuser."""
         return self._endpoint.url("penstock", "penstock")
 
     def admin_url(self) -> str:
-        """For a superuser, who may create roles, databases and extensions."""
+        """Return the URL for a superuser, who may create roles, databases and extensions."""
         return self._endpoint.url("postgres", "postgres")
 
     def binaries(self) -> Binaries:
@@ -106,11 +107,11 @@ class Server:
     def _endpoint(self) -> Endpoint:
         return Endpoint(self._folder.name)
 
-    def _leave(self, mark: LockedFile) -> None:
-        if not self._folder.exists():  # removed with everything in it: nothing to stop
-            mark.close()
+    def _release(self, file: LockedFile) -> None:
+        if not self._folder.exists():  # There is nothing to stop once the folder is removed.
+            file.close()
             return
         with self._folder.lock():
-            mark.path.unlink(missing_ok=True)
-            mark.close()
+            file.path.unlink(missing_ok=True)
+            file.close()
             Cluster(self._folder, self.binaries()).stop_if_unused()
