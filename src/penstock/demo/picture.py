@@ -143,7 +143,8 @@ class _Picture:
             yield _text(
                 self._x(story.rescued_at) + 6,
                 TOP - 14,
-                f"its {self._summary.rescued} jobs rescued after {self._summary.rescued_after:.1f} s",
+                f"its {self._summary.rescued} jobs rescued "
+                f"after {self._summary.rescued_after:.1f} s",
                 colour=RESCUED,
                 weight=600,
             )
