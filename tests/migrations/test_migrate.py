@@ -11,7 +11,7 @@ import pytest
 from penstock import sql
 from penstock.errors import ConfigError, SchemaMissing, SchemaTooNew, SchemaTooOld
 from penstock.migrate import check, migrate, sql_text, status
-from penstock.migrate.plan import lock
+from penstock.migrate.plan import lock_migrations
 from penstock.sql import migrations, quote
 from tests.db.engine import Engine
 from tests.fixtures.database import Database, connected
@@ -79,7 +79,7 @@ async def test_a_limit_on_statements_does_not_stop_the_wait(empty: Database) -> 
         for limit in ("statement_timeout", "lock_timeout"):
             await other.execute(f"ALTER DATABASE {empty.name} SET {limit} = '4s'")
         async with asyncio.TaskGroup() as group, other.transaction():
-            await lock(other, "penstock")
+            await lock_migrations(other, "penstock")
             migrating = group.create_task(migrate(empty.url))
             await until(lambda: watcher.fetchval(WAITS_LONGER, timedelta(seconds=4.2)))
         assert migrating.result() == ALL

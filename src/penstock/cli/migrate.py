@@ -106,14 +106,14 @@ def migrate(
 
 
 def _sql(database: Database, to: int | None, rls: bool | None) -> str:
-    from penstock.migrate import has_rls, renamed_from, sql_text, status
+    from penstock.migrate import find_rename, has_rls, sql_text, status
 
     if database.url is None:
         return sql_text(database.schema, to=to, rls=rls)
     with _reached(database) as url:
         found = asyncio.run(status(url, schema=database.schema))
         is_on = asyncio.run(has_rls(url, schema=database.schema))
-        _, renaming = asyncio.run(renamed_from(url, schema=database.schema))
+        _, renaming = asyncio.run(find_rename(url, schema=database.schema))
     applied = [each.number for each in found if each.applied_at]
     return sql_text(
         database.schema, applied=applied, to=to, rls=rls, has_rls=is_on, renaming=renaming
@@ -124,12 +124,12 @@ def _print_status(database: Database, output: Output) -> None:
     from dataclasses import replace
 
     from penstock.cli import applications
-    from penstock.migrate import has_rls, renamed_from, status
+    from penstock.migrate import find_rename, has_rls, status
 
     with _reached(database) as url:
         found = asyncio.run(status(url, schema=database.schema))
         is_on = asyncio.run(has_rls(url, schema=database.schema))
-        former, _ = asyncio.run(renamed_from(url, schema=database.schema))
+        former, _ = asyncio.run(find_rename(url, schema=database.schema))
         renamed = asyncio.run(applications.renamed(replace(database, url=url)))
     if former is not None:
         renamed = {database.schema: former} | renamed

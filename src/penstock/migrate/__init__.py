@@ -1,37 +1,40 @@
-"""Bring a database to the schema that this version needs, and say how far it is.
+"""Migrate a database to the schema that this version needs, and list what was applied.
 
 await migrate("postgresql://localhost/shop")
 """
 
-from penstock.migrate.plan import MigrationStatus, applied
-from penstock.migrate.plan import create as create_ledger
-from penstock.migrate.plan import lock as lock_migrations
+from penstock.migrate.plan import (
+    MigrationStatus,
+    applied_migrations,
+    create_ledger,
+    lock_migrations,
+)
 from penstock.migrate.runner import (
+    build_sql,
     check,
-    covered,
-    former_name,
+    find_former_name,
+    find_rename,
     has_rls,
     migrate,
     prepare,
-    renamed_from,
-    renaming,
+    rename_statements,
     status,
 )
 from penstock.migrate.script import sql_text, statements
 
 __all__ = [
     "MigrationStatus",
-    "applied",
+    "applied_migrations",
+    "build_sql",
     "check",
-    "covered",
     "create_ledger",
-    "former_name",
+    "find_former_name",
+    "find_rename",
     "has_rls",
     "lock_migrations",
     "migrate",
     "prepare",
-    "renamed_from",
-    "renaming",
+    "rename_statements",
     "sql_text",
     "statements",
     "status",

@@ -1,4 +1,4 @@
-"""Which migrations lead from where a database is to where it should be."""
+"""Plan the migrations that lead from the database's present schema to the one it should have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ Connection: TypeAlias = "asyncpg.Connection[Any]"
 
 @dataclass(frozen=True, slots=True)
 class MigrationStatus:
-    """One migration: applied if it has a time, known if this version of Penstock has its file."""
+    """One migration, and whether it was applied.
+
+    `applied_at` is None until then. A migration that this version of Penstock has no file for is
+    not `known`.
+    """
 
     number: int
     name: str
@@ -26,26 +30,26 @@ class MigrationStatus:
     known: bool = True
 
 
-async def lock(connection: Executor, schema: str) -> None:
-    """Let nobody else migrate this schema until the transaction ends."""
+async def lock_migrations(connection: Executor, schema: str) -> None:
+    """Wait until no other process migrates this schema, and keep others out until the commit."""
     await connection.execute(statement("lock_migrations", schema), schema)
 
 
-async def create(connection: Executor, schema: str) -> None:
-    """Make the list if there is none, and the schema for it."""
-    found = await connection.fetchrow(statement("has_ledger", schema), schema)
-    assert found is not None
-    # Asked first: IF NOT EXISTS would still want the right to create schemas in the database.
-    if not found["schema"]:
+async def create_ledger(connection: Executor, schema: str) -> None:
+    """Create the table of applied migrations, and its schema, unless they exist."""
+    existing = await connection.fetchrow(statement("has_ledger", schema), schema)
+    assert existing is not None
+    # IF NOT EXISTS would need the right to create schemas even if the schema exists.
+    if not existing["schema"]:
         await connection.execute(f"CREATE SCHEMA {quote(schema)}")
-    if not found["ledger"]:
+    if not existing["ledger"]:
         await connection.execute(statement("create_ledger", schema))
 
 
-async def applied(connection: Executor, schema: str) -> list[MigrationStatus]:
-    """What was applied, in order; nothing if there is no list."""
-    found = await connection.fetchrow(statement("has_ledger", schema), schema)
-    if found is None or not found["ledger"]:
+async def applied_migrations(connection: Executor, schema: str) -> list[MigrationStatus]:
+    """List the applied migrations in order. The list is empty if there is no table of them."""
+    existing = await connection.fetchrow(statement("has_ledger", schema), schema)
+    if existing is None or not existing["ledger"]:
         return []
     known = {number for number, _ in migrations()}
     return [
@@ -56,36 +60,42 @@ async def applied(connection: Executor, schema: str) -> list[MigrationStatus]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One migration, up or down."""
+    """A migration to apply or to revert."""
 
     number: int
     name: str
     direction: Literal["up", "down"]
 
     def sql(self, schema: str) -> str:
-        """The step's statements; the list is changed first, so a step is never taken twice."""
-        return f"{self._entry(schema)}\n\n{migration(self.name, self.direction, schema)}"
+        """Return the step's statements.
 
-    def _entry(self, schema: str) -> str:
+        The first one changes the table of applied migrations, so no step can run twice.
+        """
+        return f"{self._ledger_sql(schema)}\n\n{migration(self.name, self.direction, schema)}"
+
+    def _ledger_sql(self, schema: str) -> str:
         table = f"{quote(schema)}.migration"
         if self.direction == "up":
             return f"INSERT INTO {table} (number, name) VALUES ({self.number}, '{self.name}');"
         return f"DELETE FROM {table} WHERE number = {self.number};"
 
 
-def newest() -> int:
-    """The number of the newest migration that this version knows."""
+def newest_number() -> int:
+    """Return the number of the newest migration that this version knows."""
     return migrations()[-1][0]
 
 
-def plan(applied: Collection[int], to: int | None, schema: str) -> list[Step]:
-    """The steps from what was applied to migration `to`, the newest unless given."""
-    target = newest() if to is None else to
+def plan_steps(applied: Collection[int], to: int | None, schema: str) -> list[Step]:
+    """Return the steps that lead from the applied migrations to migration `to`, or the newest.
+
+    Raises `SchemaTooNew` if this version does not know the newest applied migration.
+    """
+    target = newest_number() if to is None else to
     if target != 0 and target not in dict(migrations()):
-        raise BadArgument("to", to, f"0 or the number of a migration, at most {newest()}")
-    found = max(applied, default=0)
-    if found > newest():
-        raise SchemaTooNew(schema, found, newest())
+        raise BadArgument("to", to, f"0 or the number of a migration, at most {newest_number()}")
+    current = max(applied, default=0)
+    if current > newest_number():
+        raise SchemaTooNew(schema, current, newest_number())
     down = [
         Step(number, name, "down")
         for number, name in reversed(migrations())

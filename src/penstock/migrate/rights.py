@@ -1,4 +1,4 @@
-"""Which rights a role lacks, and how to grant them."""
+"""Find the privileges that a role lacks, and the statements that grant them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.sql.rights import CLIENT_TABLES, WORKER_FUNCTIONS, WORKER_TABLES
 from penstock.store import Executor, RoleRights, read_role_rights
 from penstock.wording import listed
 
-# More lines than that are no remedy that anybody reads.
-GRANTS_SHOWN = 5
+# An error message with more statements than this would not be read.
+MAX_GRANTS_SHOWN = 5
 
 _FUNCTION = re.compile(r"\b[a-z_]+_v\d+(?=\()")
 
 
-class Lack(Struct, frozen=True):
+class MissingRight(Struct, frozen=True):
     """A privilege that the role does not have."""
 
     kind: str
@@ -30,20 +30,23 @@ class Lack(Struct, frozen=True):
 
     @property
     def function(self) -> str | None:
-        """The bare name, if it is a function's."""
+        """The function's name without schema and arguments, or None for other objects."""
         if self.kind != "function":
             return None
         return self.name.partition("(")[0].rpartition(".")[2]
 
 
-async def lacking(
+async def find_missing_rights(
     on: Executor,
     schema: str,
     *,
     tables: Iterable[Mapping[str, str]],
     functions: Sequence[str],
-) -> tuple[Lack, ...]:
-    """Those of the rights that the role of a connection lacks; what does not exist is not told."""
+) -> tuple[MissingRight, ...]:
+    """Return which of these rights the connection's role lacks.
+
+    Tables and functions that do not exist are left out.
+    """
     needs = [
         (name, privilege)
         for table in tables
@@ -54,40 +57,43 @@ async def lacking(
     rows = await on.fetch(
         statement("examine_rights", schema), schema, list(names), list(privileges), list(functions)
     )
-    return tuple(Lack(row["kind"], row["name"], row["privilege"]) for row in rows)
+    return tuple(MissingRight(row["kind"], row["name"], row["privilege"]) for row in rows)
 
 
 async def check_worker(on: Executor, schema: str, place: str) -> None:
-    """NotAllowed if the role lacks a right that a worker needs."""
+    """Raise `NotAllowed` if the connection's role lacks a right that a worker needs."""
     called, reached = worker_functions()
     tables = (CLIENT_TABLES, WORKER_TABLES)
-    lacks = await lacking(on, schema, tables=tables, functions=reached)
-    found = await read_role_rights(on, schema) if lacks else None
-    if found is None:
+    missing = await find_missing_rights(on, schema, tables=tables, functions=reached)
+    role = await read_role_rights(on, schema) if missing else None
+    if role is None:
         return
-    if found.is_secured:
-        # What workers call runs with the owner's rights then.
-        lacks = tuple(each for each in lacks if each.kind == "schema" or each.function in called)
-    if lacks:
-        needs = listed(sorted({f"{each.privilege} on {each.kind} {each.name}" for each in lacks}))
-        remedy = _remedy(lacks, found)
-        raise NotAllowed(found.role, f"a worker needs {needs}", remedy, place=place)
+    if role.is_secured:
+        # Under row level security the functions that workers call run with the owner's rights.
+        missing = tuple(
+            right for right in missing if right.kind == "schema" or right.function in called
+        )
+    if missing:
+        rights = {f"{right.privilege} on {right.kind} {right.name}" for right in missing}
+        remedy = _remedy(missing, role)
+        reason = f"a worker needs {listed(sorted(rights))}"
+        raise NotAllowed(role.role, reason, remedy, place=place)
 
 
-def _remedy(lacks: Sequence[Lack], found: RoleRights) -> str:
-    lines = grants(lacks, found.schema, found.role)
-    if len(lines) > GRANTS_SHOWN or (found.is_secured and not found.is_worker):
-        return found.remedy
-    return f"Grant it as the owner of the schema, {found.owner}: {' '.join(lines)}"
+def _remedy(missing: Sequence[MissingRight], role: RoleRights) -> str:
+    statements = grant_statements(missing, role.schema, role.role)
+    if len(statements) > MAX_GRANTS_SHOWN or (role.is_secured and not role.is_worker):
+        return role.remedy
+    return f"Grant it as the owner of the schema, {role.owner}: {' '.join(statements)}"
 
 
-def grants(lacks: Sequence[Lack], schema: str, role: str) -> list[str]:
-    """The statements that give a role what it lacks."""
-    by_object = groupby(lacks, key=lambda lack: (lack.kind, lack.name))
+def grant_statements(missing: Sequence[MissingRight], schema: str, role: str) -> list[str]:
+    """Return the statements that grant a role its missing rights."""
+    by_object = groupby(missing, key=lambda right: (right.kind, right.name))
     return [
-        f"GRANT {', '.join(lack.privilege for lack in lacks)} "
+        f"GRANT {', '.join(right.privilege for right in rights)} "
         f"ON {_object(schema, kind, name)} TO {quote(role)};"
-        for (kind, name), lacks in by_object
+        for (kind, name), rights in by_object
     ]
 
 
@@ -96,7 +102,7 @@ def _object(schema: str, kind: str, name: str) -> str:
         case "schema":
             return f"SCHEMA {quote(schema)}"
         case "function":
-            return f"FUNCTION {name}"  # Postgres has quoted it, arguments and all.
+            return f"FUNCTION {name}"  # Postgres has quoted the name, and its arguments follow.
         case "sequence":
             return f"SEQUENCE {quote(schema)}.{quote(name)}"
     return f"{quote(schema)}.{quote(name)}"
@@ -104,12 +110,12 @@ def _object(schema: str, kind: str, name: str) -> str:
 
 @cache
 def worker_functions() -> tuple[frozenset[str], tuple[str, ...]]:
-    """The functions that a worker calls, and these with all that they call in turn."""
+    """Return the functions that a worker calls, and these with all that they call in turn."""
     called = frozenset(newest()[name] for name in WORKER_FUNCTIONS)
-    reached, left = set(called), list(called)
-    while left:
-        for name in _FUNCTION.findall(function_body(left.pop(), "penstock")):
+    reached, pending = set(called), list(called)
+    while pending:
+        for name in _FUNCTION.findall(function_body(pending.pop(), "penstock")):
             if name not in reached:
                 reached.add(name)
-                left.append(name)
+                pending.append(name)
     return called, tuple(sorted(reached))

@@ -1,7 +1,7 @@
-"""Row level security: one tenant's rows for one tenant's transactions.
+"""Switch row level security, under which a tenant's transactions see only that tenant's rows.
 
-The database itself says whether it is on. A later migration keeps it so, and brings under it what
-it adds.
+The database itself says whether it is on. A later migration leaves it as it is, and closes the
+tables that it adds.
 """
 
 from __future__ import annotations
@@ -17,33 +17,38 @@ from penstock.store import Executor, errors
 
 
 async def is_on(connection: Executor, schema: str) -> bool:
-    """Whether row level security is on in a schema."""
+    """Return whether row level security is on in a schema."""
     return bool(await connection.fetchval(statement("has_rls", schema), schema))
 
 
-def check(schema: str, wanted: bool | None) -> None:
-    """Refuse a schema that others use as well: their tables would be closed with ours."""
-    if wanted and schema == "public":
+def check_schema(schema: str, requested: bool | None) -> None:
+    """Refuse row level security in `public`, where it would close other applications' tables."""
+    if requested and schema == "public":
         raise ConfigError("schema", schema, "a schema of the queue's own, for row level security")
 
 
-def pieces(steps: Sequence[Step], schema: str, *, found: bool, wanted: bool | None) -> list[str]:
-    """The SQL of the steps, with row level security as it is wanted, or else as it was found."""
+def build_scripts(
+    steps: Sequence[Step], schema: str, *, current: bool, requested: bool | None
+) -> list[str]:
+    """Return the SQL of the steps, and of switching row level security.
+
+    It stays as it currently is if `requested` is None.
+    """
     steps_sql = [step.sql(schema) for step in steps]
-    is_emptied = bool(steps) and steps[-1].direction == "down" and steps[-1].number == 1
-    if wanted is False or is_emptied:
-        return [*([rls("off", schema)] if found else []), *steps_sql]
+    removes_all = bool(steps) and steps[-1].direction == "down" and steps[-1].number == 1
+    if requested is False or removes_all:
+        return [*([rls("off", schema)] if current else []), *steps_sql]
     on = [rls("roles", schema), rls("on", schema)]
-    if not (wanted or found):
+    if not (requested or current):
         return steps_sql
-    if found and any(step.direction == "down" for step in steps):
-        # Policies would hold on to what the way back takes away.
+    if current and any(step.direction == "down" for step in steps):
+        # A step down could not remove what policies depend on.
         return [rls("off", schema), *steps_sql, *on]
-    return [*steps_sql, *(on if wanted or steps else [])]
+    return [*steps_sql, *(on if requested or steps else [])]
 
 
-def translated(error: asyncpg.PostgresError) -> Exception:
-    """What the scripts refuse, in words of the domain."""
+def translate_error(error: asyncpg.PostgresError) -> Exception:
+    """Return Penstock's error for a refusal of the scripts, or the error itself."""
     if errors.is_state(error, errors.ROLES_UNFIT):
         return RolesUnfit(error.args[0], errors.detail(error) or "")
     return error

@@ -1,4 +1,4 @@
-"""Apply migrations, all of them or none, whoever else is starting at the same time."""
+"""Apply migrations in one transaction, even if several processes start at the same time."""
 
 from __future__ import annotations
 
@@ -11,41 +11,49 @@ import asyncpg
 from penstock import hosts
 from penstock.config import Database
 from penstock.errors import SOME_DATABASE, SchemaMissing, SchemaRenamed, SchemaTooNew, SchemaTooOld
-from penstock.migrate import plan as migrate_plan
 from penstock.migrate import rls as security
-from penstock.migrate.plan import Connection, MigrationStatus, Step, newest, plan
-from penstock.sql import migrations, statement
-from penstock.sql import newest as newest_of_each
+from penstock.migrate.plan import (
+    Connection,
+    MigrationStatus,
+    Step,
+    applied_migrations,
+    create_ledger,
+    lock_migrations,
+    newest_number,
+    plan_steps,
+)
+from penstock.sql import migrations, newest, statement
 from penstock.store import Executor
 from penstock.store.connection import CONNECT_TIMEOUT
 
 
-async def serves_us(connection: Executor, schema: str) -> bool:
-    """Whether the schema has every function that this version calls."""
+async def has_all_functions(connection: Executor, schema: str) -> bool:
+    """Return whether the schema has every function that this version calls."""
     return not await connection.fetch(
         statement("list_missing_functions", schema), schema, newest_functions()
     )
 
 
 def newest_functions() -> list[str]:
-    """The newest version of each function that this version of Penstock has a file for."""
-    return list(newest_of_each().values())
+    """Return the newest version of each function that this version of Penstock has a file for."""
+    return list(newest().values())
 
 
-async def former_name(
+async def find_former_name(
     connection: Executor, schema: str, functions: Sequence[str] | None = None
 ) -> str | None:
-    """The name that the functions still look for, as an identifier; None if it is the schema's.
+    """Return the former name of a renamed schema, as an identifier, if functions still use it.
 
-    `functions` are those of an application, else they are the queue's.
+    Return None if they use the present name. An application passes its own functions; otherwise
+    those of the queue are examined.
     """
-    ours = newest_functions() if functions is None else list(functions)
-    rows = await connection.fetch(statement("find_former_name", schema), schema, ours)
+    names = newest_functions() if functions is None else list(functions)
+    rows = await connection.fetch(statement("find_former_name", schema), schema, names)
     return str(rows[0]["name"]) if rows else None
 
 
-async def renaming(connection: Executor, schema: str, former: str) -> list[str]:
-    """The statements that lead the functions to the schema's present name."""
+async def rename_statements(connection: Executor, schema: str, former: str) -> list[str]:
+    """Return the statements that change the former name to the present one in the functions."""
     quoted = former if former.startswith('"') else f'"{former}"'
     rows = await connection.fetch(statement("rename_functions", schema), schema, former, quoted)
     return [row["statement"] for row in rows]
@@ -60,107 +68,112 @@ async def migrate(
     timeout: float = CONNECT_TIMEOUT,
     silence: float = CONNECT_TIMEOUT,
 ) -> list[str]:
-    """Apply what is pending, in one transaction; return the names of what was applied.
-
-    The functions of a schema that was renamed are led to its new name.
+    """Apply the pending migrations in one transaction, and return their names.
 
         await migrate("postgresql://localhost/shop")
 
-    `to` goes to that migration instead, which may be back: 0 removes everything, jobs included.
-    `rls` switches row level security on or off; without it, that stays as it is.
-    A migration may take as long as it needs. `timeout` is how long connecting may take. The
-    migration is given up if its server answers nobody else twice in a row for `silence` seconds.
+    If the schema was renamed, its functions get the new name, too.
+
+    `to` is the migration to go to, forwards or backwards; 0 removes everything, jobs included.
+    `rls` switches row level security on or off, and None leaves it as it is. Connecting takes at
+    most `timeout` seconds. A migration may take as long as it needs, unless the server accepts no
+    other connection within `silence` seconds, twice in a row; then it is cancelled.
     """
-    Database(schema=schema)  # Its rule for names: channels are named after it.
-    security.check(schema, rls)
-    connected = _connected(url_or_connection, timeout, silence)
+    Database(schema=schema)  # This checks the name, which channels are named after.
+    security.check_schema(schema, rls)
+    connected = _connect(url_or_connection, timeout, silence)
     async with connected as connection, _transaction(connection):
         steps = await prepare(connection, schema, to)
-        former = await former_name(connection, schema)
+        former = await find_former_name(connection, schema)
         try:
-            for piece in await covered(connection, schema, steps, rls):
-                await connection.execute(piece)
+            for script in await build_sql(connection, schema, steps, rls):
+                await connection.execute(script)
         except asyncpg.PostgresError as error:
-            raise security.translated(error) from error
+            raise security.translate_error(error) from error
         renamed = [] if former is None else [f"the rename from {former}"]
         return renamed + [step.name for step in steps]
 
 
 async def prepare(connection: Executor, schema: str, to: int | None = None) -> list[Step]:
-    """The steps to take, in this transaction, with the way made free for them."""
-    await migrate_plan.lock(connection, schema)
-    applied = [each.number for each in await migrate_plan.applied(connection, schema)]
-    if to is None and max(applied, default=0) > newest():
+    """Lock the migrations, create their table if necessary, and return the steps to take."""
+    await lock_migrations(connection, schema)
+    applied = [migration.number for migration in await applied_migrations(connection, schema)]
+    if to is None and max(applied, default=0) > newest_number():
         await _check_version(connection, schema, SOME_DATABASE)
         return []
-    steps = plan(applied, to, schema)
+    steps = plan_steps(applied, to, schema)
     if any(step.direction == "up" for step in steps):
-        await migrate_plan.create(connection, schema)
+        await create_ledger(connection, schema)
     return steps
 
 
-async def covered(
+async def build_sql(
     connection: Executor, schema: str, steps: Sequence[Step], rls: bool | None = None
 ) -> list[str]:
-    """The SQL of the steps, which keeps row level security where it is on, or switches it.
+    """Return the SQL of the steps, which also switches row level security or keeps it on.
 
-    Before them comes what a rename of the schema makes necessary.
+    If the schema was renamed, the statements that mend its functions come first.
     """
-    found = await security.is_on(connection, schema)
-    pieces = security.pieces(steps, schema, found=found, wanted=rls)
-    if (former := await former_name(connection, schema)) is not None:
-        pieces = await renaming(connection, schema, former) + pieces
-    return pieces
+    is_on = await security.is_on(connection, schema)
+    scripts = security.build_scripts(steps, schema, current=is_on, requested=rls)
+    if (former := await find_former_name(connection, schema)) is not None:
+        scripts = await rename_statements(connection, schema, former) + scripts
+    return scripts
 
 
 async def status(
     url_or_connection: str | Connection, *, schema: str = "penstock"
 ) -> list[MigrationStatus]:
-    """Every migration that this version or the database knows, in order."""
-    async with _connected(url_or_connection) as connection:
-        applied = {each.number: each for each in await migrate_plan.applied(connection, schema)}
+    """List every migration that this version or the database knows, in order."""
+    async with _connect(url_or_connection) as connection:
+        migrated = await applied_migrations(connection, schema)
+    applied = {migration.number: migration for migration in migrated}
     known = {number: MigrationStatus(number, name) for number, name in migrations()}
-    return [each for _, each in sorted((known | applied).items())]
+    return [migration for _, migration in sorted((known | applied).items())]
 
 
-async def renamed_from(
+async def find_rename(
     url_or_connection: str | Connection, *, schema: str = "penstock"
 ) -> tuple[str | None, list[str]]:
-    """The former name of a schema whose functions still look for it, and the SQL that mends them.
+    """Return a renamed schema's former name, and the SQL that mends the functions which use it.
 
-    None and nothing for any other.
+    Return None and no SQL if no function uses a former name.
     """
-    async with _connected(url_or_connection) as connection:
-        former = await former_name(connection, schema)
-        pieces = [] if former is None else await renaming(connection, schema, former)
-        return former, pieces
+    async with _connect(url_or_connection) as connection:
+        former = await find_former_name(connection, schema)
+        sql = [] if former is None else await rename_statements(connection, schema, former)
+        return former, sql
 
 
 async def has_rls(url_or_connection: str | Connection, *, schema: str = "penstock") -> bool:
-    """Whether row level security is on."""
-    async with _connected(url_or_connection) as connection:
+    """Return whether row level security is on."""
+    async with _connect(url_or_connection) as connection:
         return await security.is_on(connection, schema)
 
 
 async def check(connection: Executor, schema: str = "penstock", place: str = SOME_DATABASE) -> None:
-    """Raise if this version cannot work with the database's schema, and say what to do."""
+    """Raise an error that says what to do if this version cannot work with the database's schema.
+
+    The error is `SchemaMissing`, `SchemaTooOld`, `SchemaTooNew` or `SchemaRenamed`.
+    """
     await _check_version(connection, schema, place)
-    if (former := await former_name(connection, schema)) is not None:
+    if (former := await find_former_name(connection, schema)) is not None:
         raise SchemaRenamed(schema, former, place=place)
 
 
 async def _check_version(connection: Executor, schema: str, place: str) -> None:
-    found = max((each.number for each in await migrate_plan.applied(connection, schema)), default=0)
-    if found == 0:
+    applied = await applied_migrations(connection, schema)
+    current = max((migration.number for migration in applied), default=0)
+    if current == 0:
         raise SchemaMissing(schema, place=place)
-    if found < newest():
-        raise SchemaTooOld(schema, found, newest(), place=place)
-    if found > newest() and not await serves_us(connection, schema):
-        raise SchemaTooNew(schema, found, newest(), place=place)
+    if current < newest_number():
+        raise SchemaTooOld(schema, current, newest_number(), place=place)
+    if current > newest_number() and not await has_all_functions(connection, schema):
+        raise SchemaTooNew(schema, current, newest_number(), place=place)
 
 
 @asynccontextmanager
-async def _connected(
+async def _connect(
     url_or_connection: str | Connection,
     timeout: float = CONNECT_TIMEOUT,
     silence: float = CONNECT_TIMEOUT,
@@ -169,7 +182,7 @@ async def _connected(
         yield url_or_connection
         return
     connection = await hosts.connect(url_or_connection, timeout=timeout, statement_cache_size=0)
-    watch = asyncio.create_task(_cut_off_if_frozen(connection, url_or_connection, silence))
+    watch = asyncio.create_task(_terminate_if_frozen(connection, url_or_connection, silence))
     try:
         yield connection
     finally:
@@ -178,9 +191,11 @@ async def _connected(
         await connection.close()
 
 
-async def _cut_off_if_frozen(connection: Connection, url: str, silence: float) -> None:
-    """A statement of a migration may take hours, so another connection asks whether its server
-    answers at all: after two silences in a row the statement is given up."""
+async def _terminate_if_frozen(connection: Connection, url: str, silence: float) -> None:
+    """Terminate the connection if its server accepts no other one, twice in a row.
+
+    A statement of a migration may take hours, so it has no timeout of its own.
+    """
     silences = 0
     while silences < 2:
         await asyncio.sleep(silence)
@@ -191,7 +206,7 @@ async def _cut_off_if_frozen(connection: Connection, url: str, silence: float) -
         except TimeoutError:
             silences += 1
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            silences = 0  # It has answered, if only to say no.
+            silences = 0  # The server has answered, even if with a refusal.
         else:
             silences = 0
     connection.terminate()
@@ -199,9 +214,11 @@ async def _cut_off_if_frozen(connection: Connection, url: str, silence: float) -
 
 @asynccontextmanager
 async def _transaction(connection: Connection) -> AsyncIterator[None]:
-    # Read committed, whatever the default: after the wait for the lock we must see what was done.
+    # After the wait for the lock this transaction must see what the others have committed. It is
+    # therefore read committed, whatever the default is.
     nested = connection.is_in_transaction()
     async with connection.transaction(isolation=None if nested else "read_committed"):
-        # Waiting for another process and building a table are not the statements a limit is for.
+        # Limits for statements are not meant for waiting until another process has migrated, or
+        # for building a table.
         await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
         yield

@@ -1,6 +1,6 @@
-"""schema.sql: the sum of the migrations, for people to read and for reviews to compare.
+"""Write schema.sql, the sum of the migrations, which people read and reviews compare.
 
-`python -m penstock.migrate.schema` writes it anew.
+Run `python -m penstock.migrate.schema` to write it anew.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ HEAD = """\
 -- Left out are history's partitions, one a day, and what depends on the version of Postgres.
 SET check_function_bodies = false;
 """
-# At the start of a line these are pg_dump's own; in the body of a function lines are indented.
-NOISE = ("--", "\\", "SET ", "SELECT pg_catalog.set_config")
+# Lines that begin like this are pg_dump's own. The lines of a function's body are indented.
+PG_DUMP_PREFIXES = ("--", "\\", "SET ", "SELECT pg_catalog.set_config")
 
 
 def path() -> Path:
-    """Where schema.sql is."""
+    """Return where schema.sql is."""
     return Path(str(files("penstock.sql") / "schema.sql"))
 
 
 def dump(url: str) -> str:
-    """The schema of a database, without what differs from day to day and server to server."""
+    """Dump the schema of a database without the lines that differ by day or by server."""
     run = subprocess.run(
         [
             Server().binaries().program("pg_dump"),
@@ -42,7 +42,7 @@ def dump(url: str) -> str:
         text=True,
         check=True,
     )
-    lines = [line for line in run.stdout.splitlines() if not line.startswith(NOISE)]
+    lines = [line for line in run.stdout.splitlines() if not line.startswith(PG_DUMP_PREFIXES)]
     shown = [line for before, line in pairwise(["", *lines]) if before or line]
     return HEAD + "\n" + "\n".join(shown).strip() + "\n"
 

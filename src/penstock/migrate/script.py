@@ -1,11 +1,11 @@
-"""The migrations as one script, for people who apply SQL by their own means."""
+"""Write the migrations as one script, for people who apply SQL with tools of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from penstock.migrate import rls as security
-from penstock.migrate.plan import plan
+from penstock.migrate.plan import plan_steps
 from penstock.sql import quote, statement
 
 
@@ -18,18 +18,18 @@ def sql_text(
     has_rls: bool = False,
     renaming: Sequence[str] = (),
 ) -> str:
-    """The SQL that leads from the migrations applied already to migration `to`, or the newest.
+    """Return the SQL that leads from the applied migrations to migration `to`, or the newest.
 
         penstock migrate --sql | psql --single-transaction …
 
-    Row level security comes out as `rls` wants it, else as it is: `has_rls` says that it is on.
-    `renaming` comes first; see `renamed_from`.
+    `rls` switches row level security; if it is None, that stays as `has_rls` says it is.
+    `renaming` are the statements of `find_rename`, which come first.
     """
-    pieces = [f"{piece};\n" for piece in renaming]
-    pieces += statements(schema, applied=applied, to=to, rls=rls, has_rls=has_rls)
-    if not pieces:
+    scripts = [f"{sql};\n" for sql in renaming]
+    scripts += statements(schema, applied=applied, to=to, rls=rls, has_rls=has_rls)
+    if not scripts:
         return "-- Nothing is pending.\n"
-    return "\n".join(["BEGIN;\n", *pieces, "COMMIT;\n"])
+    return "\n".join(["BEGIN;\n", *scripts, "COMMIT;\n"])
 
 
 def statements(
@@ -40,13 +40,14 @@ def statements(
     rls: bool | None = None,
     has_rls: bool = False,
 ) -> list[str]:
-    """The pieces of that script, for a transaction that is not theirs."""
-    security.check(schema, rls)
-    steps = security.pieces(plan(applied, to, schema), schema, found=has_rls, wanted=rls)
-    if applied or not steps:
-        return steps
+    """Return the same SQL in parts and without a transaction, for callers that have one."""
+    security.check_schema(schema, rls)
+    steps = plan_steps(applied, to, schema)
+    scripts = security.build_scripts(steps, schema, current=has_rls, requested=rls)
+    if applied or not scripts:
+        return scripts
     return [
         f"CREATE SCHEMA IF NOT EXISTS {quote(schema)};\n",
         f"{statement('create_ledger', schema).rstrip()};\n",
-        *steps,
+        *scripts,
     ]

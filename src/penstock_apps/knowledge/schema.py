@@ -10,12 +10,12 @@ import asyncpg
 
 from penstock import Database, hosts
 from penstock.migrate import (
-    applied,
+    applied_migrations,
     create_ledger,
-    former_name,
+    find_former_name,
     has_rls,
     lock_migrations,
-    renaming,
+    rename_statements,
 )
 from penstock.sql import quote, roles
 from penstock_apps.knowledge.errors import TablesMissing, TablesRenamed, VectorMissing
@@ -42,10 +42,12 @@ async def migrate(database: Database) -> list[str]:
         secured = await has_rls(connection, schema=database.schema)
         async with connection.transaction(isolation="read_committed"):
             await lock_migrations(connection, schema)
-            former = await former_name(connection, schema, list(functions()))
-            for piece in [] if former is None else await renaming(connection, schema, former):
+            former = await find_former_name(connection, schema, list(functions()))
+            for piece in (
+                [] if former is None else await rename_statements(connection, schema, former)
+            ):
                 await connection.execute(piece)
-            found = {each.number for each in await applied(connection, schema)}
+            found = {each.number for each in await applied_migrations(connection, schema)}
             due = [(number, name) for number, name in migrations() if number not in found]
             if due:
                 await _apply(connection, schema, due)
@@ -68,7 +70,7 @@ async def renamed(database: Database) -> dict[str, str]:
     """The schema and its former name, if the functions still look for that."""
     schema = schema_of(database.schema)
     async with _connected(database) as connection:
-        former = await former_name(connection, schema, list(functions()))
+        former = await find_former_name(connection, schema, list(functions()))
     return {} if former is None else {schema: former}
 
 
@@ -76,18 +78,20 @@ async def check(database: Database) -> None:
     """Raise if the tables are not there, or not as this version needs them."""
     schema = schema_of(database.schema)
     async with _connected(database) as connection:
-        found = {each.number for each in await applied(connection, schema)}
+        found = {each.number for each in await applied_migrations(connection, schema)}
         if missing := {number for number, _ in migrations()} - found:
             left: str | None = await connection.fetchval(statement("find_left_behind", schema))
             raise TablesMissing(schema, len(missing) < len(migrations()), left)
-        former = await former_name(connection, schema, list(functions()))
+        former = await find_former_name(connection, schema, list(functions()))
     if former is not None:
         raise TablesRenamed(schema, former)
 
 
 async def _applied(database: Database) -> set[int]:
     async with _connected(database) as connection:
-        return {each.number for each in await applied(connection, schema_of(database.schema))}
+        return {
+            each.number for each in await applied_migrations(connection, schema_of(database.schema))
+        }
 
 
 @asynccontextmanager

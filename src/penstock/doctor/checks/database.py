@@ -26,7 +26,12 @@ from penstock.doctor.check import (
 from penstock.errors import SchemaError
 from penstock.migrate import check as check_version
 from penstock.migrate import rls
-from penstock.migrate.rights import Lack, grants, lacking, worker_functions
+from penstock.migrate.rights import (
+    MissingRight,
+    find_missing_rights,
+    grant_statements,
+    worker_functions,
+)
 from penstock.migrate.runner import newest_functions
 from penstock.sql import quote, roles
 from penstock.sql.rights import CLIENT_TABLES, WORKER_TABLES
@@ -176,7 +181,7 @@ class Owner(Struct, frozen=True):
 
 class Rights(Struct, frozen=True):
     schema: str
-    lacks: tuple[Lack, ...]
+    lacks: tuple[MissingRight, ...]
     owner: Owner | None
     is_secured: bool = False
     """Whether row level security is on, and has roles of its own."""
@@ -184,7 +189,7 @@ class Rights(Struct, frozen=True):
 
 async def read_rights(patient: Patient) -> Rights:
     async with patient.bounds() as connection:
-        lacks = await lacking(
+        lacks = await find_missing_rights(
             connection,
             patient.schema,
             tables=(CLIENT_TABLES, WORKER_TABLES),
@@ -228,7 +233,7 @@ def _secured(rights: Rights, owner: Owner) -> Finding:
             f"Row level security is on, and the role {owner.role} lacks rights to {names}, so that "
             "no worker starts with it.",
             f"Grant them, as {owner.owner}:",
-            *grants(lacks, rights.schema, owner.role),
+            *grant_statements(lacks, rights.schema, owner.role),
         )
     if not any((each.name, each.privilege) == ("job", "INSERT") for each in rights.lacks):
         return ok(f"Row level security is on, and the role {owner.role} may do what an app does.")
@@ -245,11 +250,11 @@ def _lacking(rights: Rights, owner: Owner) -> Finding:
     return error(
         f"The role {owner.role} lacks rights to {names}, so it {_consequence(rights.lacks)}.",
         f"Grant them, as {owner.owner}:",
-        *grants(rights.lacks, rights.schema, owner.role),
+        *grant_statements(rights.lacks, rights.schema, owner.role),
     )
 
 
-def _consequence(lacks: Sequence[Lack]) -> str:
+def _consequence(lacks: Sequence[MissingRight]) -> str:
     for_workers_alone = all(
         each.kind == "table" and each.privilege not in CLIENT_TABLES.get(each.name, "").split()
         for each in lacks

@@ -8,7 +8,7 @@ from django.db import router
 from django.db.migrations.operations.base import Operation
 
 from penstock.integrations.django.settings import ProjectSettings
-from penstock.migrate import applied, covered, prepare, statements
+from penstock.migrate import applied_migrations, build_sql, prepare, statements
 from penstock.store import adapt, drive
 
 
@@ -53,8 +53,8 @@ class MigratePenstock(Operation):
 
     def _pending(self, connection: Any, schema: str, to: int, is_forwards: bool) -> list[str]:
         executor = adapt(connection, "blocking")
-        numbers = {each.number for each in drive(applied(executor, schema))}
+        numbers = {each.number for each in drive(applied_migrations(executor, schema))}
         if (self.number in numbers) == is_forwards:
             return []
         steps = drive(prepare(executor, schema, to))
-        return drive(covered(executor, schema, steps))
+        return drive(build_sql(executor, schema, steps))
