@@ -38,9 +38,9 @@ async def secure_site() -> AsyncIterator[Site]:
 def trusted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The certificate of the secure site is trusted."""
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-    net_fetch.trusted.cache_clear()
+    net_fetch.ssl_context.cache_clear()
     yield
-    net_fetch.trusted.cache_clear()
+    net_fetch.ssl_context.cache_clear()
 
 
 async def ended(server: asyncio.Server) -> None:

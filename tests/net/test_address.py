@@ -1,7 +1,7 @@
 import pytest
 
 from penstock import ConfigError
-from penstock.net.guard import Allowed, address_of, where_else
+from penstock.net.guard import Allowed, describe_special_network, parse_address
 
 FETCH = "PENSTOCK_CRAWL"
 
@@ -56,7 +56,7 @@ FETCH = "PENSTOCK_CRAWL"
     ],
 )
 def test_what_is_no_part_of_the_public_internet_is_known(address: str) -> None:
-    assert where_else(address_of(address))
+    assert describe_special_network(parse_address(address))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_no_part_of_the_public_internet_is_known(address: str) -> None:
     ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "::ffff:8.8.8.8", "2606:4700:4700::1111"],
 )
 def test_the_public_internet_is_open(address: str) -> None:
-    assert where_else(address_of(address)) is None
+    assert describe_special_network(parse_address(address)) is None
 
 
 def test_the_environment_allows_hosts_and_networks() -> None:
@@ -75,11 +75,11 @@ def test_the_environment_allows_hosts_and_networks() -> None:
             "PENSTOCK_CRAWL_PORTS": "443,8443",
         },
     )
-    assert allowed.allows("Wiki.corp.", address_of("192.168.0.1"))
-    assert not allowed.allows("evil-wiki.corp", address_of("192.168.0.1"))
-    assert allowed.allows("any.name", address_of("10.1.2.3"))
-    assert allowed.allows("any.name", address_of("::ffff:10.1.2.3"))
-    assert not allowed.allows("any.name", address_of("10.2.0.1"))
+    assert allowed.allows("Wiki.corp.", parse_address("192.168.0.1"))
+    assert not allowed.allows("evil-wiki.corp", parse_address("192.168.0.1"))
+    assert allowed.allows("any.name", parse_address("10.1.2.3"))
+    assert allowed.allows("any.name", parse_address("::ffff:10.1.2.3"))
+    assert not allowed.allows("any.name", parse_address("10.2.0.1"))
     assert allowed.ports == {443, 8443}
     assert Allowed.of(FETCH, {}) == Allowed(variable=FETCH)
 

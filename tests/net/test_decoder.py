@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.net.decoder import PIECE, Decoder
+from penstock.net.decoder import MAX_PIECE_BYTES, Decoder
 from penstock.net.errors import FetchFailed, FetchRefused
 
 TEXT = b"A page about pipes. " * 50_000
@@ -54,7 +54,7 @@ def test_in_any_pieces(data: bytes, size: int) -> None:
 def test_a_bomb_comes_in_small_pieces() -> None:
     bomb = gzip.compress(bytes(50_000_000))
     pieces = Decoder("gzip").decode(bomb)
-    assert all(len(next(pieces)) <= PIECE for _ in range(20))
+    assert all(len(next(pieces)) <= MAX_PIECE_BYTES for _ in range(20))
 
 
 def test_an_empty_page_is_one() -> None:

@@ -9,7 +9,7 @@ import pytest
 from penstock import NotRetryable
 from penstock.net.errors import FetchFailed, FetchRefused
 from penstock.net.fetch import FetchLimits, fetch
-from penstock.net.guard import Allowed, address_of, unknown
+from penstock.net.guard import Allowed, parse_address, unknown_host_error
 from tests.net.conftest import Get, here
 from tests.net.site import Site, answer, moved
 
@@ -119,10 +119,10 @@ async def test_a_good_name_that_leads_to_a_private_address_is_refused(
         )
     assert site.requests == []
     # The one who asks learns neither where the name leads to nor that there is such a name.
-    assert str(refused.value) == str(unknown("good.example", Allowed()))
+    assert str(refused.value) == str(unknown_host_error("good.example", Allowed()))
     assert refused.value.fault == "unknown_host"
     assert "good.example" in caplog.text
-    assert str(address_of(address)) in caplog.text
+    assert str(parse_address(address)) in caplog.text
 
 
 async def test_name_of_nobody_is_refused_in_the_same_words(tmp_path: Path, site: Site) -> None:
@@ -136,7 +136,7 @@ async def test_name_of_nobody_is_refused_in_the_same_words(tmp_path: Path, site:
             allow=Allowed(ports=frozenset({site.port})),
             resolve=resolve,
         )
-    assert str(refused.value) == str(unknown("nobody.example", Allowed()))
+    assert str(refused.value) == str(unknown_host_error("nobody.example", Allowed()))
 
 
 async def test_message_has_no_query_of_a_signed_link(site: Site, get: Get) -> None:

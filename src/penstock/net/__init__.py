@@ -1,1 +1,1 @@
-"""Requests to the public web that cannot lead into our own network."""
+"""Fetch pages of the public web without reaching into the private network."""

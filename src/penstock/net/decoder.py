@@ -1,4 +1,4 @@
-"""Unpacks what a server has packed for its way, a little at a time."""
+"""Decompress the body of a response in small pieces."""
 
 from __future__ import annotations
 
@@ -8,59 +8,64 @@ from collections.abc import Iterator
 from penstock.net.errors import FetchFailed, FetchRefused
 
 ACCEPTED = "gzip, deflate"
-PIECE = 256 * 1024
-AS_IT_IS = ("", "identity")
-PACKED = ("gzip", "x-gzip", "deflate")
+MAX_PIECE_BYTES = 256 * 1024
+UNCOMPRESSED_ENCODINGS = ("", "identity")
+COMPRESSED_ENCODINGS = ("gzip", "x-gzip", "deflate")
 
-EITHER_HEADER = 32 + zlib.MAX_WBITS
-GZIP = b"\x1f\x8b"
+# How zlib is told which header to expect.
+GZIP_OR_ZLIB_HEADER = 32 + zlib.MAX_WBITS
 NO_HEADER = -zlib.MAX_WBITS
+
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Decoder:
-    """Gives small pieces, so that who counts them can stop before a bomb has gone off."""
+    """Decompresses a body in small pieces.
+
+    The caller can count their bytes, and stop before a small body has become an enormous one.
+    """
 
     def __init__(self, encoding: str) -> None:
         encoding = encoding.strip().lower()
-        if encoding not in AS_IT_IS + PACKED:
+        if encoding not in UNCOMPRESSED_ENCODINGS + COMPRESSED_ENCODINGS:
             raise FetchRefused(
                 "encoding",
                 f"The server packs the page as {encoding[:40]!r}, which was not asked for.",
             )
-        self.packed = encoding in PACKED
-        self._bare_allowed = encoding == "deflate"
-        self._stream = zlib.decompressobj(EITHER_HEADER)
+        self.is_compressed = encoding in COMPRESSED_ENCODINGS
+        self._may_lack_header = encoding == "deflate"
+        self._stream = zlib.decompressobj(GZIP_OR_ZLIB_HEADER)
         self._begun = False
         self._ended = False
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        if not self.packed:
+        if not self.is_compressed:
             yield data
             return
-        # Several packed files in a row are one; what else stands behind an end is no part of it.
-        while not self._ended or data.startswith(GZIP):
+        # Several gzip files in a row are one. Any other data after an end is ignored.
+        while not self._ended or data.startswith(GZIP_MAGIC):
             if self._ended:
-                self._stream = zlib.decompressobj(EITHER_HEADER)
-            piece = self._unpack(data)
+                self._stream = zlib.decompressobj(GZIP_OR_ZLIB_HEADER)
+            piece = self._decompress(data)
             if piece:
                 yield piece
             self._ended = self._stream.eof
             data = self._stream.unused_data if self._ended else self._stream.unconsumed_tail
-            if not data and (self._ended or len(piece) < PIECE):
+            if not data and (self._ended or len(piece) < MAX_PIECE_BYTES):
                 return
 
     def finish(self) -> None:
-        """Say that nothing more comes."""
-        if self.packed and self._begun and not self._ended:
+        """Check that the body is complete. Call this once all of its data was decoded."""
+        if self.is_compressed and self._begun and not self._ended:
             raise FetchFailed("The page broke off before its end.")
 
-    def _unpack(self, data: bytes) -> bytes:
+    def _decompress(self, data: bytes) -> bytes:
         begun, self._begun = self._begun, True
         try:
-            return self._stream.decompress(data, PIECE)
+            return self._stream.decompress(data, MAX_PIECE_BYTES)
         except zlib.error as error:
-            if begun or not self._bare_allowed:
+            if begun or not self._may_lack_header:
                 raise FetchRefused("encoding", f"The page is packed wrongly ({error}).") from error
-        # Some servers mean deflate without the header that it should have.
+        # Some servers send deflate without the header that it should have.
         self._stream = zlib.decompressobj(NO_HEADER)
-        return self._unpack(data)
+        return self._decompress(data)

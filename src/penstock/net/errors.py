@@ -1,4 +1,4 @@
-"""Why a page was not fetched."""
+"""The errors of fetching a page."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Fault = Literal[
 
 
 class FetchError(PenstockError):
-    """The root of what fetching a page raises."""
+    """The base class of the errors that fetching a page raises."""
 
 
 class FetchRefused(FetchError, NotRetryable):
-    """The page cannot or must not be fetched, today or later."""
+    """The page cannot or must not be fetched, so another attempt would fail, too."""
 
     def __init__(self, fault: Fault, message: str, *, status: int | None = None) -> None:
         self.fault = fault
@@ -34,7 +34,7 @@ class FetchRefused(FetchError, NotRetryable):
 
 
 class FetchFailed(FetchError, Retryable):
-    """The page could not be fetched now: its server is down, busy or slow."""
+    """The page could not be fetched now, because its server is down, busy or slow."""
 
     def __init__(
         self, message: str, *, status: int | None = None, after: float | None = None

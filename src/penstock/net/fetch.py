@@ -1,4 +1,4 @@
-"""From a URL to a file, without a way into our own network."""
+"""Fetch a page into a file, without reaching into the private network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from msgspec import Struct
 from penstock.errors import ConfigError
 from penstock.net.decoder import ACCEPTED, Decoder
 from penstock.net.errors import FetchFailed, FetchRefused
-from penstock.net.guard import Allowed, Guard, Resolve, place_at, resolve, shown
+from penstock.net.guard import Allowed, Guard, Resolve, display_url, parse_url, resolve
 from penstock.net.media_type import media_type
 from penstock.storage.sink import Sink
 from penstock.tasks import asked_wait
@@ -27,7 +27,7 @@ from penstock.tasks import asked_wait
 MEGABYTE = 1024 * 1024
 
 
-UNKNOWN_MEDIA_TYPE = "application/octet-stream"
+DEFAULT_MEDIA_TYPE = "application/octet-stream"
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
 STATUS_MEANINGS = {
@@ -36,7 +36,7 @@ STATUS_MEANINGS = {
     404: "there is no such page",
     407: "it asks for a login",
     410: "the page was removed",
-    451: "the page must not be shown",
+    451: "the page must not be display_url",
 }
 
 USER_AGENT = "Penstock/1.0"
@@ -44,14 +44,17 @@ USER_AGENT = "Penstock/1.0"
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """`bytes` holds for what travels and for what it becomes unpacked; the others are seconds."""
+    """The limits of a fetch. `connect`, `read` and `total` are seconds.
+
+    `bytes` limits both what is transferred and what it becomes once it is decompressed.
+    """
 
     bytes: int = 100 * MEGABYTE
     redirects: int = 5
     connect: float = 10.0
     read: float = 20.0
     total: float = 120.0
-    # Whose text nobody can read here.
+    # The beginnings of media types that contain no text to extract.
     unwanted: tuple[str, ...] = ("audio/", "video/", "font/")
 
     def __post_init__(self) -> None:
@@ -62,14 +65,14 @@ class FetchLimits:
 
 
 class ResponseHead:
-    """Status and headers, read once."""
+    """The status and the headers of a response."""
 
     def __init__(self, response: httpcore.Response) -> None:
         self.status = response.status
         self.headers = httpx.Headers(response.headers)
 
     @property
-    def moved_to(self) -> str | None:
+    def redirect_target(self) -> str | None:
         return self.headers.get("location") if self.status in REDIRECT_STATUSES else None
 
     @property
@@ -81,13 +84,13 @@ class ResponseHead:
         return self._content_type.get_content_charset()
 
     def check(self, url: str, limits: FetchLimits) -> None:
-        """Refuse what brings no page."""
+        """Raise if the response brings no page, or one that is too large or contains no text."""
         self._check_status(url)
         if self.media_type.startswith(limits.unwanted):
             raise FetchRefused("media_type", f"{url} is {self.media_type}: there is no text in it.")
         length = self.headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length) > limits.bytes:
-            raise too_large(url, limits)
+            raise too_large_error(url, limits)
 
     def _check_status(self, url: str) -> None:
         if 200 <= self.status < 300:
@@ -106,21 +109,21 @@ class ResponseHead:
     @property
     def _content_type(self) -> Message:
         message = Message()
-        message["Content-Type"] = self.headers.get("content-type") or UNKNOWN_MEDIA_TYPE
-        message.set_default_type(UNKNOWN_MEDIA_TYPE)
+        message["Content-Type"] = self.headers.get("content-type") or DEFAULT_MEDIA_TYPE
+        message.set_default_type(DEFAULT_MEDIA_TYPE)
         return message
 
 
-def too_large(url: str, limits: FetchLimits, *, inflated: bool = False) -> FetchRefused:
-    how = " once it is unpacked" if inflated else ""
+def too_large_error(url: str, limits: FetchLimits, *, inflated: bool = False) -> FetchRefused:
+    suffix = " once it is unpacked" if inflated else ""
     return FetchRefused(
         "inflates" if inflated else "too_large",
-        f"{url} is larger than the {limits.bytes:,} bytes allowed{how}.",
+        f"{url} is larger than the {limits.bytes:,} bytes allowed{suffix}.",
     )
 
 
 class FetchedPage(Struct, frozen=True):
-    """It stands at `path`, unpacked, and belongs to who fetched it."""
+    """A page that was saved at `path`, decompressed. The caller deletes the file."""
 
     path: Path
     digest: bytes
@@ -133,32 +136,33 @@ class FetchedPage(Struct, frozen=True):
 
     @property
     def content_type(self) -> str:
-        """The media type, with the encoding that the server declares unless that is UTF-8."""
+        """The media type, with the declared encoding if that is not UTF-8."""
         return media_type(self.media_type, self.charset)
 
 
 @contextmanager
-def plain_errors(host: str) -> Iterator[None]:
-    """Ask a server for something; what goes wrong on the way becomes one of our errors."""
+def translate_errors(host: str) -> Iterator[None]:
+    """Raise `FetchFailed` or `FetchRefused` for the errors of a request to this host."""
     try:
         yield
     except httpcore.TimeoutException as error:
         raise FetchFailed(f"The server {host} does not answer in time.") from error
     except httpcore.ConnectError as error:
-        if (why := _certificate(error)) is not None:
+        if (reason := _certificate_error(error)) is not None:
             raise FetchRefused(
                 "certificate",
                 f"The server {host} cannot show that it is {host}: "
-                f"its certificate is not valid ({why.rstrip('.')}).",
+                f"its certificate is not valid ({reason.rstrip('.')}).",
             ) from error
-        # Not why: that has the address of a server that we may know by its name alone.
+        # The message does not quote the error, which has the address of a server that the caller
+        # may know by name only.
         raise FetchFailed(f"The server {host} cannot be reached.") from error
     except (httpcore.NetworkError, httpcore.ProtocolError) as error:
         raise FetchFailed(f"The server {host} broke off its answer ({error}).") from error
 
 
-def _certificate(error: BaseException | None) -> str | None:
-    """What is wrong with a certificate, if that is what lies below this error."""
+def _certificate_error(error: BaseException | None) -> str | None:
+    """Return why a certificate is not valid, or None if this error has another cause."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message
@@ -181,16 +185,18 @@ async def fetch(
     """
     limits = limits or FetchLimits()
     guard = Guard(allow or Allowed(), resolve)
-    start = place_at(url)
+    start = parse_url(url)
     try:
         async with asyncio.timeout(limits.total), _pool(guard) as pool:
             return await Fetcher(pool, limits, user_agent).follow(start, folder)
     except TimeoutError as error:
-        raise FetchFailed(f"{shown(start)} did not come within {limits.total:g} s.") from error
+        raise FetchFailed(
+            f"{display_url(start)} did not come within {limits.total:g} s."
+        ) from error
 
 
 class Fetcher:
-    """One page, by way of all that it is moved to."""
+    """Fetches one page, and follows its redirects."""
 
     def __init__(
         self, pool: httpcore.AsyncConnectionPool, limits: FetchLimits, user_agent: str
@@ -205,46 +211,49 @@ class Fetcher:
 
     async def follow(self, url: httpx.URL, folder: Path) -> FetchedPage:
         for _ in range(self._limits.redirects + 1):
-            async with self._ask(url) as response:
-                answer = ResponseHead(response)
-                if answer.moved_to is None:
-                    answer.check(shown(url), self._limits)
-                    return await self._save(url, answer, response, folder)
-            url = place_at(answer.moved_to, url)
+            async with self._request(url) as response:
+                head = ResponseHead(response)
+                if head.redirect_target is None:
+                    head.check(display_url(url), self._limits)
+                    return await self._save(url, head, response, folder)
+            url = parse_url(head.redirect_target, url)
         raise FetchRefused(
             "redirects",
-            f"The page is moved more than {self._limits.redirects} times, now to {shown(url)}.",
+            f"The page is moved more than {self._limits.redirects} times, "
+            f"now to {display_url(url)}.",
         )
 
     @asynccontextmanager
-    async def _ask(self, url: httpx.URL) -> AsyncIterator[httpcore.Response]:
-        place = httpcore.URL(
+    async def _request(self, url: httpx.URL) -> AsyncIterator[httpcore.Response]:
+        target = httpcore.URL(
             scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
         )
-        times = {
+        timeouts = {
             "connect": self._limits.connect,
             "read": self._limits.read,
             "write": self._limits.read,
             "pool": self._limits.connect,
         }
         headers = [("Host", url.netloc.decode("ascii")), *self._headers]
-        with plain_errors(url.host):
+        with translate_errors(url.host):
             async with self._pool.stream(
-                "GET", place, headers=headers, extensions={"timeout": times}
+                "GET", target, headers=headers, extensions={"timeout": timeouts}
             ) as response:
                 yield response
 
     async def _save(
-        self, url: httpx.URL, answer: ResponseHead, response: httpcore.Response, folder: Path
+        self, url: httpx.URL, head: ResponseHead, response: httpcore.Response, folder: Path
     ) -> FetchedPage:
-        decoder = Decoder(answer.headers.get("content-encoding", ""))
+        decoder = Decoder(head.headers.get("content-encoding", ""))
         sink = Sink(folder / f"{secrets.token_hex(16)}.page")
         try:
             async for chunk in response.aiter_stream():
                 for piece in decoder.decode(chunk):
                     await sink.write(piece)
                     if sink.bytes > self._limits.bytes:
-                        raise too_large(shown(url), self._limits, inflated=decoder.packed)
+                        raise too_large_error(
+                            display_url(url), self._limits, inflated=decoder.is_compressed
+                        )
             decoder.finish()
             digest = await sink.finish()
         except BaseException:
@@ -254,19 +263,19 @@ class Fetcher:
             path=sink.path,
             digest=digest,
             bytes=sink.bytes,
-            media_type=answer.media_type,
+            media_type=head.media_type,
             final_url=str(url),
-            charset=answer.charset,
-            etag=answer.headers.get("etag"),
-            last_modified=answer.headers.get("last-modified"),
+            charset=head.charset,
+            etag=head.headers.get("etag"),
+            last_modified=head.headers.get("last-modified"),
         )
 
 
 def _pool(guard: Guard) -> httpcore.AsyncConnectionPool:
-    return httpcore.AsyncConnectionPool(ssl_context=trusted(), network_backend=guard)
+    return httpcore.AsyncConnectionPool(ssl_context=ssl_context(), network_backend=guard)
 
 
 @cache
-def trusted() -> ssl.SSLContext:
-    """The certificates that pages are checked with: to read them takes longer than many a page."""
+def ssl_context() -> ssl.SSLContext:
+    """Load the trusted certificates once, because that takes longer than fetching most pages."""
     return httpx.create_ssl_context()

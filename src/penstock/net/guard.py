@@ -1,7 +1,7 @@
-"""Connections to addresses that were looked at before, and to no others.
+"""Connect only to addresses that are public, or that were allowed.
 
-A name is resolved here, once, and the connection goes to the very address that was checked:
-a name server that gives another answer the second time is never asked a second time.
+A name is resolved once, and the connection goes to the address that was checked. A name server
+therefore cannot answer with another address the second time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from penstock.net.errors import FetchFailed, FetchRefused
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# By name and not by `is_global`: that has changed from one Python to the next.
-SPECIAL: tuple[tuple[str, str], ...] = (
+# The networks are listed here because `is_global` differs between versions of Python.
+SPECIAL_NETWORKS: tuple[tuple[str, str], ...] = (
     ("127.0.0.0/8", "this machine itself"),
     ("0.0.0.0/8", "this machine itself"),
     ("10.0.0.0/8", "a private network"),
@@ -54,33 +54,35 @@ SPECIAL: tuple[tuple[str, str], ...] = (
     ("fec0::/10", "a private network"),
     ("ff00::/8", "many machines at once"),
 )
-_TABLE: tuple[tuple[Network, str], ...] = tuple((ip_network(net), what) for net, what in SPECIAL)
+_PARSED_NETWORKS: tuple[tuple[Network, str], ...] = tuple(
+    (ip_network(network), description) for network, description in SPECIAL_NETWORKS
+)
 _PUBLIC_IPV6 = IPv6Network("2000::/3")
 
 
-# The variables are a prefix of who fetches, an underscore, and one of these.
-ALLOWED_NAMES = ("PRIVATE", "PORTS")
-WEB = frozenset({80, 443})
+# An application's environment variables are its prefix, an underscore, and one of these.
+VARIABLE_SUFFIXES = ("PRIVATE", "PORTS")
+WEB_PORTS = frozenset({80, 443})
 
-LONGEST = 8_192
+MAX_URL_CHARS = 8_192
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 logger = logging.getLogger("penstock.net")
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
-def address_of(text: str) -> Address:
-    """The address itself: one of IPv4 that is written as IPv6 is one of IPv4."""
+def parse_address(text: str) -> Address:
+    """Parse an address. An IPv4 address that is written as IPv6 becomes an IPv4 address."""
     address = ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
 
-def where_else(address: Address) -> str | None:
-    """Where this leads to, if not to the public internet."""
-    for network, what in _TABLE:
+def describe_special_network(address: Address) -> str | None:
+    """Return what the address leads to, or None if it is on the public internet."""
+    for network, description in _PARSED_NETWORKS:
         if address.version == network.version and address in network:
-            return what
+            return description
     if isinstance(address, IPv6Address) and address not in _PUBLIC_IPV6:
         return "nowhere: it is reserved"
     return None
@@ -88,16 +90,17 @@ def where_else(address: Address) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """`private`: hosts and networks that are no part of the public web and may be fetched from.
-
-    `variable` is what the environment variables begin with that allow more. Errors name them, and
-    the fields of this class where there is none.
+    """What may be fetched beside the default ports of the public web.
 
     Allowed(private=("wiki.corp", "10.1.0.0/16"), ports=frozenset({80, 443, 8080}))
+
+    `private` lists hosts and networks that are not public. `variable` is the prefix of the
+    environment variables that allow more. Errors name these variables, or the fields of this class
+    if there is no prefix.
     """
 
     private: tuple[str, ...] = ()
-    ports: frozenset[int] = WEB
+    ports: frozenset[int] = WEB_PORTS
     variable: str = ""
 
     def __post_init__(self) -> None:
@@ -107,29 +110,29 @@ class Allowed:
 
     @classmethod
     def of(cls, variable: str, environment: Mapping[str, str] = os.environ) -> Allowed:
-        """What `<variable>_PRIVATE` and `<variable>_PORTS` allow, as lists with commas."""
-        private, ports = (f"{variable}_{name}" for name in ALLOWED_NAMES)
-        numbers = _list(environment.get(ports, ""))
+        """Read the comma-separated lists in `<variable>_PRIVATE` and `<variable>_PORTS`."""
+        private, ports = (f"{variable}_{name}" for name in VARIABLE_SUFFIXES)
+        numbers = _split(environment.get(ports, ""))
         if not all(map(_is_port, numbers)):
             raise ConfigError(ports, environment[ports], "numbers from 1 to 65535, with commas")
         return cls(
-            private=tuple(_list(environment.get(private, ""))),
-            ports=frozenset(map(int, numbers)) or WEB,
+            private=tuple(_split(environment.get(private, ""))),
+            ports=frozenset(map(int, numbers)) or WEB_PORTS,
             variable=variable,
         )
 
     @property
     def private_variable(self) -> str:
-        """The variable that allows hosts and networks."""
+        """The name of the variable that allows hosts and networks."""
         return f"{self.variable}_PRIVATE" if self.variable else "Allowed(private=…)"
 
     @property
     def ports_variable(self) -> str:
-        """The variable that allows ports."""
+        """The name of the variable that allows ports."""
         return f"{self.variable}_PORTS" if self.variable else "Allowed(ports=…)"
 
     def allows(self, host: str, address: Address) -> bool:
-        """Whether this address, found under this name, was allowed in so many words."""
+        """Return whether `private` lists this host or this address."""
         name = host.lower().rstrip(".")
         for entry in self.private:
             network = _network(entry)
@@ -152,19 +155,24 @@ def _network(entry: str) -> Network | None:
         return None
 
 
-def _list(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return [entry for entry in (each.strip() for each in text.split(",")) if entry]
 
 
-def place_at(text: str, base: httpx.URL | None = None) -> httpx.URL:
-    """The URL, checked for what can be seen in it; where its name leads is checked later."""
+def parse_url(text: str, base: httpx.URL | None = None) -> httpx.URL:
+    """Parse a URL, and raise `FetchRefused` if it cannot be fetched.
+
+    The addresses of its host are checked later, when the connection is made.
+    """
     try:
         url = httpx.URL(text) if base is None else base.join(text)
         url = url.copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         raise FetchRefused("url", f"{text[:200]!r} is no address of a page ({error}).") from error
-    if len(text) > LONGEST:
-        raise FetchRefused("url", f"An address of more than {LONGEST:,} characters is not fetched.")
+    if len(text) > MAX_URL_CHARS:
+        raise FetchRefused(
+            "url", f"An address of more than {MAX_URL_CHARS:,} characters is not fetched."
+        )
     if url.scheme not in DEFAULT_PORTS:
         raise FetchRefused(
             "url",
@@ -179,21 +187,24 @@ def place_at(text: str, base: httpx.URL | None = None) -> httpx.URL:
     return url
 
 
-def shown(url: str | httpx.URL) -> str:
-    """An address for messages, without its query: that of a signed link opens what it leads to."""
-    known = httpx.URL(url) if isinstance(url, str) else url
-    without = str(known.copy_with(query=None, fragment=None))
-    return f"{without}?…" if known.query else without
+def display_url(url: str | httpx.URL) -> str:
+    """Return a URL for messages, without its query, which may be the secret of a signed link."""
+    parsed = httpx.URL(url) if isinstance(url, str) else url
+    without_query = str(parsed.copy_with(query=None, fragment=None))
+    return f"{without_query}?…" if parsed.query else without_query
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a name, as this machine knows them."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    """Return the addresses of a name, as this machine resolves it."""
+    entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in entries))
 
 
 class Guard(httpcore.AsyncNetworkBackend):
-    """What httpcore opens its connections with; a certificate is still held against the name."""
+    """Opens the connections of httpcore, to allowed addresses only.
+
+    Certificates are still checked against the host's name.
+    """
 
     def __init__(self, allow: Allowed, resolve: Resolve = resolve) -> None:
         self._allow = allow
@@ -208,7 +219,7 @@ class Guard(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = await self._checked(host, port, timeout)
+        addresses = await self._resolve_and_check(host, port, timeout)
         for address in addresses[:-1]:
             try:
                 return await self._network.connect_tcp(str(address), port, timeout)
@@ -227,16 +238,18 @@ class Guard(httpcore.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
-    async def _checked(self, host: str, port: int, timeout: float | None) -> list[Address]:
-        """Where this name may lead; what else it answers is left out."""
+    async def _resolve_and_check(
+        self, host: str, port: int, timeout: float | None
+    ) -> list[Address]:
+        """Return the addresses of this name that may be fetched from."""
         check_port(host, port, self._allow)
-        found = await self._resolved(host, port, timeout)
-        return permitted(host, [address_of(text) for text in found], self._allow)
+        addresses = await self._look_up(host, port, timeout)
+        return filter_addresses(host, [parse_address(text) for text in addresses], self._allow)
 
-    async def _resolved(self, host: str, port: int, timeout: float | None) -> list[str]:
+    async def _look_up(self, host: str, port: int, timeout: float | None) -> list[str]:
         try:
             async with asyncio.timeout(timeout):
-                found = await self._resolve(host, port)
+                addresses = await self._resolve(host, port)
         except TimeoutError as error:
             raise FetchFailed(
                 f"The name {host} could not be looked up in {timeout:g} s."
@@ -244,14 +257,14 @@ class Guard(httpcore.AsyncNetworkBackend):
         except (socket.gaierror, UnicodeError) as error:
             if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
                 raise FetchFailed(f"The name {host} could not be looked up now.") from error
-            raise unknown(host, self._allow) from error
-        if not found:
-            raise unknown(host, self._allow)
-        return found
+            raise unknown_host_error(host, self._allow) from error
+        if not addresses:
+            raise unknown_host_error(host, self._allow)
+        return addresses
 
 
 def check_port(host: str, port: int, allow: Allowed) -> None:
-    """FetchRefused for a port that pages are not fetched from."""
+    """Raise `FetchRefused` if pages are not fetched from this port."""
     if port not in allow.ports:
         raise FetchRefused(
             "address",
@@ -261,34 +274,41 @@ def check_port(host: str, port: int, allow: Allowed) -> None:
         )
 
 
-def permitted(host: str, addresses: list[Address], allow: Allowed) -> list[Address]:
-    """Those that may be fetched from, of the addresses of a name; FetchRefused if none may be."""
+def filter_addresses(host: str, addresses: list[Address], allow: Allowed) -> list[Address]:
+    """Return the addresses of a host that may be fetched from.
+
+    Raises `FetchRefused` if there is none. For a name that leads into the private network, the
+    error is the same as for an unknown host, and the log says the rest.
+    """
     refused = {
-        address: what
+        address: network
         for address in addresses
-        if (what := where_else(address)) and not allow.allows(host, address)
+        if (network := describe_special_network(address)) and not allow.allows(host, address)
     }
-    if good := [address for address in addresses if address not in refused]:
-        return good
-    address, what = next(iter(refused.items()))
+    if permitted := [address for address in addresses if address not in refused]:
+        return permitted
+    address, network = next(iter(refused.items()))
     if not _is_address(host):
         logger.warning(
             "A page on %s was asked for, which is %s: %s. %s can allow it.",
             host,
             address,
-            what,
+            network,
             allow.private_variable,
         )
-        raise unknown(host, allow)
+        raise unknown_host_error(host, allow)
     raise FetchRefused(
         "address",
-        f"{host} leads to {what}, and only the public web is fetched. Whoever runs this service "
+        f"{host} leads to {network}, and only the public web is fetched. Whoever runs this service "
         f"can allow it by {allow.private_variable}.",
     )
 
 
-def unknown(host: str, allow: Allowed) -> FetchRefused:
-    """A name of nobody, or of a server of ours: which of them is not for those outside to know."""
+def unknown_host_error(host: str, allow: Allowed) -> FetchRefused:
+    """Return the error for a host that does not exist, or that is private.
+
+    It does not say which, so that callers cannot explore the private network.
+    """
     return FetchRefused(
         "unknown_host",
         f"The public web has no server with the name {host}. Check the address. Whoever runs this "
@@ -298,18 +318,18 @@ def unknown(host: str, allow: Allowed) -> FetchRefused:
 
 def _is_address(host: str) -> bool:
     try:
-        address_of(host)
+        parse_address(host)
     except ValueError:
         return False
     return True
 
 
-def foresee(text: str, allow: Allowed) -> None:
-    """FetchRefused for an address that no request will be made for; names are not looked up."""
-    url = place_at(text)
+def check_url(text: str, allow: Allowed) -> None:
+    """Raise `FetchRefused` if this URL will be refused. Names are not looked up."""
+    url = parse_url(text)
     check_port(url.host, url.port or DEFAULT_PORTS[url.scheme], allow)
     try:
-        address = address_of(url.host)
+        address = parse_address(url.host)
     except ValueError:
-        return  # A name, which may lead anywhere.
-    permitted(url.host, [address], allow)
+        return  # The host is a name, whose addresses are checked when it is fetched.
+    filter_addresses(url.host, [address], allow)

@@ -1,21 +1,22 @@
-"""What a sender says that a file is, as it is stored: any text may stand in a header."""
+"""Check and normalise the media type that a sender declares for a file."""
 
 from __future__ import annotations
 
 import re
 
-KIND = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
+MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
 CHARSET = re.compile(r"[a-z0-9_.:+-]{1,40}")
 UNKNOWN = "application/octet-stream"
 
 
 def media_type(kind: str, charset: str | None) -> str:
-    """The kind, with its encoding if that is declared and not UTF-8.
+    """Return the declared media type, with its encoding if that is declared and not UTF-8.
 
     assert media_type("Text/Plain", "KOI8-R") == "text/plain; charset=koi8-r"
+    A header may contain any text. What is no media type becomes `application/octet-stream`.
     """
     kind, charset = kind.strip().lower(), (charset or "").strip().lower()
-    if not KIND.fullmatch(kind):
+    if not MEDIA_TYPE.fullmatch(kind):
         return UNKNOWN
-    declared = CHARSET.fullmatch(charset) and charset not in ("utf-8", "utf8")
-    return f"{kind}; charset={charset}" if declared else kind
+    shows_charset = CHARSET.fullmatch(charset) and charset not in ("utf-8", "utf8")
+    return f"{kind}; charset={charset}" if shows_charset else kind

@@ -17,7 +17,7 @@ logger = logging.getLogger("penstock.knowledge")
 KNOWN = (
     *map(variable, Settings.__struct_fields__),
     *(f"{STORAGE}_{name}" for name in location.OPTION_NAMES),
-    *(f"{FETCH}_{name}" for name in guard.ALLOWED_NAMES),
+    *(f"{FETCH}_{name}" for name in guard.VARIABLE_SUFFIXES),
 )
 
 

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from penstock.net.errors import FetchRefused
-from penstock.net.guard import Allowed, foresee
+from penstock.net.guard import Allowed, check_url
 from penstock.service.dependencies import runtime_of
 from penstock.service.problems import Problem, raises
 from penstock.service.routing import as_json, idempotent, returns, streams_body
@@ -448,7 +448,7 @@ async def _answer(
 
 def _expect_fetchable(url: str) -> None:
     try:
-        foresee(url, Allowed.of(FETCH))
+        check_url(url, Allowed.of(FETCH))
     except FetchRefused as error:
         raise Problem(422, "does-not-fit", str(error), fields=[("url", str(error))]) from error
 
