@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_apps.knowledge.cli.files import Finding, Found, hashed
+from penstock_apps.knowledge.cli.files import FileSearch, FoundFile, hash_files
 from penstock_apps.knowledge.intake import Incoming
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import SMALL
@@ -77,9 +77,9 @@ def test_folders_of_tools_are_skipped_unless_named(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "readme.md").write_text("# Nobody's\n")
     (tmp_path / "src" / "notes.md").write_text("# Somebody's\n")
-    [found] = Finding([tmp_path]).folders.values()
+    [found] = FileSearch([tmp_path]).folders.values()
     assert list(found) == ["src/notes.md"]
-    [named] = Finding([tmp_path / "node_modules"]).folders.values()
+    [named] = FileSearch([tmp_path / "node_modules"]).folders.values()
     assert list(named) == ["left-pad/readme.md"]
 
 
@@ -238,7 +238,7 @@ def linked(tmp_path: Path, handbook: Path) -> Path:
 
 
 def test_links_do_not_leave_the_folder_unless_asked(tmp_path: Path, linked: Path) -> None:
-    finding = Finding([linked])
+    finding = FileSearch([linked])
     [found] = finding.folders.values()
     assert sorted(found) == ["alias.md", "keys.md", "office/travel.md"]
     assert sorted(finding.leading_out) == [
@@ -246,7 +246,7 @@ def test_links_do_not_leave_the_folder_unless_asked(tmp_path: Path, linked: Path
     ]
     assert not finding.troubles
 
-    followed = Finding([linked], follow_links=True)
+    followed = FileSearch([linked], follow_links=True)
     [found] = followed.folders.values()
     assert sorted(found) == [
         *("alias.md", "keys.md", "office/travel.md", "people/salaries.md", "secret.md")
@@ -255,7 +255,7 @@ def test_links_do_not_leave_the_folder_unless_asked(tmp_path: Path, linked: Path
 
     # A link that is named is meant, and so is the folder that it leads to.
     (tmp_path / "named").symlink_to(linked, target_is_directory=True)
-    [file, folder] = Finding([linked / "secret.md", tmp_path / "named"]).folders.values()
+    [file, folder] = FileSearch([linked / "secret.md", tmp_path / "named"]).folders.values()
     assert list(file) == ["secret.md"]
     assert sorted(folder) == ["alias.md", "keys.md", "office/travel.md"]
 
@@ -275,7 +275,7 @@ async def test_a_file_that_changes_while_it_is_read_is_left_out(
     changing, steady = tmp_path / "changing.md", tmp_path / "steady.md"
     changing.write_text("before")
     steady.write_text("as ever")
-    seen, troubles = hashed([Found(each.name, each) for each in (changing, steady)])
+    seen, troubles = hash_files([FoundFile(each.name, each) for each in (changing, steady)])
     assert not troubles
     changing.write_text("after it")
     base = await library.make_base("notes")

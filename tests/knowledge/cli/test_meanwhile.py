@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_apps.knowledge.cli.screen import Lines
-from penstock_apps.knowledge.cli.working import until_ended
+from penstock_apps.knowledge.cli.progress import Lines, wait_for_documents
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.pipeline.tasks import SMALL
 from tests.cli.command import Commands
@@ -125,7 +124,9 @@ async def test_why_nothing_comes_in_is_said_once(
 
     # It looks what is in the way, and tells how far it is, at each of its looks.
     screen = Lines(quiet=False, every=0.0)
-    waiting = asyncio.create_task(until_ended(library, [receipt.source], 2, screen, still=0.0))
+    waiting = asyncio.create_task(
+        wait_for_documents(library, [receipt.source], 2, screen, still=0.0)
+    )
     for line in (held, nobody_serves):
         await until(lambda line=line: lines(line), 90, what=line)  # type: ignore[misc]
     seen = lines("0 of 2 documents are in")

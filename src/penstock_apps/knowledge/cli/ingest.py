@@ -80,18 +80,17 @@ def ingest(
     from penstock import Penstock
     from penstock.cli.interrupting import alone
     from penstock.cli.opening import plain_errors
-    from penstock_apps.knowledge.cli.files import Finding
-    from penstock_apps.knowledge.cli.ingesting import Wish, ingested
-    from penstock_apps.knowledge.cli.screen import screen_for
-    from penstock_apps.knowledge.cli.working import INTERRUPTED
+    from penstock_apps.knowledge.cli.files import FileSearch
+    from penstock_apps.knowledge.cli.ingest_run import IngestOptions, run_ingest
+    from penstock_apps.knowledge.cli.progress import INTERRUPTED, screen_for
 
     # What fails is told at the end, with its reason.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
-    found = Finding(paths, follow_links=follow_links)
+    found = FileSearch(paths, follow_links=follow_links)
     app = Penstock()
     where.lead(app)
     with plain_errors(app.database), screen_for(output) as screen:
-        wish = Wish(
+        wish = IngestOptions(
             tenant=tenant,
             base=base,
             tags=tuple(tag or ()),
@@ -101,6 +100,6 @@ def ingest(
             prunes=prune,
             children=effort.children,
         )
-        summary = alone(ingested(app, found, wish, screen), INTERRUPTED)
+        summary = alone(run_ingest(app, found, wish, screen), INTERRUPTED)
     output.show(summary.as_document(), lambda: str(summary))
     raise typer.Exit(Exit.NO if summary.failed else Exit.OK)

@@ -12,8 +12,7 @@ from penstock.cli.exits import Exit
 from penstock.cli.output import Output
 from penstock.cli.spread import spread
 from penstock.cli.where import Where
-from penstock_apps.knowledge.cli.options import ALONE, Effort, Tenant, expect_knowledge
-from penstock_apps.knowledge.cli.page import Page
+from penstock_apps.knowledge.cli.options import ALONE, Effort, Page, Tenant, expect_knowledge
 
 app = group("knowledge", help="Look at bases, sources and documents, retry and delete them.")
 
@@ -39,7 +38,7 @@ def list_bases(
 ) -> None:
     """List knowledge bases, and what they have."""
     expect_knowledge()
-    from penstock_apps.knowledge.cli.listing import show_bases
+    from penstock_apps.knowledge.cli.catalog import show_bases
 
     asyncio.run(show_bases(tenant, base, where, output))
 
@@ -67,7 +66,7 @@ def list_sources(
     What came of the documents of each is its state.
     """
     expect_knowledge()
-    from penstock_apps.knowledge.cli.listing import show_sources
+    from penstock_apps.knowledge.cli.catalog import show_sources
 
     asyncio.run(show_sources(tenant, base, state, page, where, output))
 
@@ -100,7 +99,7 @@ def list_documents(
 ) -> None:
     """List documents, and why some did not go in."""
     expect_knowledge()
-    from penstock_apps.knowledge.cli.listing import show_documents
+    from penstock_apps.knowledge.cli.catalog import show_documents
 
     asyncio.run(show_documents(tenant, base, source, state, page, where, output))
 
@@ -122,7 +121,7 @@ def retry(
     That, what was cancelled, and nothing else. The exit code is 3 if some of it failed again.
     """
     expect_knowledge()
-    from penstock_apps.knowledge.cli.retrying import retry_source
+    from penstock_apps.knowledge.cli.ingest_run import retry_source
 
     failed = retry_source(source, tenant, base, effort, where, output)
     raise typer.Exit(Exit.NO if failed else Exit.OK)
@@ -154,6 +153,6 @@ def delete(
     All that is in it goes with it. It is found no more at once; a worker removes what is left.
     """
     expect_knowledge()
-    from penstock_apps.knowledge.cli.deleting import delete_named
+    from penstock_apps.knowledge.cli.catalog import delete_named
 
     delete_named(what, name, tenant, base, where, output, yes=yes)

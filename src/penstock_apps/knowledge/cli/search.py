@@ -79,8 +79,7 @@ def search(
 
     import asyncio
 
-    from penstock_apps.knowledge.cli.naming import Naming
-    from penstock_apps.knowledge.cli.opening import opened
+    from penstock_apps.knowledge.cli.names import NameResolver, open_library
     from penstock_apps.knowledge.search import Filters, Query
 
     # What is typed in another encoding is looked for as far as it can be read.
@@ -89,8 +88,8 @@ def search(
 
     async def ask() -> tuple[list[Hit], set[str]]:
         """What was found, and the bases it was looked for in."""
-        async with opened(where, tenant) as (_, library):
-            named = [await Naming(library).base(each) for each in base or ()]
+        async with open_library(where, tenant) as (_, library):
+            named = [await NameResolver(library).base(each) for each in base or ()]
             hits = await library.search(query, [each.name for each in named])
             return hits, {each.name for each in named or await library.bases()}
 

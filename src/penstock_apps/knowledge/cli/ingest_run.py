@@ -1,8 +1,9 @@
-"""What `penstock ingest` does once it knows what is wanted."""
+"""What `penstock ingest` and `penstock knowledge retry` do."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
@@ -11,18 +12,32 @@ from itertools import islice
 from pathlib import Path
 
 from penstock import Penstock
+from penstock.cli.errors import NotFound
+from penstock.cli.interrupting import alone
 from penstock.cli.opening import lost_midway
+from penstock.cli.output import Output
+from penstock.cli.where import Where
 from penstock_apps.knowledge import Knowledge
-from penstock_apps.knowledge.cli.files import Finding, Found, Hashed, hashed
-from penstock_apps.knowledge.cli.meanwhile import Needed
-from penstock_apps.knowledge.cli.pruning import Pruning
-from penstock_apps.knowledge.cli.renamed import renamed
-from penstock_apps.knowledge.cli.screen import Screen
-from penstock_apps.knowledge.cli.summary import Summary, Trouble
-from penstock_apps.knowledge.cli.working import (
-    GOES_ON,
-    until_ended,
-    until_indexed,
+from penstock_apps.knowledge.cli.files import (
+    FileSearch,
+    FoundFile,
+    HashedFile,
+    Pruning,
+    find_renamed_folders,
+    hash_files,
+)
+from penstock_apps.knowledge.cli.names import NameResolver, describe, open_library
+from penstock_apps.knowledge.cli.options import Effort
+from penstock_apps.knowledge.cli.progress import (
+    INTERRUPTED,
+    RESUMABLE,
+    DeletionGuard,
+    FileProblem,
+    Screen,
+    Summary,
+    screen_for,
+    wait_for_documents,
+    wait_for_index,
     worker_for,
 )
 from penstock_apps.knowledge.intake import Incoming, Intake
@@ -30,15 +45,15 @@ from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import Held, Labels
-from penstock_apps.knowledge.store.sources import NewSource
+from penstock_apps.knowledge.store.sources import NewSource, Source
 
 # Files that are read, stored and written down together.
-AT_ONCE = 200
-GONE = "It was deleted meanwhile."
+FILES_PER_GROUP = 200
+DELETED_MEANWHILE = "It was deleted meanwhile."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class IngestOptions:
     """What is wanted of an ingest."""
 
     tenant: str
@@ -51,20 +66,22 @@ class Wish:
     children: int | None = None
 
 
-async def ingested(app: Penstock, found: Finding, wish: Wish, screen: Screen) -> Summary:
+async def run_ingest(
+    app: Penstock, found: FileSearch, wish: IngestOptions, screen: Screen
+) -> Summary:
     """Take in what is new or changed, and wait for it if that is wanted."""
     began = time.monotonic()
     knowledge = Knowledge(app)
     async with app, knowledge.opened() as runtime:
         base = await Library(runtime, wish.tenant).make_base(wish.base)
-        ingesting = Ingesting(knowledge, runtime, base, found, wish, screen)
-        with lost_midway(app.database, GOES_ON):
+        ingesting = IngestRun(knowledge, runtime, base, found, wish, screen)
+        with lost_midway(app.database, RESUMABLE):
             async with ingesting.needed.throughout():
                 await ingesting.run()
         return await ingesting.summary(time.monotonic() - began)
 
 
-class Ingesting:
+class IngestRun:
     """One run over folders: what it has looked at, and what it has found to do."""
 
     def __init__(
@@ -72,8 +89,8 @@ class Ingesting:
         knowledge: Knowledge,
         runtime: KnowledgeRuntime,
         base: Base,
-        found: Finding,
-        wish: Wish,
+        found: FileSearch,
+        wish: IngestOptions,
         screen: Screen,
     ) -> None:
         self._knowledge = knowledge
@@ -92,7 +109,7 @@ class Ingesting:
         self._awaited: dict[Path, set[str]] = {folder: set() for folder in found.folders}
         self._pruning = Pruning(self._library, found)
         self._is_working = False
-        self.needed = Needed(self._library, base.id, base.name)
+        self.needed = DeletionGuard(self._library, base.id, base.name)
 
     @property
     def _batch(self) -> str | None:
@@ -107,7 +124,7 @@ class Ingesting:
             if any(self._awaited.values()) and self._wish.waits:
                 await self._begin_work(working)
                 await self._wait()
-                await until_indexed(self._library, self._base, self._screen)
+                await wait_for_index(self._library, self._base, self._screen)
         # Last: what was only given another name has its texts embedded already.
         if self._wish.prunes:
             if self._pruning.gone:
@@ -117,12 +134,12 @@ class Ingesting:
             await self._library.finish_removals()
 
     async def _look_into(
-        self, folder: Path, files: list[Found], adding: AsyncExitStack, working: AsyncExitStack
+        self, folder: Path, files: list[FoundFile], adding: AsyncExitStack, working: AsyncExitStack
     ) -> None:
         held = await self._library.held(self._base, "files", str(folder))
         rest = iter(files)
-        while some := list(islice(rest, AT_ONCE)):
-            read, troubles = await asyncio.to_thread(hashed, some)
+        while some := list(islice(rest, FILES_PER_GROUP)):
+            read, troubles = await asyncio.to_thread(hash_files, some)
             self._troubles += troubles
             changed = [each for each in read if self._is_wanted(folder, each, held.get(each.path))]
             self._looked += len(some)
@@ -131,7 +148,7 @@ class Ingesting:
                 await self._add(folder, changed, adding, working)
         await self._pruning.look(folder, held)
 
-    def _is_wanted(self, folder: Path, file: Hashed, held: Held | None) -> bool:
+    def _is_wanted(self, folder: Path, file: HashedFile, held: Held | None) -> bool:
         """Whether it has to be taken in; counts it if not."""
         wish = self._wish
         if held is None or held.digest != file.digest or held.has_failed:
@@ -152,7 +169,7 @@ class Ingesting:
     async def _add(
         self,
         folder: Path,
-        files: list[Hashed],
+        files: list[HashedFile],
         adding: AsyncExitStack,
         working: AsyncExitStack,
     ) -> None:
@@ -162,9 +179,11 @@ class Ingesting:
             await self._begin_work(working)
         intake = self._intakes[folder]
         before = len(intake.changed)
-        await intake.add([_incoming(each) for each in files])
+        await intake.add([_incoming_file(each) for each in files])
         lost = {each.path for each in intake.changed[before:]}
-        self._troubles += [Trouble(path, "It changed while it was read.") for path in sorted(lost)]
+        self._troubles += [
+            FileProblem(path, "It changed while it was read.") for path in sorted(lost)
+        ]
         self._awaited[folder] |= {each.path for each in files} - lost
 
     async def _open(self, adding: AsyncExitStack) -> dict[Path, Intake]:
@@ -195,7 +214,7 @@ class Ingesting:
         }
         for source, folder in sources.items():
             self.needed.add(source, folder)
-        await until_ended(self._library, list(sources), total, self._screen)
+        await wait_for_documents(self._library, list(sources), total, self._screen)
 
     async def _came(self) -> dict[tuple[Path, str], Held | None]:
         """What has become of all that is awaited; None of what is deleted."""
@@ -204,7 +223,9 @@ class Ingesting:
             if paths:
                 held = await self._library.held(self._base, "files", str(folder))
                 came |= {(folder, path): held.get(path) for path in sorted(paths)}
-                came |= {(folder, path): held[path] for path in sorted(_attached(held, paths))}
+                came |= {
+                    (folder, path): held[path] for path in sorted(_attachments_of(held, paths))
+                }
         return came
 
     async def summary(self, seconds: float) -> Summary:
@@ -214,15 +235,21 @@ class Ingesting:
         went_in = [each for each in ended.values() if each.state == "completed"]
         errors = [
             *self._troubles,
-            *(Trouble(path, GONE) for (_, path), held in sorted(came.items()) if held is None),
             *(
-                Trouble(path, each.why)
+                FileProblem(path, DELETED_MEANWHILE)
+                for (_, path), held in sorted(came.items())
+                if held is None
+            ),
+            *(
+                FileProblem(path, each.why)
                 for (_, path), each in sorted(ended.items())
                 if each.has_failed
             ),
         ]
         skips = [
-            Trouble(path, each.why) for (_, path), each in sorted(ended.items()) if each.is_skipped
+            FileProblem(path, each.why)
+            for (_, path), each in sorted(ended.items())
+            if each.is_skipped
         ]
         return Summary(
             batch=self._batch,
@@ -237,14 +264,16 @@ class Ingesting:
             pending=sum(held is not None and held.is_under_way for held in came.values()),
             gone=0 if self._wish.prunes else self._pruning.gone,
             removed=self._pruning.removed if self._wish.prunes else None,
-            renamed=tuple(await renamed(self._library, self._base, self._found.folders)),
+            renamed=tuple(
+                await find_renamed_folders(self._library, self._base, self._found.folders)
+            ),
             leading_out=len(self._found.leading_out),
             errors=tuple(errors),
             skips=tuple(skips),
         )
 
 
-def _attached(held: Mapping[str, Held], mails: Collection[str]) -> set[str]:
+def _attachments_of(held: Mapping[str, Held], mails: Collection[str]) -> set[str]:
     """What is attached to some mails, and to mails that are attached to them."""
     found = set[str]()
     ids = {held[path].id for path in mails if path in held}
@@ -258,5 +287,83 @@ def _is_attached(held: Held | None) -> bool:
     return held is not None and held.parent is not None
 
 
-def _incoming(file: Hashed) -> Incoming:
+def _incoming_file(file: HashedFile) -> Incoming:
     return Incoming(file.path, file.file, file.size, file.digest)
+
+
+def retry_source(
+    name: str, tenant: str, base: str | None, effort: Effort, where: Where, output: Output
+) -> int:
+    """Bring in once more what failed in a source; how many documents failed again."""
+    # What fails is told at the end, with its reason.
+    logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
+    with screen_for(output) as screen:
+        retried = _retry(name, tenant, base, effort, where, screen)
+        summary = alone(retried, INTERRUPTED)
+    output.show(summary.as_document(), lambda: str(summary))
+    return summary.failed
+
+
+async def _retry(
+    name: str, tenant: str, base: str | None, effort: Effort, where: Where, screen: Screen
+) -> Summary:
+    began = time.monotonic()
+    async with open_library(where, tenant) as (knowledge, library):
+        naming = NameResolver(library)
+        within = None if base is None else await naming.base(base)
+        source = await naming.source(name, within)
+        base_of = await _base_of(library, source)
+        needed = DeletionGuard(library, base_of.id, base_of.name)
+        needed.add(source.id, source.key or source.name)
+        async with needed.throughout():
+            before = await _list_held(library, source)
+            batch = None
+            if any(each.has_failed for each in before.values()):
+                batch = (await library.retry(source.id)).batch
+            # What was on its way already is waited for as well: from a retry before, perhaps.
+            paths = [path for path, each in before.items() if each.has_failed or each.is_under_way]
+            if paths and effort.wait:
+                with lost_midway(library.runtime.app.database, RESUMABLE):
+                    async with AsyncExitStack() as stack:
+                        if effort.works:
+                            worker = worker_for(library.runtime.app, knowledge, effort.children)
+                            await stack.enter_async_context(worker)
+                        await wait_for_documents(library, [source.id], len(paths), screen)
+                        await wait_for_index(library, base_of, screen)
+        now = await _list_held(library, source)
+    awaited = {path: now[path] for path in sorted(paths) if path in now}
+    return _summarize(batch, awaited, time.monotonic() - began)
+
+
+async def _base_of(library: Library, source: Source) -> Base:
+    async with library.transaction() as on:
+        found = await library.runtime.bases.find(on, library.tenant, None, source.base)
+    if found is None:
+        raise NotFound(f"The source {describe(source)} was deleted meanwhile.")
+    return found
+
+
+async def _list_held(library: Library, source: Source) -> dict[str, Held]:
+    async with library.transaction() as on:
+        return await library.runtime.documents.held(on, library.tenant, source.id)
+
+
+def _summarize(batch: str | None, documents: Mapping[str, Held], seconds: float) -> Summary:
+    went_in = [each for each in documents.values() if each.state == "completed"]
+    skipped = {path: each for path, each in documents.items() if each.is_skipped}
+    failed = {path: each for path, each in documents.items() if each.has_failed}
+    return Summary(
+        batch=batch,
+        total=len(documents),
+        completed=len(went_in),
+        failed=len(failed),
+        skipped=len(skipped),
+        unchanged=0,
+        chunks=sum(each.chunks for each in went_in),
+        embedded=sum(each.embedded for each in went_in),
+        seconds=round(seconds, 3),
+        pending=sum(each.is_under_way for each in documents.values()),
+        errors=tuple(FileProblem(path, each.why) for path, each in failed.items()),
+        skips=tuple(FileProblem(path, each.why) for path, each in skipped.items()),
+        noun="document",
+    )

@@ -1,0 +1,402 @@
+"""What `penstock knowledge bases`, `sources`, `documents` and `delete` do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+from rich.console import RenderableType
+from rich.text import Text
+
+from penstock.cli.confirm import confirm
+from penstock.cli.output import Output, say, terminal
+from penstock.cli.screens import style
+from penstock.cli.where import Where
+from penstock.wording import counted
+from penstock_apps.knowledge.cli.names import NameResolver, describe, open_library
+from penstock_apps.knowledge.cli.options import Page
+from penstock_apps.knowledge.errors import BaseBroken
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.counts import Counts, Stock, Watches
+from penstock_apps.knowledge.store.documents import Document
+from penstock_apps.knowledge.store.sources import Source
+
+SOURCES_PER_QUERY = 1000
+
+
+class ListedBase(NamedTuple):
+    """A base, and what it has."""
+
+    base: Base
+    stock: Stock
+
+
+class ListedSource(NamedTuple):
+    """A source, and how far it is."""
+
+    source: Source
+    counts: Counts
+
+
+class Catalog:
+    """Lists what a tenant has, the newest first."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._runtime = library.runtime
+
+    async def bases(self, only: Base | None = None) -> list[ListedBase]:
+        """All bases by name, or one."""
+        found = await self._library.bases() if only is None else [only]
+        async with self._library.transaction() as on:
+            stocks = await self._runtime.tallies.stocks(on, self._library.tenant)
+        return [ListedBase(each, stocks.get(each.id, Stock())) for each in found]
+
+    async def sources(
+        self, base: Base | None, state: str | None, after: int | None, limit: int
+    ) -> list[ListedSource]:
+        """Those of all bases or of one; in a state, which is that of all their documents."""
+        found: list[ListedSource] = []
+        size = SOURCES_PER_QUERY if state else limit
+        while len(found) < limit:
+            page = await self._some_sources(base, after, size)
+            found += [each for each in page if state in (None, each.counts.state)]
+            if len(page) < size:
+                break
+            after = page[-1].source.id
+        return found[:limit]
+
+    async def _some_sources(
+        self, base: Base | None, after: int | None, limit: int
+    ) -> list[ListedSource]:
+        tenant = self._library.tenant
+        async with self._library.transaction() as on:
+            within = None if base is None else base.id
+            found = await self._runtime.sources.list(on, tenant, within, after, limit)
+            watches = Watches(self._runtime.tables)
+            now = await watches.sources(on, tenant, [each.id for each in found])
+        counts = {each.id: each.counts for each in now}
+        return [ListedSource(each, counts.get(each.id, Counts())) for each in found]
+
+    async def documents(
+        self,
+        base: Base | None,
+        source: Source | None,
+        state: str | None,
+        after: int | None,
+        limit: int,
+    ) -> list[Document]:
+        async with self._library.transaction() as on:
+            return await self._runtime.documents.list(
+                on,
+                self._library.tenant,
+                base=None if base is None else base.id,
+                source=None if source is None else source.id,
+                state=state,
+                after=after,
+                limit=limit,
+            )
+
+
+STATE_COLOURS = {
+    "pending": "cyan",
+    "processing": "yellow",
+    "completed": "green",
+    "partial": "bold yellow",
+    "skipped": style.FAINT,
+    "failed": "bold red",
+    "cancelled": style.FAINT,
+}
+
+
+def bases_table(bases: Sequence[ListedBase], width: int) -> RenderableType:
+    """What each base has, and how far that is."""
+    if not bases:
+        return style.nothing("There are no knowledge bases. `penstock ingest` makes one.")
+    sheet = style.Sheet(width)
+    sheet.column("id")
+    sheet.column("state")
+    sheet.column("documents", right=True)
+    sheet.column("chunks", right=True)
+    sheet.column("to come", right=True)
+    sheet.column("skipped", right=True, needed=any(each.stock.counts.skipped for each in bases))
+    sheet.column("failed", right=True)
+    sheet.column("cancelled", right=True, needed=any(each.stock.counts.cancelled for each in bases))
+    sheet.column("model", above=80)
+    sheet.column("name", elastic=True)
+    for base, stock in bases:
+        counts = stock.counts
+        sheet.row(
+            str(base.id),
+            _state("building" if base.next_edition is not None else counts.state),
+            f"{counts.total:,}",
+            f"{stock.chunks:,}",
+            _number(counts.pending + counts.processing, STATE_COLOURS["processing"]),
+            _number(counts.skipped),
+            _number(counts.failed, STATE_COLOURS["failed"]),
+            _number(counts.cancelled),
+            base.edition.recipe.embedding.provider,
+            Text(base.name),
+        )
+    return sheet.table
+
+
+def sources_table(
+    sources: Sequence[ListedSource], names: Mapping[int, str], width: int
+) -> RenderableType:
+    """How far each source is, and what it is of."""
+    if not sources:
+        return style.nothing("There are no such sources.")
+    sheet = style.Sheet(width)
+    sheet.column("id")
+    sheet.column("state")
+    sheet.column("completed", right=True)
+    sheet.column("to come", right=True, above=80)
+    sheet.column("skipped", right=True, needed=any(each.counts.skipped for each in sources))
+    sheet.column("failed", right=True)
+    sheet.column("cancelled", right=True, needed=any(each.counts.cancelled for each in sources))
+    sheet.column("batch", right=True)
+    sheet.column("base", most=20)
+    sheet.column("kind", above=100)
+    sheet.column("name", elastic=True)
+    sheet.column("of", above=120, elastic=True)
+    for source, counts in sources:
+        sheet.row(
+            str(source.id),
+            _state(counts.state),
+            f"{counts.completed:,}/{counts.total:,}",
+            _number(counts.pending + counts.processing, STATE_COLOURS["processing"]),
+            _number(counts.skipped),
+            _number(counts.failed, STATE_COLOURS["failed"]),
+            _number(counts.cancelled),
+            source.batch or "",
+            Text(names.get(source.base, str(source.base))),
+            source.kind,
+            Text(source.name),
+            Text(source.key or ""),
+        )
+    return sheet.table
+
+
+def documents_table(documents: Sequence[Document], width: int) -> RenderableType:
+    """What came of each document, and why it is not in."""
+    if not documents:
+        return style.nothing("There are no such documents.")
+    sheet = style.Sheet(width)
+    sheet.column("id")
+    sheet.column("state")
+    sheet.column("chunks", right=True)
+    sheet.column("source", right=True)
+    are_explained = any(each.reason or each.error for each in documents)
+    sheet.column("path", most=40 if are_explained else 120, elastic=not are_explained)
+    sheet.column("why", elastic=True, needed=are_explained)
+    for each in documents:
+        why = ": ".join(filter(None, (each.reason, each.error)))
+        sheet.row(
+            str(each.id),
+            _state(each.state),
+            _number(each.chunks),
+            str(each.source),
+            Text(each.path),
+            Text(" ".join(why.split())),
+        )
+    return sheet.table
+
+
+def _state(name: str) -> Text:
+    return Text(name, STATE_COLOURS.get(name, "magenta"))
+
+
+def _number(number: int, colour: str = "") -> Text:
+    return Text(f"{number:,}", colour if number else style.FAINT)
+
+
+# Of a document for programs; ids are strings, as everywhere.
+ID_FIELDS = ("id", "base", "source")
+HIDDEN_FIELDS = ("tenant", "object", "published")
+
+
+async def show_bases(tenant: str, base: str | None, where: Where, output: Output) -> None:
+    async with open_library(where, tenant) as (_, library):
+        found = await Catalog(library).bases(await _find_base(library, base))
+    document = {"bases": [_base_document(each) for each in found]}
+    output.show(document, lambda: bases_table(found, terminal().width))
+
+
+async def show_sources(
+    tenant: str, base: str | None, state: str | None, page: Page, where: Where, output: Output
+) -> None:
+    async with open_library(where, tenant) as (_, library):
+        within = await _find_base(library, base)
+        found = await Catalog(library).sources(within, state, page.start, page.limit)
+        names = {each.id: each.name for each in await library.bases()}
+    after = str(found[-1].source.id) if len(found) == page.limit else None
+    document = {"sources": [_source_document(each) for each in found], "after": after}
+    output.show(document, lambda: sources_table(found, names, terminal().width))
+    _mention_next_page(after, output)
+
+
+async def show_documents(
+    tenant: str,
+    base: str | None,
+    source: str | None,
+    state: str | None,
+    page: Page,
+    where: Where,
+    output: Output,
+) -> None:
+    async with open_library(where, tenant) as (_, library):
+        within = await _find_base(library, base)
+        of = None if source is None else await NameResolver(library).source(source, within)
+        found = await Catalog(library).documents(within, of, state, page.start, page.limit)
+    after = str(found[-1].id) if len(found) == page.limit else None
+    document = {"documents": [_document(each) for each in found], "after": after}
+    output.show(document, lambda: documents_table(found, terminal().width))
+    _mention_next_page(after, output)
+
+
+async def _find_base(library: Library, name: str | None) -> Base | None:
+    return None if name is None else await NameResolver(library).base(name)
+
+
+def _mention_next_page(after: str | None, output: Output) -> None:
+    if after is not None and not output.as_json:
+        say(f"There may be more: --after {after}.")
+
+
+def _base_document(listed: ListedBase) -> dict[str, Any]:
+    base, stock = listed
+    return {
+        "id": str(base.id),
+        "name": base.name,
+        "language": base.language,
+        "embedding": base.edition.recipe.embedding,
+        "building": base.next_batch,
+        "created_at": base.created_at,
+        "documents": stock.counts.total,
+        "chunks": stock.chunks,
+        **_counts_document(stock.counts),
+    }
+
+
+def _source_document(listed: ListedSource) -> dict[str, Any]:
+    source, counts = listed
+    return {
+        "id": str(source.id),
+        "base": str(source.base),
+        "kind": source.kind,
+        "name": source.name,
+        "key": source.key,
+        "batch": source.batch,
+        "created_at": source.created_at,
+        "ended_at": source.ended_at,
+        "documents": counts.total,
+        **_counts_document(counts),
+    }
+
+
+def _counts_document(counts: Counts) -> Mapping[str, Any]:
+    states = ("pending", "processing", "completed", "skipped", "failed", "cancelled")
+    return {"state": counts.state, **{name: getattr(counts, name) for name in states}}
+
+
+def _document(document: Document) -> dict[str, Any]:
+    values = msgspec.structs.asdict(document)
+    shown = {name: value for name, value in values.items() if name not in HIDDEN_FIELDS}
+    return shown | {name: str(values[name]) for name in ID_FIELDS}
+
+
+DeletableKind = Literal["document", "source", "base"]
+
+
+class Deletion(Struct, frozen=True):
+    """What is to be deleted, and how many documents go with it."""
+
+    what: DeletableKind
+    id: int
+    name: str
+    told: str
+    documents: int
+
+    def __str__(self) -> str:
+        if self.what == "document":
+            return f"The document {self.told}"
+        noun = "knowledge base" if self.what == "base" else "source"
+        return f"The {noun} {self.told}, with {counted(self.documents, 'document')},"
+
+    def as_document(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "deleted": str(self.id),
+            "what": self.what,
+            "name": self.name,
+            "documents": self.documents,
+        }
+
+
+def delete_named(
+    what: DeletableKind,
+    name: str,
+    tenant: str,
+    base: str | None,
+    where: Where,
+    output: Output,
+    *,
+    yes: bool,
+) -> None:
+    """Delete it, after a question."""
+    doomed = asyncio.run(_find_target(what, name, tenant, base, where))
+    if not yes:
+        confirm(f"{doomed} will be deleted.")
+    asyncio.run(_delete(doomed, tenant, where))
+    output.show(
+        doomed.as_document(),
+        lambda: (
+            f"{doomed} is deleted, and found no more. A worker removes what is left: one that "
+            "runs, or the next `penstock ingest`."
+        ),
+    )
+
+
+async def _find_target(
+    what: DeletableKind, name: str, tenant: str, base: str | None, where: Where
+) -> Deletion:
+    async with open_library(where, tenant) as (_, library):
+        naming = NameResolver(library)
+        within = None if base is None else await naming.base(base)
+        if what == "base":
+            found = await _find_base_even_broken(naming, name)
+            number = (await library.progress(base=found.id)).total
+            return Deletion(what, found.id, found.name, repr(found.name), number)
+        if what == "source":
+            source = await naming.source(name, within)
+            number = (await library.progress(source=source.id)).total
+            return Deletion(what, source.id, source.name, describe(source), number)
+        document = await naming.document(name, within)
+        return Deletion(what, document.id, document.path, describe(document), 1)
+
+
+async def _find_base_even_broken(naming: NameResolver, name: str) -> Base | BaseBroken:
+    """The id and the name of a base, which may have lost all else."""
+    try:
+        return await naming.base(name)
+    except BaseBroken as error:
+        return error
+
+
+async def _delete(doomed: Deletion, tenant: str, where: Where) -> None:
+    async with open_library(where, tenant) as (_, library):
+        await _delete_method(library, doomed.what)(doomed.id)
+
+
+def _delete_method(library: Library, what: DeletableKind) -> Any:
+    ways = {
+        "document": library.delete_document,
+        "source": library.delete_source,
+        "base": library.delete_base,
+    }
+    return ways[what]

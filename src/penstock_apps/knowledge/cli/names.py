@@ -1,0 +1,159 @@
+"""Open the knowledge of a tenant for a command, and find what people mean by a name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from penstock import Penstock
+from penstock.cli.errors import CommandError, NotFound
+from penstock.cli.opening import expect_server, plain_errors
+from penstock.cli.where import Where
+from penstock.wording import counted
+from penstock_apps.knowledge import Knowledge, errors
+from penstock_apps.knowledge.cli.files import absolute_path
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.documents import Document
+from penstock_apps.knowledge.store.sources import Source
+
+
+@asynccontextmanager
+async def open_library(where: Where, tenant: str) -> AsyncIterator[tuple[Knowledge, Library]]:
+    """The knowledge that the options name, and a tenant's part of it.
+
+    An embedded server is started, but none is made.
+    """
+    database = where.database()
+    if database.url is None:
+        expect_server(database)
+    app = Penstock()
+    where.lead(app)
+    knowledge = Knowledge(app)
+    with plain_errors(app.database):
+        async with app, knowledge.opened() as runtime:
+            yield knowledge, knowledge.of(runtime, tenant)
+
+
+# How many are named in a message.
+MAX_NAMES_IN_MESSAGE = 5
+# A longer number is no id.
+MAX_ID_DIGITS = 18
+
+T = TypeVar("T", Source, Document)
+
+
+class NameResolver:
+    """Finds what a tenant's names mean: an id, or a name that is the only one of its kind."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._runtime = library.runtime
+
+    async def base(self, name: str) -> Base:
+        """A base by its name or id."""
+        name = readable(name)
+        try:
+            if name.isdecimal() and len(name) > MAX_ID_DIGITS:
+                raise errors.NotFound("knowledge base", name)
+            return await self._library.base(name)
+        except errors.BaseBroken:
+            raise
+        except errors.NotFound as error:
+            there = [each.name for each in await self._library.bases()]
+            raise _not_found(
+                "knowledge base", name, there, "`penstock ingest` makes one"
+            ) from error
+
+    async def source(self, name: str, base: Base | None = None) -> Source:
+        """A source by its id, its name, or the folder or URL that it is of."""
+        name = readable(name)
+        if (id := _parse_id(name)) is not None:
+            try:
+                return _expect_base(await self._library.source(id), base)
+            except errors.NotFound:
+                pass
+        found = await self._sources(base, [name, str(absolute_path(Path(name)))])
+        if not found:
+            there = [describe(each) for each in await self._sources(base, None)]
+            raise _not_found("source", name, there, "`penstock ingest` makes one")
+        return _expect_one("source", name, found)
+
+    async def document(self, name: str, base: Base | None = None) -> Document:
+        """A document by its id, or its path."""
+        name = readable(name)
+        if (id := _parse_id(name)) is not None:
+            try:
+                return _expect_base(await self._library.document(id), base)
+            except errors.NotFound:
+                pass
+        found = await self._documents(base, name)
+        if not found:
+            there = [describe(each) for each in await self._documents(base, None)]
+            raise _not_found("document", name, there, "`penstock ingest` takes some in")
+        return _expect_one("document", name, found)
+
+    async def _sources(self, base: Base | None, named: Sequence[str] | None) -> Sequence[Source]:
+        within = None if base is None else base.id
+        async with self._library.transaction() as on:
+            return await self._runtime.sources.list(
+                on, self._library.tenant, within, None, MAX_NAMES_IN_MESSAGE + 1, named
+            )
+
+    async def _documents(self, base: Base | None, path: str | None) -> Sequence[Document]:
+        within = None if base is None else base.id
+        async with self._library.transaction() as on:
+            return await self._runtime.documents.list(
+                on, self._library.tenant, base=within, path=path, limit=MAX_NAMES_IN_MESSAGE + 1
+            )
+
+
+def readable(name: str) -> str:
+    """What is typed in another encoding, as far as it can be read."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def describe(what: Source | Document) -> str:
+    """`3 (handbook)`: by its id, and what people call it."""
+    name = what.path if isinstance(what, Document) else what.key or what.name
+    return f"{what.id} ({name})"
+
+
+def _parse_id(name: str) -> int | None:
+    return int(name) if name.isdecimal() and len(name) <= MAX_ID_DIGITS else None
+
+
+def _expect_base(found: T, base: Base | None) -> T:
+    if base is not None and found.base != base.id:
+        raise errors.NotFound("document or source of this base", str(found.id))
+    return found
+
+
+def _expect_one(what: str, name: str, found: Sequence[T]) -> T:
+    if len(found) > 1:
+        number = counted(len(found), what, MAX_NAMES_IN_MESSAGE + 1)
+        raise CommandError(
+            f"{name!r} is {number}: {_list_some(map(_describe_with_source, found))}. "
+            "Name one by its id.",
+            ids=[str(each.id) for each in found],
+        )
+    return found[0]
+
+
+def _describe_with_source(what: Source | Document) -> str:
+    """Where it is, for those that have the same name."""
+    return f"{what.id} (of source {what.source})" if isinstance(what, Document) else describe(what)
+
+
+def _not_found(what: str, name: str, there: Sequence[str], remedy: str) -> NotFound:
+    exist = f"there are: {_list_some(there)}" if there else f"there is none yet: {remedy}"
+    return NotFound(f"There is no {what} {name!r}; {exist}.", name=name)
+
+
+def _list_some(names: Iterable[str]) -> str:
+    """The first few; that there are more was seen, and not how many."""
+    known = list(names)
+    more = " and more" if len(known) > MAX_NAMES_IN_MESSAGE else ""
+    return ", ".join(known[:MAX_NAMES_IN_MESSAGE]) + more

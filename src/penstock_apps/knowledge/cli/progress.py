@@ -1,0 +1,407 @@
+"""Run a worker for as long as a command waits, show its progress, and sum up what came in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from msgspec import Struct
+
+from penstock import Penstock, Worker
+from penstock.cli.errors import NotFound
+from penstock.cli.output import Output, say, terminal
+from penstock.cli.stalls import Stall, stalls_of
+from penstock.wording import counted
+from penstock_apps.knowledge import Knowledge, errors
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.pipeline.indexing import MAKING
+from penstock_apps.knowledge.store.bases import Base
+
+MAX_REASONS_SHOWN = 20
+
+
+class FileProblem(Struct, frozen=True):
+    """A file that did not go in, and why."""
+
+    path: str
+    reason: str
+
+
+class RenamedFolder(Struct, frozen=True):
+    """A folder that has another name now: its source, what that has, what removes it."""
+
+    source: str
+    folder: str
+    documents: int
+    remedy: str
+
+    def __str__(self) -> str:
+        what = counted(self.documents, "document")
+        are = "is" if self.documents == 1 else "are"
+        return (
+            f"{self.folder} is not there any more, and its files are in this folder now. {what} "
+            f"from there {are} still searched: `{self.remedy}` removes what came from there."
+        )
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """How many files went in, and what that took."""
+
+    batch: str | None
+    total: int
+    completed: int
+    failed: int
+    skipped: int
+    unchanged: int
+    chunks: int
+    embedded: int
+    seconds: float
+    errors: tuple[FileProblem, ...]
+    pending: int = 0
+    # Documents without a file: those that stay, and those that were deleted, if that was wanted.
+    gone: int = 0
+    removed: int | None = None
+    # Links that lead out of their folders.
+    leading_out: int = 0
+    renamed: tuple[RenamedFolder, ...] = ()
+    noun: str = "file"
+    skips: tuple[FileProblem, ...] = ()
+
+    def as_document(self) -> dict[str, Any]:
+        """As programs read it."""
+        more: dict[str, Any] = {
+            "pending": self.pending or None,
+            "gone": self.gone or None,
+            "removed": self.removed,
+            "leading_out": self.leading_out or None,
+            "renamed": self.renamed or None,
+        }
+        return {
+            "batch": self.batch,
+            "total": self.total,
+            "completed": self.completed,
+            "failed": self.failed,
+            "skipped": self.skipped,
+            "unchanged": self.unchanged,
+            "chunks": self.chunks,
+            "embedded": self.embedded,
+            "seconds": self.seconds,
+            "errors": self.errors,
+        } | {name: value for name, value in more.items() if value is not None}
+
+    def __str__(self) -> str:
+        counts = {
+            "went in": self.completed,
+            "unchanged": self.unchanged,
+            "skipped": self.skipped,
+            "failed": self.failed,
+            "removed": self.removed,
+            "still to come": self.pending,
+        }
+        told = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+        files = counted(self.total, self.noun) if self.total else f"No {self.noun}s"
+        lines = [f"{files}: {told or 'nothing to do'}."]
+        if self.completed:
+            lines.append(
+                f"{counted(self.chunks, 'chunk')}, {self.embedded:,} of them new to the model, "
+                f"in {self.seconds:.1f} s."
+            )
+        if self.gone:
+            those = "document has" if self.gone == 1 else "documents have"
+            lines.append(f"{self.gone:,} {those} no file any more: --prune deletes such documents.")
+        lines += map(str, self.renamed)
+        if self.leading_out:
+            those = "link leads" if self.leading_out == 1 else "links lead"
+            lines.append(
+                f"{self.leading_out:,} {those} out of the folder: --follow-links takes that in."
+            )
+        for title, some in (("Failed", self.errors), ("Skipped now", self.skips)):
+            if some:
+                lines += [
+                    "",
+                    f"{title}:",
+                    *(f"  {each.path}: {each.reason}" for each in some[:MAX_REASONS_SHOWN]),
+                ]
+            if len(some) > MAX_REASONS_SHOWN:
+                lines.append(f"  … and {len(some) - MAX_REASONS_SHOWN:,} more.")
+        if self.pending:
+            lines.append("A worker brings the rest in: `penstock up`, or the same command again.")
+        return "\n".join(lines)
+
+
+LINE_INTERVAL_S = 5.0
+
+
+class Screen(Protocol):
+    """Where progress is shown."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: Any) -> None: ...
+
+    def reading(self, done: int, total: int) -> None:
+        """So many files were looked at."""
+
+    def working(self, done: int, total: int, failed: int) -> None:
+        """So many documents are in."""
+
+    def indexing(self) -> None:
+        """All are in, and searched the faster in a moment."""
+
+    def removing(self, number: int) -> None:
+        """What is left of so many documents that are deleted goes."""
+
+    def tell(self, line: str) -> None:
+        """Say something that is worth a line of its own."""
+
+
+def screen_for(output: Output) -> Screen:
+    """Bars at a terminal; else a line now and then, on stderr."""
+    console = terminal(stderr=True)
+    return Bars(console) if console.is_terminal else Lines(quiet=output.as_json)
+
+
+class Bars:
+    """Two bars that move."""
+
+    def __init__(self, console: Any) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._looked = self._progress.add_task("Reading", total=None, rate="")
+        self._brought = self._progress.add_task("Taking in", total=None, rate="", visible=False)
+        self._began: float | None = None
+
+    def __enter__(self) -> Self:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.__exit__(kind, error, trace)
+
+    def reading(self, done: int, total: int) -> None:
+        self._progress.update(self._looked, completed=done, total=total)
+
+    def working(self, done: int, total: int, failed: int) -> None:
+        self._began = self._began or time.monotonic()
+        seconds = time.monotonic() - self._began
+        rate = f"{done / seconds:.0f}/s" if done and seconds > 1 else ""
+        if failed:
+            rate += f"  {failed} failed"
+        self._progress.update(self._brought, completed=done, total=total, rate=rate, visible=True)
+
+    def indexing(self) -> None:
+        self._progress.update(self._brought, description="Making the index")
+
+    def removing(self, number: int) -> None:
+        self._progress.update(self._looked, description=f"Removing {counted(number, 'document')}")
+
+    def tell(self, line: str) -> None:
+        self._progress.console.print(line, markup=False)
+
+
+class Lines(AbstractContextManager[Any]):
+    """A line every few seconds, for logs."""
+
+    def __init__(self, *, quiet: bool, every: float = LINE_INTERVAL_S) -> None:
+        self._quiet = quiet
+        self._every = every
+        self._due = time.monotonic() + every
+
+    def __exit__(self, *error: Any) -> None:
+        return None
+
+    def reading(self, done: int, total: int) -> None:
+        self._tell(f"{done:,} of {total:,} files read")
+
+    def working(self, done: int, total: int, failed: int) -> None:
+        told = f"{done:,} of {total:,} documents are in"
+        self._tell(told + (f", {failed:,} failed" if failed else ""))
+
+    def indexing(self) -> None:
+        self._tell("all documents are in, and their index is made")
+
+    def removing(self, number: int) -> None:
+        self._tell(f"removing {counted(number, 'document')}")
+
+    def tell(self, line: str) -> None:
+        say(line)
+
+    def _tell(self, line: str) -> None:
+        if not self._quiet and time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._every
+            say(line)
+
+
+# So long without a document, and as long until the next look.
+STALL_AFTER_S = 5.0
+MAX_JOBS_EXAMINED = 1000
+
+
+class StallWatch:
+    """Looks for what is in the way, once nothing has come in for a while."""
+
+    def __init__(
+        self, library: Library, sources: Sequence[int], screen: Screen, still: float = STALL_AFTER_S
+    ) -> None:
+        self._library = library
+        self._sources = sources
+        self._screen = screen
+        self._still = still
+        self._left: int | None = None
+        self._due = 0.0
+        self._told: set[str] = set()
+
+    async def look(self, left: int) -> None:
+        """So many are still to come."""
+        if left != self._left:
+            self._left, self._due = left, time.monotonic() + self._still
+        elif time.monotonic() >= self._due:
+            for each in await stalls_of(self._library.runtime.app, await self._jobs()):
+                if each.kind not in self._told:
+                    self._told.add(each.kind)
+                    self._screen.tell(_describe_stall(each))
+            self._due = time.monotonic() + self._still
+
+    async def _jobs(self) -> list[str]:
+        runtime, tenant = self._library.runtime, self._library.tenant
+        jobs: list[str] = []
+        async with self._library.transaction() as on:
+            for source in self._sources:
+                some = await runtime.documents.waiting(
+                    on, tenant, source, 0, MAX_JOBS_EXAMINED - len(jobs)
+                )
+                jobs += [job for job in some.values() if job]
+        return jobs
+
+
+def _describe_stall(stall: Stall) -> str:
+    if stall.kind == "no_worker":
+        return (
+            f"No living worker serves the queue {stall.queue}: `penstock up` is one, and so is "
+            "the same command without --no-work."
+        )
+    return stall.message
+
+
+POLL_INTERVAL_S = 0.2
+# What becomes of what is half done, when a command ends before its time.
+RESUMABLE = "What has come in stays; the same command goes on with the rest."
+INTERRUPTED = f"Interrupted. {RESUMABLE}"
+# An index that nobody has begun for so long is not waited for.
+MAX_WAIT_FOR_INDEX_START_S = 10.0
+MAX_WAIT_FOR_INDEX_S = 1800.0
+
+
+def worker_for(app: Penstock, knowledge: Knowledge, children: int | None) -> Worker:
+    """A worker with so many child processes; if nobody says, two a processor and three at least."""
+    number = children or max(3, 2 * (os.cpu_count() or 1))
+    return app.worker(knowledge.queues(number), children=number)
+
+
+async def wait_for_documents(
+    library: Library,
+    sources: Sequence[int],
+    total: int,
+    screen: Screen,
+    *,
+    still: float = STALL_AFTER_S,
+) -> None:
+    """Wait until all that comes into some sources has ended, whichever batch it is in.
+
+    Where nothing comes in for `still` seconds, people are told why.
+    """
+    stalling = StallWatch(library, sources, screen, still)
+    while True:
+        counts = [await library.progress(source=each) for each in sources]
+        left = sum(each.pending + each.processing for each in counts)
+        screen.working(max(0, total - left), total, sum(each.failed for each in counts))
+        if not left:
+            return
+        await stalling.look(left)
+        await asyncio.sleep(POLL_INTERVAL_S)
+
+
+async def wait_for_index(library: Library, base: Base, screen: Screen) -> None:
+    """Wait until a base that has grown large has its index; not for one that nobody begins."""
+    job = await library.index(base)
+    patience, longest = (
+        time.monotonic() + MAX_WAIT_FOR_INDEX_START_S,
+        time.monotonic() + MAX_WAIT_FOR_INDEX_S,
+    )
+    while job is not None and time.monotonic() < patience:
+        screen.indexing()
+        status = (await library.runtime.app.states([job])).get(job)
+        if status is None or status.is_final:
+            return
+        if status.message == MAKING and time.monotonic() < longest:
+            patience = time.monotonic() + MAX_WAIT_FOR_INDEX_START_S
+        await asyncio.sleep(POLL_INTERVAL_S)
+
+
+class DeletionGuard:
+    """A base and sources that have to be there for as long as a command runs."""
+
+    def __init__(self, library: Library, base: int, name: str) -> None:
+        self._library = library
+        self._base = base
+        self._name = name
+        self._sources: dict[int, str] = {}
+
+    def add(self, source: int, name: str) -> None:
+        """From now on this source, too."""
+        self._sources[source] = name
+
+    @asynccontextmanager
+    async def throughout(self) -> AsyncIterator[None]:
+        """NotFound, if one of them is deleted during the block."""
+        try:
+            yield
+        except (errors.NotFound, errors.TenantInactive):
+            await self._expect()
+            raise
+        await self._expect()
+
+    async def _expect(self) -> None:
+        runtime, tenant = self._library.runtime, self._library.tenant
+        async with self._library.transaction() as on:
+            if await runtime.bases.find(on, tenant, None, self._base) is None:
+                # A tenant goes with all of its bases.
+                if await runtime.tenants.is_deleted(on, tenant):
+                    raise _deleted_meanwhile("tenant", tenant)
+                raise _deleted_meanwhile("knowledge base", self._name)
+            for source, name in self._sources.items():
+                try:
+                    await runtime.sources.get(on, tenant, source)
+                except errors.NotFound:
+                    raise _deleted_meanwhile("source", name) from None
+
+
+def _deleted_meanwhile(what: str, name: str) -> NotFound:
+    return NotFound(f"The {what} {name} was deleted meanwhile.", what=what, name=name)
