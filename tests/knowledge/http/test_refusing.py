@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from penstock.storage import local
-from penstock_apps.knowledge.http.problems import told_of_system
+from penstock_apps.knowledge.http.routing import problem_from_os_error
 from penstock_apps.knowledge.pipeline.sweeping import Sweeping
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from tests.knowledge.scene import Scene
@@ -20,7 +20,7 @@ def test_a_full_disk_is_not_told_as_a_lost_database() -> None:
     # As Linux tells it.
     with pytest.raises(OSError, match="No space") as caught:
         Path("/dev/full").write_bytes(b"x")
-    problem = told_of_system(caught.value)
+    problem = problem_from_os_error(caught.value)
     assert (problem.status, problem.kind) == (503, "files-unusable")
     assert "No space left on device" in problem.detail
 
@@ -29,7 +29,7 @@ def test_a_full_disk_is_not_told_as_a_lost_database() -> None:
 async def test_a_database_that_does_not_answer_is_told_as_lost(where: str) -> None:
     with pytest.raises(OSError, match=r"No such file|[Cc]onnect") as caught:
         await asyncpg.connect(f"postgresql://{where}", user="x", timeout=30)
-    assert told_of_system(caught.value).kind == "database-lost"
+    assert problem_from_os_error(caught.value).kind == "database-lost"
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ async def test_a_database_that_does_not_answer_is_told_as_lost(where: str) -> No
     [TimeoutError(), gaierror(-2, "Name or service not known"), OSError(errno.EHOSTUNREACH, "x")],
 )
 def test_a_network_that_is_down_is_told_as_a_lost_database(error: OSError) -> None:
-    assert told_of_system(error).kind == "database-lost"
+    assert problem_from_os_error(error).kind == "database-lost"
 
 
 def test_what_is_neither_stays_a_fault_of_ours() -> None:
     missing = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "template.html")
     with pytest.raises(FileNotFoundError):
-        told_of_system(missing)
+        problem_from_os_error(missing)
 
 
 @pytest.mark.usefixtures("quick")

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from penstock import Penstock
-from penstock_apps.knowledge.http.uploads import share_of
+from penstock_apps.knowledge.http.uploads import rank_of_tenant
 from tests.fixtures.until import until
 from tests.knowledge.scene import Scene, worker_of
 from tests.knowledge.upload.forms import CONTENT_TYPE, file, form, part
@@ -254,8 +254,8 @@ async def test_an_upload_whose_base_is_deleted_meanwhile_says_so(http: httpx.Asy
 
 
 def test_a_share_of_tenants_is_always_the_same() -> None:
-    places = [share_of(f"tenant {each}") for each in range(1000)]
-    assert places == [share_of(f"tenant {each}") for each in range(1000)]
+    places = [rank_of_tenant(f"tenant {each}") for each in range(1000)]
+    assert places == [rank_of_tenant(f"tenant {each}") for each in range(1000)]
     assert 200 < sum(place < 0.25 for place in places) < 300
 
 

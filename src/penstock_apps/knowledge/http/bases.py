@@ -14,13 +14,12 @@ from penstock.service.routing import as_json, returns
 from penstock_apps.knowledge.errors import BaseBroken
 from penstock_apps.knowledge.http.answers import Bases, BaseShown, Deleted
 from penstock_apps.knowledge.http.bodies import BaseChange, BaseWish, Named
-from penstock_apps.knowledge.http.calling import Add, Change, Read
-from penstock_apps.knowledge.http.problems import Refusing
+from penstock_apps.knowledge.http.routing import Add, Change, KnowledgeRoute, Read
 from penstock_apps.knowledge.http.sources import BaseName, base_of
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
 
-router = APIRouter(prefix="/knowledge-bases", tags=["knowledge"], route_class=Refusing)
+router = APIRouter(prefix="/knowledge-bases", tags=["knowledge"], route_class=KnowledgeRoute)
 
 READ: Final = raises(401, 403, 404, 422, 503)
 CHANGE: Final = raises(400, 401, 403, 404, 408, 409, 413, 415, 422, 503)

@@ -22,14 +22,13 @@ from penstock_apps.knowledge.http.answers import (
     FileLink,
 )
 from penstock_apps.knowledge.http.bodies import Named
-from penstock_apps.knowledge.http.calling import Change, Read, workshop_of
-from penstock_apps.knowledge.http.problems import Refusing
+from penstock_apps.knowledge.http.routing import Change, KnowledgeRoute, Read, knowledge_runtime
 from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, base_of, wants_events, watched
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.chunks import Passages
 from penstock_apps.knowledge.store.documents import State
 
-router = APIRouter(tags=["knowledge"], route_class=Refusing)
+router = APIRouter(tags=["knowledge"], route_class=KnowledgeRoute)
 
 READ: Final = raises(401, 403, 404, 422, 503)
 CHANGE: Final = raises(401, 403, 404, 409, 422, 503)
@@ -130,7 +129,7 @@ async def link_document(id: Id, request: Request, library: Read) -> Response:
 @public
 async def open_file(token: Annotated[str, Path(pattern=TOKEN)], request: Request) -> Response:
     """The file that a link opens."""
-    runtime = workshop_of(request)
+    runtime = knowledge_runtime(request)
     link = _links(runtime).verify(token, request.method)
     opened = await runtime.storage.open(link.name)
     # Shown by no browser: what somebody has uploaded is no page of ours.

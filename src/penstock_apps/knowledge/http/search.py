@@ -13,11 +13,10 @@ from penstock.service.routing import as_json, returns
 from penstock.service.schemas import Id
 from penstock_apps.knowledge.http.answers import Found, Hits
 from penstock_apps.knowledge.http.bodies import TEXT, Named, Tag, metadata_of
-from penstock_apps.knowledge.http.calling import Read
-from penstock_apps.knowledge.http.problems import Refusing
+from penstock_apps.knowledge.http.routing import KnowledgeRoute, Read
 from penstock_apps.knowledge.search import Filters, Mode, Query
 
-router = APIRouter(tags=["knowledge"], route_class=Refusing)
+router = APIRouter(tags=["knowledge"], route_class=KnowledgeRoute)
 
 READ: Final = raises(401, 403, 404, 422, 503)
 

@@ -34,8 +34,7 @@ from penstock_apps.knowledge.http.answers import (
     Uploaded,
 )
 from penstock_apps.knowledge.http.bodies import PLAIN, Named
-from penstock_apps.knowledge.http.calling import Change, Read
-from penstock_apps.knowledge.http.problems import Refusing
+from penstock_apps.knowledge.http.routing import Change, KnowledgeRoute, Read
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base
@@ -116,7 +115,7 @@ def _present(state: Any, facts: Any, is_final: bool) -> Present:
     return Present(version=version, state=state, is_final=is_final)
 
 
-router_progress = APIRouter(tags=["knowledge"], route_class=Refusing)
+router_progress = APIRouter(tags=["knowledge"], route_class=KnowledgeRoute)
 
 READ: Final = raises(401, 403, 404, 422, 503)
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -241,7 +240,9 @@ def _lasting(text: str | None) -> timedelta | None:
     return None if text is None else timedelta(**{UNITS[text[-1]]: int(text[:-1])})
 
 
-router_sources = APIRouter(prefix="/knowledge-sources", tags=["knowledge"], route_class=Refusing)
+router_sources = APIRouter(
+    prefix="/knowledge-sources", tags=["knowledge"], route_class=KnowledgeRoute
+)
 
 CHANGE: Final = raises(401, 403, 404, 409, 422, 503)
 GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")

@@ -12,11 +12,10 @@ from penstock.service.problems import raises
 from penstock.service.routing import as_json, returns
 from penstock_apps.knowledge.http.answers import Deleted, TenantShown
 from penstock_apps.knowledge.http.bodies import Named, TenantWish
-from penstock_apps.knowledge.http.calling import Read, workshop_of
-from penstock_apps.knowledge.http.problems import Refusing
+from penstock_apps.knowledge.http.routing import KnowledgeRoute, Read, knowledge_runtime
 from penstock_apps.knowledge.library import Library
 
-router = APIRouter(prefix="/knowledge-tenant", tags=["knowledge"], route_class=Refusing)
+router = APIRouter(prefix="/knowledge-tenant", tags=["knowledge"], route_class=KnowledgeRoute)
 
 CHANGE: Final = raises(400, 401, 403, 408, 409, 413, 415, 422, 503)
 GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
@@ -36,7 +35,7 @@ async def set_tenant(wish: TenantWish, whose: Whose, request: Request, caller: A
 
     What is not given stays; null is what holds for all tenants.
     """
-    runtime = workshop_of(request)
+    runtime = knowledge_runtime(request)
     given: dict[str, Any] = wish.model_dump(exclude_unset=True)
     active = given.pop("active", None)
     if "quotas" in given:
@@ -49,7 +48,7 @@ async def set_tenant(wish: TenantWish, whose: Whose, request: Request, caller: A
 @router.delete("", responses={**GONE, **CHANGE})
 async def delete_tenant(whose: Whose, request: Request, caller: Admin) -> Response:
     """Delete all that a tenant has here, and what is set for it."""
-    await Library(workshop_of(request), whose).delete_tenant()
+    await Library(knowledge_runtime(request), whose).delete_tenant()
     return as_json(Deleted(deleted=whose), 202)
 
 

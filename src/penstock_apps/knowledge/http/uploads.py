@@ -1,4 +1,4 @@
-"""Uploads: files, texts and addresses, stored while the rest of them are still on the way."""
+"""Uploads: files, texts and URLs. Files are stored while the rest still arrives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -20,11 +20,10 @@ from penstock.service.dependencies import runtime_of
 from penstock.service.problems import Problem, raises
 from penstock.service.routing import as_json, idempotent, returns, streams_body
 from penstock.service.schemas import Id
+from penstock_apps.knowledge.errors import BaseDeleted, NotFound
 from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
 from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, files_wish
-from penstock_apps.knowledge.http.calling import Add
-from penstock_apps.knowledge.http.needing import needing
-from penstock_apps.knowledge.http.problems import Refusing, told
+from penstock_apps.knowledge.http.routing import Add, KnowledgeRoute, problem_from
 from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, wants_events, watched
 from penstock_apps.knowledge.intake import Incoming, Intake, Receipt
 from penstock_apps.knowledge.library import Library
@@ -43,13 +42,27 @@ from penstock_apps.knowledge.upload import (
     workspace,
 )
 
+
+@asynccontextmanager
+async def explain_deleted_base(library: Library, base: Base) -> AsyncIterator[None]:
+    """BaseDeleted for what is not found in the block because its base is gone."""
+    try:
+        yield
+    except NotFound as error:
+        async with library.transaction() as on:
+            found = await library.runtime.bases.find(on, library.tenant, None, base.id)
+        if found is None:
+            raise BaseDeleted(base.name) from error
+        raise
+
+
 # So many files are stored and written down together, or as many as come in so many seconds.
-GROUP: Final = 100
-GROUP_SECONDS: Final = 1.0
+FILES_PER_GROUP: Final = 100
+MAX_GROUP_AGE_S: Final = 1.0
 # A client that sends nothing for so long is given up.
-SILENCE: Final = 60.0
-REFUSED_TOLD: Final = 100
-MANY: Final = frozenset({"tags"})
+MAX_SILENCE_S: Final = 60.0
+MAX_REFUSED_LISTED: Final = 100
+LIST_FIELDS: Final = frozenset({"tags"})
 
 
 class Upload:
@@ -83,7 +96,7 @@ class Upload:
             here = await stack.enter_async_context(workspace(runtime.folder))
             group: Group | None = None
             refusal: UploadRefused | None = None
-            items = receive(_awaited(stream), content_type, here, limits)
+            items = receive(_limit_silence(stream), content_type, here, limits)
             try:
                 async with aclosing(items):
                     async for item in items:
@@ -102,7 +115,7 @@ class Upload:
     async def _open(self, stack: AsyncExitStack) -> Intake:
         wish = files_wish(self._given)
         self.base = base = await self._library.make_base(wish.base)
-        await stack.enter_async_context(needing(self._library, base))
+        await stack.enter_async_context(explain_deleted_base(self._library, base))
         intake = self._library.intake(base, wish.target, wish.labels, priority=wish.priority)
         self.intake = await stack.enter_async_context(intake)
         return self.intake
@@ -132,7 +145,7 @@ class Upload:
 
     def _refuse(self, path: str, reason: str, error: str) -> None:
         self.refused_count += 1
-        if len(self.refused) < REFUSED_TOLD:
+        if len(self.refused) < MAX_REFUSED_LISTED:
             self.refused.append(Refused(path=path, reason=reason, error=error))
 
     def _count(self, item: Received) -> None:
@@ -149,7 +162,7 @@ class Upload:
         if self.intake is not None:
             said = f"The field {field.name!r} stands behind a file. Fields come before files."
             raise Problem(422, "does-not-fit", said, fields=[(field.name, said)])
-        if field.name in MANY:
+        if field.name in LIST_FIELDS:
             before = self._given.get(field.name, []) if field.name in self._own else []
             self._given[field.name] = [*before, field.value]
         else:
@@ -177,7 +190,7 @@ class Group:
         if not self._files:
             self._since = time.monotonic()
         self._files.append(file)
-        if len(self._files) >= GROUP or time.monotonic() - self._since > GROUP_SECONDS:
+        if len(self._files) >= FILES_PER_GROUP or time.monotonic() - self._since > MAX_GROUP_AGE_S:
             await self._go()
 
     async def end(self) -> None:
@@ -197,11 +210,11 @@ class Group:
             await going
 
     async def _take_in(self, files: list[Received]) -> None:
-        await self._intake.add([_incoming(each) for each in files])
+        await self._intake.add([_incoming_file(each) for each in files])
         await asyncio.to_thread(_remove, [each.path for each in files])
 
 
-def _incoming(file: Received) -> Incoming:
+def _incoming_file(file: Received) -> Incoming:
     return Incoming(file.name, file.path, file.bytes, file.digest, file.media_type)
 
 
@@ -210,17 +223,17 @@ def _remove(paths: list[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-async def _awaited(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _limit_silence(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The stream, if it does not fall silent."""
     while True:
-        async with asyncio.timeout(SILENCE):
+        async with asyncio.timeout(MAX_SILENCE_S):
             chunk = await anext(stream, None)
         if chunk is None:
             return
         yield chunk
 
 
-PAUSES: Final = (0.03, 0.25)
+POLL_INTERVALS_S: Final = (0.03, 0.25)
 UNDER_WAY: Final = frozenset({"pending", "processing"})
 
 
@@ -229,7 +242,7 @@ async def seconds_to_wait(library: Library, files: int | None, size: int) -> flo
     settings = library.runtime.settings
     async with library.transaction() as on:
         tenant = await library.runtime.tenants.get(on, library.tenant)
-    place = share_of(library.tenant)
+    place = rank_of_tenant(library.tenant)
     if not tenant.has_background(settings, place):
         return settings.wait_seconds
     is_small = files is not None and files <= settings.inline_files
@@ -240,12 +253,12 @@ async def seconds_to_wait(library: Library, files: int | None, size: int) -> flo
     return settings.inline_seconds if is_inline else 0.0
 
 
-def share_of(tenant: str) -> float:
+def rank_of_tenant(tenant: str) -> float:
     """Where a tenant stands between 0 and 1: always at the same place."""
     return int.from_bytes(blake2b(tenant.encode(), digest_size=6).digest()) / 2**48
 
 
-async def documents_awaited(
+async def wait_for_documents(
     library: Library, source: int, paths: Sequence[str], seconds: float, stopping: asyncio.Event
 ) -> tuple[Sequence[Document], bool]:
     """Documents of a source, and whether all have ended: until then, within the limit of time."""
@@ -257,11 +270,11 @@ async def documents_awaited(
             found = await library.runtime.documents.at(on, library.tenant, source, paths)
         return not any(each.state in UNDER_WAY for each in found)
 
-    is_over = await _waited(ended, seconds, stopping)
+    is_over = await _wait_until(ended, seconds, stopping)
     return found, is_over
 
 
-async def receipt_awaited(
+async def wait_for_receipt(
     library: Library, receipt: Receipt, seconds: float, stopping: asyncio.Event
 ) -> bool:
     """Whether all documents of an upload have ended, within the limit of time.
@@ -276,15 +289,15 @@ async def receipt_awaited(
             return True
         return (await library.progress(source=receipt.source)).state != "processing"
 
-    return await _waited(ended, seconds, stopping)
+    return await _wait_until(ended, seconds, stopping)
 
 
-async def _waited(
+async def _wait_until(
     ended: Callable[[], Awaitable[bool]], seconds: float, stopping: asyncio.Event
 ) -> bool:
     """Look until it has ended, the time is over, or the service stops; whether it has ended."""
     until = time.monotonic() + seconds
-    pause, longest = PAUSES
+    pause, longest = POLL_INTERVALS_S
     while True:
         if await ended():
             return True
@@ -296,12 +309,12 @@ async def _waited(
         pause = min(pause * 1.5, longest)
 
 
-router = APIRouter(prefix="/upload", tags=["knowledge"], route_class=Refusing)
+router = APIRouter(prefix="/upload", tags=["knowledge"], route_class=KnowledgeRoute)
 
-TAKEN: Final = "Taken in; `location` is where to look how far it is."
+ACCEPTED: Final = "Taken in; `location` is where to look how far it is."
 ANSWERS: Final = {
     **returns(Uploaded, 200, "All documents have ended: see what has become of each."),
-    **returns(Uploaded, 202, TAKEN),
+    **returns(Uploaded, 202, ACCEPTED),
     **raises(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
 }
 FORM: Final = {
@@ -330,7 +343,7 @@ LIVE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "Events with the state of the document, until its end.", "content": EVENTS}
 }
 # A client that still sends while it is refused may never read why; so much is taken from it.
-DRAINED_SECONDS: Final = 2.0
+MAX_DRAIN_S: Final = 2.0
 
 
 @router.post("/documents", responses=ANSWERS, openapi_extra=FORM)
@@ -357,13 +370,13 @@ async def upload_documents(
     upload = Upload(library, {name: value for name, value in given.items() if value is not None})
     stream = request.stream()
     try:
-        _expect_plain(request)
+        _refuse_encoded_body(request)
         await upload.take(stream, request.headers.get("content-type", ""))
     except UploadRefused as error:
         await _drain(stream)
-        problem = told(error)
+        problem = problem_from(error)
         problem.headers["connection"] = "close"
-        problem.about = (problem.about or {}) | _so_far(upload)
+        problem.about = (problem.about or {}) | _describe_taken(upload)
         raise problem from error
     except Exception:
         await _drain(stream)
@@ -371,7 +384,7 @@ async def upload_documents(
     if upload.intake is None or upload.base is None:
         raise Problem(413, "too-large", upload.refused[0].error)
     receipt = upload.intake.receipt
-    async with needing(library, upload.base):
+    async with explain_deleted_base(library, upload.base):
         return await _answer(request, library, receipt, upload.paths, upload.bytes, upload)
 
 
@@ -380,7 +393,7 @@ async def upload_text(wish: TextWish, request: Request, library: Add) -> Respons
     """Take a text into a source of a knowledge base."""
     base = await library.make_base(wish.base)
     path, content = shown_name(wish.name), wish.text.encode()
-    async with needing(library, base):
+    async with explain_deleted_base(library, base):
         with tempfile.NamedTemporaryFile(dir=library.runtime.folder) as file:
             here = Path(file.name)
             await asyncio.to_thread(here.write_bytes, content)
@@ -399,9 +412,9 @@ async def upload_url(wish: UrlWish, request: Request, library: Add) -> Response:
     An event is the whole state of the document, with its version. `Accept: application/json` is
     answered with 202 at once. An address that can be seen to be refused is so at once.
     """
-    _expect_fetchable(wish.url)
+    _refuse_unfetchable(wish.url)
     base = await library.make_base(wish.base)
-    async with needing(library, base):
+    async with explain_deleted_base(library, base):
         async with library.intake(base, wish.target, wish.labels, priority=wish.priority) as intake:
             [wanted] = await intake.add_url(wish.url)
         accept = request.headers.get("accept", "")
@@ -424,9 +437,9 @@ async def _answer(
     if seconds := await seconds_to_wait(library, number, size):
         stopping = runtime_of(request).stopping
         if paths is None:
-            ended = await receipt_awaited(library, receipt, seconds, stopping)
+            ended = await wait_for_receipt(library, receipt, seconds, stopping)
         else:
-            found, ended = await documents_awaited(
+            found, ended = await wait_for_documents(
                 library, receipt.source, paths, seconds, stopping
             )
             documents = outcomes(found, receipt.batch)
@@ -446,20 +459,20 @@ async def _answer(
     return as_json(uploaded, 200 if ended else 202, {"location": where})
 
 
-def _expect_fetchable(url: str) -> None:
+def _refuse_unfetchable(url: str) -> None:
     try:
         check_url(url, Allowed.of(FETCH))
     except FetchRefused as error:
         raise Problem(422, "does-not-fit", str(error), fields=[("url", str(error))]) from error
 
 
-def _expect_plain(request: Request) -> None:
+def _refuse_encoded_body(request: Request) -> None:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         said = "The body is taken as it is: send it without content-encoding."
         raise Problem(415, "unsupported-media-type", said, headers={"connection": "close"})
 
 
-def _so_far(upload: Upload) -> dict[str, Any]:
+def _describe_taken(upload: Upload) -> dict[str, Any]:
     """What was taken in of an upload that was not taken whole."""
     if upload.intake is None:
         return {}
@@ -469,6 +482,6 @@ def _so_far(upload: Upload) -> dict[str, Any]:
 
 async def _drain(stream: AsyncIterator[bytes]) -> None:
     with suppress(Exception):
-        async with asyncio.timeout(DRAINED_SECONDS):
+        async with asyncio.timeout(MAX_DRAIN_S):
             async for _ in stream:
                 pass

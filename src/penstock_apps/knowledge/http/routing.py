@@ -1,0 +1,237 @@
+"""Whose knowledge a request is about, and how errors become problems over HTTP."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+from collections.abc import Callable, Coroutine, Set
+from socket import gaierror
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import asyncpg
+from fastapi import Depends, Query, Request
+from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from penstock import PenstockError, Retryable
+from penstock.net.errors import FetchError
+from penstock.service.auth import Caller, requester
+from penstock.service.dependencies import Enqueuer, Operator, Reader, runtime_of
+from penstock.service.problems import Problem, from_driver, from_error
+from penstock.storage.errors import LinkRefused, ObjectMissing, StorageDown, StorageError
+from penstock.storage.storage import Storage
+from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.errors import (
+    KnowledgeError,
+    NotFound,
+    QuotaExceeded,
+    TablesMissing,
+    TenantInactive,
+    Unreadable,
+    VectorMissing,
+)
+from penstock_apps.knowledge.http.bodies import PLAIN
+from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.settings import ALONE
+from penstock_apps.knowledge.upload import UploadRefused
+
+if TYPE_CHECKING:
+    from fastapi.dependencies.models import Dependant
+
+
+Tenant = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        pattern=PLAIN,
+        description="Whose knowledge; a key that is bound to a tenant need not say it.",
+    ),
+]
+
+Person = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        pattern=PLAIN,
+        description="The person who asks, for a key with the scope `on_behalf`.",
+    ),
+]
+
+
+def knowledge_runtime(connection: HTTPConnection) -> KnowledgeRuntime:
+    """What the service has opened for us."""
+    runtime: KnowledgeRuntime = runtime_of(connection).applications["knowledge"]
+    return runtime
+
+
+def library_of(
+    connection: HTTPConnection, caller: Caller, tenant: str | None, person: str | None = None
+) -> Library:
+    """The knowledge of the caller's tenant, or of the one that an unbound caller names.
+
+    It is used for the caller, or for the person whom a trusted key names.
+    """
+    runtime = knowledge_runtime(connection)
+    if caller.tenant is None:
+        return Library(runtime, tenant or ALONE, requested_by=requester(caller, person))
+    if tenant not in (None, caller.tenant):
+        told = f"{caller.name} is bound to another tenant than {tenant!r}."
+        raise Problem(403, "not-allowed", told)
+    asked = requester(caller, person)
+    return Library(runtime, caller.tenant, confined=True, requested_by=asked)
+
+
+async def _library_to_read(request: Request, caller: Reader, tenant: Tenant = None) -> Library:
+    return library_of(request, caller, tenant)
+
+
+async def _library_to_add(
+    request: Request, caller: Enqueuer, tenant: Tenant = None, requested_by: Person = None
+) -> Library:
+    return library_of(request, caller, tenant, requested_by)
+
+
+async def _library_to_change(
+    request: Request, caller: Operator, tenant: Tenant = None, requested_by: Person = None
+) -> Library:
+    return library_of(request, caller, tenant, requested_by)
+
+
+Read = Annotated[Library, Depends(_library_to_read)]
+Add = Annotated[Library, Depends(_library_to_add)]
+Change = Annotated[Library, Depends(_library_to_change)]
+
+
+def list_parameters(route: Dependant) -> frozenset[str]:
+    """What a route can be asked with, by itself and by what it depends on."""
+    own = frozenset(each.alias for each in route.query_params)
+    return own.union(*map(list_parameters, route.dependencies))
+
+
+def refuse_unknown_parameters(request: Request, known: Set[str]) -> None:
+    """A Problem that names the parameters which are not known, and those that there are."""
+    unknown = sorted(request.query_params.keys() - known)
+    if unknown:
+        there = f"there are: {', '.join(sorted(known))}." if known else "there are none."
+        fields = [(f"query.{name}", f"It is no parameter; {there}") for name in unknown]
+        told = f"There is no parameter {', '.join(map(repr, unknown))}; {there}"
+        raise Problem(422, "does-not-fit", told, fields=fields)
+
+
+logger = logging.getLogger("penstock.knowledge")
+
+# What these routes answer themselves; the service answers the other errors.
+HANDLED_ERRORS: Final = (KnowledgeError, StorageError, FetchError, Retryable)
+# The first that fits; the rest is a conflict.
+STATUSES: Final[tuple[tuple[type[PenstockError], int], ...]] = (
+    (NotFound, 404),
+    (ObjectMissing, 404),
+    (QuotaExceeded, 403),
+    (TenantInactive, 403),
+    (LinkRefused, 403),
+    (StorageDown, 503),
+    (VectorMissing, 503),
+    (TablesMissing, 503),
+    (Unreadable, 422),
+    (Refused, 422),
+    (KeyMissing, 503),
+    (Misfit, 503),
+    (Retryable, 503),
+)
+UPLOAD_STATUSES: Final = {
+    "not_multipart": 415,
+    "broken": 400,
+    "too_large": 413,
+    "too_many": 413,
+    "cut_off": 400,
+    "disk": 503,
+}
+# Of an address with several numbers, asyncio tells all that went wrong, and no number of it.
+NETWORK_ERRNOS: Final = (None, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
+FILE_ERRNOS: Final = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+)
+
+
+def problem_from(error: PenstockError) -> Problem:
+    """What one of our errors is to a caller."""
+    problem = from_error(error)
+    if isinstance(error, Retryable) and error.after:
+        problem.headers["retry-after"] = str(math.ceil(error.after))
+    if isinstance(error, UploadRefused):
+        problem.status = UPLOAD_STATUSES[error.fault]
+        if error.fault == "disk":
+            logger.error("An upload has no room beside temporary files: %s", error.__cause__)
+        if isinstance(error.__cause__, TimeoutError):
+            problem.status = 408
+    else:
+        problem.status = next((to for kind, to in STATUSES if isinstance(error, kind)), 409)
+    return problem
+
+
+def problem_from_os_error(error: OSError) -> Problem:
+    """What the system refuses us: the network, or files. What is neither is a fault of ours."""
+    # A socket that is not there has no file name, unlike a file.
+    is_socket = error.errno == errno.ENOENT and error.filename is None
+    is_lost = isinstance(error, ConnectionError | TimeoutError | gaierror)
+    if is_lost or is_socket or error.errno in NETWORK_ERRNOS:
+        return database_lost()
+    if error.errno in FILE_ERRNOS:
+        logger.error("The service cannot use its files: %s", error)
+        detail = f"The service cannot use its files: {error.strerror}."
+        return Problem(503, "files-unusable", detail)
+    raise error
+
+
+def problem_from_storage(error: StorageDown, storage: Storage) -> Problem:
+    """Where files are stored is for who runs this service, and so is what is wrong there."""
+    place = f"The storage is at {storage.place}, which PENSTOCK_KNOWLEDGE_STORAGE sets."
+    logger.error("%s %s", error, place)
+    problem = problem_from(error)
+    problem.detail = error.public
+    return problem
+
+
+def database_lost() -> Problem:
+    return Problem(503, "database-lost", "The database does not answer. Ask again in a moment.")
+
+
+class KnowledgeRoute(APIRoute):
+    """A route that tells our errors as problems, and refuses parameters that it does not know."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+        known = list_parameters(self.dependant)
+
+        async def handle(request: Request) -> Response:
+            refuse_unknown_parameters(request, known)
+            try:
+                return await handler(request)
+            except StorageDown as error:
+                raise problem_from_storage(error, knowledge_runtime(request).storage) from error
+            except HANDLED_ERRORS as error:
+                raise problem_from(error) from error
+            except asyncpg.UndefinedTableError as error:
+                detail = (
+                    "There are no tables of knowledge: run `penstock migrate --with knowledge`."
+                )
+                raise Problem(503, "schema-missing", detail) from error
+            except asyncpg.PostgresError as error:
+                refused = from_driver(error, knowledge_runtime(request).app.database.place)
+                raise (refused or database_lost()) from error
+            except asyncpg.InterfaceError as error:
+                raise database_lost() from error
+            except OSError as error:
+                raise problem_from_os_error(error) from error
+
+        return handle
