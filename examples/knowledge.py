@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock import Penstock
 from penstock_apps.knowledge import Knowledge
-from penstock_apps.knowledge.intake import Incoming
+from penstock_apps.knowledge.ingest.intake import Incoming
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.sources import NewSource

@@ -9,15 +9,15 @@ from typing import Any
 
 from penstock import Penstock, Worker
 from penstock.testing import drain, for_tests
-from penstock_apps.knowledge.intake import Incoming, Receipt
+from penstock_apps.knowledge.ingest.intake import Incoming, Receipt
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.tasks import QUEUES
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.schema import schema_of
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import UNLABELLED, Labels
 from penstock_apps.knowledge.store.sources import NewSource
+from penstock_apps.knowledge.tasks import QUEUES
 from tests.fixtures.until import until
 from tests.fixtures.worker import GROUPS, UPKEEP
 

@@ -24,7 +24,7 @@ from tests.knowledge.scene import Scene
 HERE = Path(inspect.getfile(penstock_apps.knowledge)).parent
 # What an example needs that no test has.
 NOT_RUN = {
-    "parse/llamaparse.py LlamaParse": "an account at LlamaParse",
+    "ingest/llamaparse.py LlamaParse": "an account at LlamaParse",
 }
 FORM = (
     b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'

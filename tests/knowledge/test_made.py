@@ -7,9 +7,9 @@ from subprocess import run
 import pytest
 
 from penstock import ConfigError, Exponential, Penstock, Process
+from penstock_apps.knowledge import tasks
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.settings import PREFIX
 from tests.knowledge.scene import Scene
 
@@ -20,7 +20,7 @@ MB = 1024 * 1024
 def reading_of(app: Penstock) -> dict[str, Process]:
     """How the tasks that read files are isolated in an app."""
     found = {}
-    for each in tasks.READING:
+    for each in tasks.ISOLATED_TASKS:
         isolate = app.tasks.get(each.name).settings.isolate
         assert isinstance(isolate, Process)
         found[each.name] = isolate
@@ -28,7 +28,7 @@ def reading_of(app: Penstock) -> dict[str, Process]:
 
 
 def test_bad_variable_breaks_no_import() -> None:
-    modules = "http, knowledge, library, pipeline.tasks, pipeline.editions"
+    modules = "http, knowledge, library, tasks, maintenance.reembed"
     imports = "; ".join(f"import penstock_apps.knowledge.{each}" for each in modules.split(", "))
     environment = os.environ | {f"{PREFIX}EXTRACT_MEMORY": "lots", f"{PREFIX}PAGES": "many"}
     ended = run([sys.executable, "-c", imports], env=environment, capture_output=True, text=True)
@@ -62,7 +62,7 @@ def test_retries_of_documents_are_settings(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv(f"{PREFIX}RETRY_MOST_SECONDS", "9")
     monkeypatch.setenv(f"{PREFIX}DEATHS", "3")
     Knowledge(app := Penstock(NOWHERE))
-    policies = {app.tasks.get(each.name).settings.retry for each in tasks.READING}
+    policies = {app.tasks.get(each.name).settings.retry for each in tasks.ISOLATED_TASKS}
     assert policies == {Exponential(base=2, cap=9)}
     assert {each.deaths for each in reading_of(app).values()} == {3}
 

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.scratch import PREFIX, scratch, sweep
+from penstock_apps.knowledge.runtime import (
+    SCRATCH_PREFIX,
+    KnowledgeRuntime,
+    remove_dead_folders,
+    scratch_folder,
+)
 
 HOLD = """
 import sys
-from penstock_apps.knowledge.scratch import scratch
-with scratch() as folder:
+from penstock_apps.knowledge.runtime import scratch_folder
+with scratch_folder() as folder:
     (folder / "page").write_text("page")
     print(folder, flush=True)
     sys.stdin.read()
@@ -37,13 +41,13 @@ async def test_folder_of_killed_process_is_removed_by_the_next(temporary: Path) 
     holder = await create_subprocess_exec(sys.executable, "-c", HOLD, stdin=PIPE, stdout=PIPE)
     assert holder.stdout is not None
     left = Path((await holder.stdout.readline()).decode().strip())
-    with scratch() as own:
-        assert sweep(temporary) == 0
+    with scratch_folder() as own:
+        assert remove_dead_folders(temporary) == 0
         assert entries(temporary) == {left.name, own.name}
 
         holder.send_signal(signal.SIGKILL)
         await holder.wait()
-        with scratch() as other:
+        with scratch_folder() as other:
             assert entries(temporary) == {own.name, other.name}
     assert entries(temporary) == set()
 
@@ -53,13 +57,13 @@ def test_only_own_folders_are_swept(
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "page").write_text("page")
-    (temporary / f"{PREFIX}link").symlink_to(elsewhere)
-    (temporary / f"{PREFIX}file").write_text("a file")
+    (temporary / f"{SCRATCH_PREFIX}link").symlink_to(elsewhere)
+    (temporary / f"{SCRATCH_PREFIX}file").write_text("a file")
     (temporary / "penstock-something").mkdir()
-    assert sweep(temporary) == 0
+    assert remove_dead_folders(temporary) == 0
     assert len(entries(temporary)) == 3
     assert (elsewhere / "page").exists()
 
 
 async def test_workshop_works_in_such_a_folder(runtime: KnowledgeRuntime) -> None:
-    assert runtime.folder.name.startswith(PREFIX)
+    assert runtime.folder.name.startswith(SCRATCH_PREFIX)

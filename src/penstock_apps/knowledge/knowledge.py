@@ -8,14 +8,13 @@ from typing import Any
 
 from penstock import Database, Penstock, Task
 from penstock.telemetry import JobFinished
-from penstock_apps.knowledge import environment, schema
+from penstock_apps.knowledge import environment, schema, tasks
+from penstock_apps.knowledge.ingest.embed_calls import EMBED_QUEUE, MODEL_LIMITS
+from penstock_apps.knowledge.ingest.finish import FailureListener
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import tasks
-from penstock_apps.knowledge.pipeline.embedding import ANY_MODEL, EMBED
-from penstock_apps.knowledge.pipeline.reconciling import Watcher
-from penstock_apps.knowledge.pipeline.removing import CARE
-from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
-from penstock_apps.knowledge.runtime import KnowledgeRuntime, open_runtime, opened_runtime
+from penstock_apps.knowledge.maintenance.delete import MAINTENANCE_QUEUE
+from penstock_apps.knowledge.maintenance.sweep import sweep, sweep_storage
+from penstock_apps.knowledge.runtime import KnowledgeRuntime, open_runtime, open_worker_runtime
 from penstock_apps.knowledge.settings import ALONE
 
 TOKENS = 10_000_000
@@ -39,10 +38,12 @@ class Knowledge:
     def __init__(self, app: Penstock) -> None:
         self._app = app
         self._settings = environment.check()
-        app.resource(KnowledgeRuntime)(open_runtime)
+        app.resource(KnowledgeRuntime)(open_worker_runtime)
         app.schedule("knowledge.sweep", sweep, every=SWEEP)
         app.schedule("knowledge.sweep_storage", sweep_storage, every=WALK)
-        app.events.subscribe(JobFinished, Watcher(app, tasks.INGESTING, self._settings))
+        app.events.subscribe(
+            JobFinished, FailureListener(app, tasks.INGEST_TASK_NAMES, self._settings)
+        )
         app.install(self)
 
     async def migrate(self, database: Database) -> list[str]:
@@ -53,7 +54,7 @@ class Knowledge:
                 for queue in tasks.QUEUES:
                     await app.set_queue(queue, fair=True)
                 # More than any model makes: set lower, it is a limit; as it is, it can be closed.
-                await app.set_limit(ANY_MODEL, rate=TOKENS, burst=TOKENS)
+                await app.set_limit(MODEL_LIMITS, rate=TOKENS, burst=TOKENS)
         return names
 
     async def is_there(self, database: Database) -> bool:
@@ -66,7 +67,7 @@ class Knowledge:
 
     def tasks(self) -> list[Task[Any, Any]]:
         """Its tasks, with what this installation has set."""
-        return tasks.configured(self._settings)
+        return tasks.configured_tasks(self._settings)
 
     def queues(self, children: int) -> dict[str, int]:
         """The queues and their slots, for a worker with so many processes for isolated jobs.
@@ -74,10 +75,10 @@ class Knowledge:
         Two large files at least are read at once, so that one that takes long does not hold up all.
         """
         return {
-            tasks.SMALL: children,
-            tasks.LARGE: max(2, children // 2),
-            EMBED: 4,
-            CARE: 4,
+            tasks.SMALL_QUEUE: children,
+            tasks.LARGE_QUEUE: max(2, children // 2),
+            EMBED_QUEUE: 4,
+            MAINTENANCE_QUEUE: 4,
         }
 
     def router(self) -> Any:
@@ -101,7 +102,7 @@ class Knowledge:
         """All that the calls need, for as long as the block lasts."""
         await self._app.open()
         await schema.check(self._app.opened_database)
-        async with opened_runtime(self._app, self._app.opened_database) as runtime:
+        async with open_runtime(self._app, self._app.opened_database) as runtime:
             yield runtime
 
     def of(

@@ -9,11 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 from penstock import Client, ConfigError, NotRetryable, Retryable
+from penstock_apps.knowledge import tasks
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
-from penstock_apps.knowledge.intake import Intake, Receipt
-from penstock_apps.knowledge.pipeline import editions, tasks
-from penstock_apps.knowledge.pipeline.indexing import ask_for_index
-from penstock_apps.knowledge.pipeline.removing import CARE, remove
+from penstock_apps.knowledge.ingest.intake import Intake, Receipt
+from penstock_apps.knowledge.maintenance import reembed
+from penstock_apps.knowledge.maintenance.delete import MAINTENANCE_QUEUE, remove
+from penstock_apps.knowledge.maintenance.vector_index import ask_for_index
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Group, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
@@ -283,7 +284,7 @@ class Library:
         async with self.transaction() as on:
             is_left = await self.runtime.removals.is_unfinished(on, self.tenant)
         if is_left:
-            await self.runtime.app.worker({CARE: 4}, tenants=self.tenant).drain()
+            await self.runtime.app.worker({MAINTENANCE_QUEUE: 4}, tenants=self.tenant).drain()
 
     # Again, or no more
 
@@ -320,11 +321,11 @@ class Library:
         searched there is nothing to do, and what was being built is not any more.
         """
         if recipe == base.edition.recipe:
-            await editions.stay(self.runtime, base)
+            await reembed.cancel_rebuild(self.runtime, base)
             return None
         embedder = self.runtime.embedder(recipe.embedding)
         new = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
-        return await editions.begin(self.runtime, self.client, base, new, self.requested_by)
+        return await reembed.begin_rebuild(self.runtime, self.client, base, new, self.requested_by)
 
     # The tenant itself: an administrator's calls
 

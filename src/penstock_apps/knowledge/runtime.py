@@ -1,19 +1,21 @@
-"""What knowledge is made with: the tables, the stored files, the models."""
+"""What jobs and routes of knowledge run with: tables, stored files, models, a scratch folder."""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
-from penstock import Database, Penstock
+from penstock import Context, Database, NotRetryable, Penstock
 from penstock.storage.location import Options
 from penstock.storage.storage import Storage
 from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
-from penstock_apps.knowledge.pipeline.in_flight import InFlight
-from penstock_apps.knowledge.scratch import scratch
 from penstock_apps.knowledge.search import Searching
 from penstock_apps.knowledge.settings import STORAGE, Settings
 from penstock_apps.knowledge.store.bases import Bases
@@ -29,9 +31,124 @@ from penstock_apps.knowledge.store.tables import TablePool
 from penstock_apps.knowledge.store.tenants import Tenants
 from penstock_apps.knowledge.store.vector_indexes import Indexes
 
+SCRATCH_PREFIX = "penstock-knowledge-"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A temporary folder of this process; those of processes that are gone are removed first.
+
+    A lock says that a folder is in use. The system releases it with the process, however that ends.
+    """
+    parent = Path(tempfile.gettempdir())
+    remove_dead_folders(parent)
+    folder, lock = _make_locked_folder(parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def remove_dead_folders(parent: Path) -> int:
+    """Remove the folders whose processes are gone; how many."""
+    removed = 0
+    for folder in parent.glob(f"{SCRATCH_PREFIX}*"):
+        if (lock := _lock_folder(folder)) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+            removed += 1
+    return removed
+
+
+def _make_locked_folder(parent: Path) -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX, dir=parent))
+        lock = _lock_folder(folder)
+        if lock is not None and folder.exists():
+            return folder, lock
+        # Swept between the two steps.
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock_folder(folder: Path) -> int | None:
+    """A lock on a folder of ours, as its open descriptor; None if another process has it."""
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None  # Gone by now, or another user's.
+    try:
+        if os.fstat(opened).st_uid == os.getuid():
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return opened
+    except OSError:
+        pass
+    os.close(opened)
+    return None
+
+
+TextKey: TypeAlias = "tuple[str, str, bytes]"  # Tenant, embedder, hash.
+
+
+class InFlight:
+    """Who is at a text, and when it is through with it."""
+
+    def __init__(self) -> None:
+        self._calls: dict[TextKey, asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def taken(
+        self, keys: Iterable[TextKey]
+    ) -> AsyncIterator[tuple[set[TextKey], dict[TextKey, asyncio.Event]]]:
+        """Take the texts that nobody is at; of the others, what tells when they are free."""
+        wanted = list(keys)
+        others = {key: self._calls[key] for key in wanted if key in self._calls}
+        own = {key for key in wanted if key not in others}
+        through = asyncio.Event()
+        self._calls.update(dict.fromkeys(own, through))
+        try:
+            yield own, others
+        finally:
+            for key in own:
+                del self._calls[key]
+            through.set()
+
+
+MAX_ID = 2**63 - 1
+
+
+def tenant_of_job(ctx: Context) -> str:
+    """The tenant of a job; NotRetryable if it has none."""
+    if not ctx.job.tenant:
+        raise NotRetryable(f"Job {ctx.job.id} of {ctx.job.task} has no tenant, and needs one.")
+    return ctx.job.tenant
+
+
+def batch_of_callback(ctx: Context) -> str:
+    """The batch that a job is the callback of; NotRetryable if it is of none."""
+    batch = ctx.job.meta.get("batch")
+    if not isinstance(batch, str):
+        raise NotRetryable(
+            f"Job {ctx.job.id} of {ctx.job.task} is not the callback of a batch: nothing but a "
+            "batch that ends may enqueue this task."
+        )
+    return batch
+
+
+def expect_id(ctx: Context, what: str, id: int | None) -> int:
+    """An id that may be one; NotRetryable for what cannot be."""
+    if id is None or not 0 < id <= MAX_ID:
+        raise NotRetryable(
+            f"Job {ctx.job.id} of {ctx.job.task} names the {what} {id}, and no {what} can have "
+            "that id."
+        )
+    return id
+
+
 # A child process brings in one document at a time, and a server answers many.
-FOR_A_JOB = 2
-FOR_ALL = 8
+JOB_CONNECTIONS = 2
+SERVER_CONNECTIONS = 8
 
 
 class KnowledgeRuntime:
@@ -73,10 +190,10 @@ class KnowledgeRuntime:
 
 
 @asynccontextmanager
-async def open_runtime(database: Database) -> AsyncIterator[KnowledgeRuntime]:
+async def open_worker_runtime(database: Database) -> AsyncIterator[KnowledgeRuntime]:
     """A runtime for a worker, on the database that it works on."""
-    app = Penstock(database.url, schema=database.schema, pool_size=FOR_A_JOB)
-    async with opened_runtime(app, database, FOR_A_JOB) as opened:
+    app = Penstock(database.url, schema=database.schema, pool_size=JOB_CONNECTIONS)
+    async with open_runtime(app, database, JOB_CONNECTIONS) as opened:
         try:
             yield opened
         finally:
@@ -84,14 +201,14 @@ async def open_runtime(database: Database) -> AsyncIterator[KnowledgeRuntime]:
 
 
 @asynccontextmanager
-async def opened_runtime(
-    app: Penstock, database: Database, connections: int = FOR_ALL
+async def open_runtime(
+    app: Penstock, database: Database, connections: int = SERVER_CONNECTIONS
 ) -> AsyncIterator[KnowledgeRuntime]:
     """A runtime beside an app."""
     settings = Settings.of()
     storage = Storage.of(settings.storage_at(database), Options.of(STORAGE))
     async with AsyncExitStack() as stack:
-        folder = await asyncio.to_thread(stack.enter_context, scratch())
+        folder = await asyncio.to_thread(stack.enter_context, scratch_folder())
         tables = await stack.enter_async_context(TablePool.opened(database, connections))
         runtime = KnowledgeRuntime(app, tables, storage, settings, folder)
         stack.push_async_callback(runtime.close)

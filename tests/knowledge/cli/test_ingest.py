@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock_apps.knowledge.cli.files import FileSearch, FoundFile, hash_files
-from penstock_apps.knowledge.intake import Incoming
+from penstock_apps.knowledge.ingest.intake import Incoming
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.tasks import SMALL
 from penstock_apps.knowledge.store.sources import NewSource
+from penstock_apps.knowledge.tasks import SMALL_QUEUE
 from tests.cli.command import Commands
 from tests.cli.test_examples import KNOWLEDGE, RUN
 from tests.fixtures.database import Database, connected
@@ -176,7 +176,7 @@ async def test_a_database_without_the_tables_says_how_to_have_them(
 async def test_the_same_command_goes_on_after_ctrl_c(
     penstock: Commands, handbook: Path, scene: Scene
 ) -> None:
-    await scene.app.pause(SMALL)
+    await scene.app.pause(SMALL_QUEUE)
     run = penstock.start("ingest", "handbook", "--json")
     waiting = "SELECT count(*) = 2 FROM k.document WHERE state = 'pending'"
     await until(lambda: scene.value(waiting), what="the documents to be written down")
@@ -185,7 +185,7 @@ async def test_the_same_command_goes_on_after_ctrl_c(
     assert json.loads(run.output)["error"]["kind"] == "interrupted"
     assert "the same command goes on with the rest" in run.log
 
-    await scene.app.resume(SMALL)
+    await scene.app.resume(SMALL_QUEUE)
     ended = said(penstock, "ingest", "handbook")
     assert (ended["completed"], ended["failed"], ended["total"]) == (2, 0, 2)
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock_apps.knowledge.cli.progress import Lines, wait_for_documents
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.tasks import SMALL
+from penstock_apps.knowledge.tasks import SMALL_QUEUE
 from tests.cli.command import Commands
 from tests.fixtures.database import Database, connected
 from tests.fixtures.proxy import Proxy
@@ -50,7 +50,7 @@ async def test_what_is_deleted_meanwhile_is_not_said_to_come(
         "documents": delete_documents,
         "tenant": delete_tenant,
     }
-    await scene.app.pause(SMALL)
+    await scene.app.pause(SMALL_QUEUE)
     runs = {
         tenant: penstock.start(
             *("ingest", "handbook", "--base", "notes", "--tenant", tenant, "--no-work", "--json")
@@ -79,7 +79,7 @@ async def test_what_is_deleted_meanwhile_is_not_said_to_come(
 async def test_interrupted_ingest_says_how_to_go_on(
     penstock: Commands, handbook: Path, scene: Scene, knowledge_database: Database
 ) -> None:
-    await scene.app.pause(SMALL)
+    await scene.app.pause(SMALL_QUEUE)
     with Proxy(knowledge_database.url) as proxy:
         pressed = penstock.start("ingest", "handbook", "--tenant", "pressed")
         lost = penstock.start(
@@ -114,7 +114,7 @@ async def test_why_nothing_comes_in_is_said_once(
             await connection.fetchval("SELECT min(id) FROM penstock.job WHERE state = 'ready'"),
         )
     held = "1 is held by a worker that does not answer; it is taken back in about "
-    nobody_serves = f"No living worker serves the queue {SMALL}: `penstock up` is one"
+    nobody_serves = f"No living worker serves the queue {SMALL_QUEUE}: `penstock up` is one"
     log = ""
 
     def lines(of: str) -> int:

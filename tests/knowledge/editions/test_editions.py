@@ -6,8 +6,8 @@ import pytest
 
 from penstock_apps.knowledge.chunk import Chunking
 from penstock_apps.knowledge.embed import Embedding
+from penstock_apps.knowledge.ingest.document_job import DocumentJob
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.document_job import DocumentJob
 from penstock_apps.knowledge.store.bases import NewEdition, Recipe
 from penstock_apps.knowledge.store.documents import Wanted
 from penstock_apps.knowledge.store.editions import Editions

@@ -6,9 +6,9 @@ import pytest
 from penstock import Penstock
 from penstock.errors import UnknownTask
 from penstock.groups.keys import SCOPES
-from penstock_apps.knowledge.pipeline import tasks
+from penstock_apps.knowledge import tasks
 
-NAMES = [task.name for task in (*tasks.READING, tasks.embed, *tasks.OTHERS)]
+NAMES = [task.name for task in (*tasks.ISOLATED_TASKS, tasks.embed, *tasks.OTHER_TASKS)]
 
 
 @pytest.fixture

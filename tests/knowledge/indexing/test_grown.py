@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import editions, indexing
-from penstock_apps.knowledge.pipeline.sweeping import Sweeping
+from penstock_apps.knowledge.maintenance import reembed, vector_index
+from penstock_apps.knowledge.maintenance.sweep import Sweeper
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.vector_indexes import Indexes
@@ -116,7 +116,7 @@ async def test_an_edition_has_its_index_before_it_is_searched(
 async def test_edition_is_searched_without_its_index(
     scene: Scene, library: Library, knowledge_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(editions, "INDEX_PATIENCE", timedelta(0))
+    monkeypatch.setattr(reembed, "MAX_WAIT_FOR_INDEX", timedelta(0))
     async with another_is_made(knowledge_database):
         await library.change_recipe(await library.base("handbook"), OTHER)
         await scene.drain()
@@ -125,7 +125,7 @@ async def test_edition_is_searched_without_its_index(
         assert len(await library.search(Query("foxes", k=9, mode="vector"))) == len(ALL)
 
     # It gets one later, and what could not be dropped goes.
-    assert await Sweeping(scene.runtime).indexes() == 2
+    assert await Sweeper(scene.runtime).indexes() == 2
     await scene.drain()
     assert await indexes(scene) == [(await edition(library), True)]
 
@@ -139,7 +139,7 @@ async def test_a_long_transaction_keeps_nothing_from_being_removed(
         await library.delete_base((await library.base("handbook")).id)
         await scene.drain()
         assert (await scene.left("acme")).keys() == {"usage"}
-    assert await Sweeping(scene.runtime).indexes() == 1
+    assert await Sweeper(scene.runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -163,7 +163,7 @@ async def test_what_is_left_of_an_index_is_swept(
         await scene.drain()
     assert len(await indexes(scene)) == 1
 
-    assert await Sweeping(runtime).indexes() == 1
+    assert await Sweeper(runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -192,7 +192,7 @@ async def test_an_index_that_broke_off_is_made_again(
     # Meanwhile nobody relies on it.
     assert len(await library.search(Query("foxes", k=9, mode="vector"))) == len(ALL)
 
-    assert await Sweeping(runtime).indexes() > 0
+    assert await Sweeper(runtime).indexes() > 0
     await scene.drain(scheduled=True)
     assert await indexes(scene) == [(await edition(library), True)]
 
@@ -205,7 +205,7 @@ async def test_what_broke_off_and_is_not_needed_any_more_goes(
     await library.delete_document(held["hens.md"].id)
     await scene.drain()
 
-    assert await Sweeping(runtime).indexes() == 1
+    assert await Sweeper(runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -219,8 +219,8 @@ async def test_an_index_that_is_there_is_not_made_again(
     async def missing(runtime: KnowledgeRuntime, edition: int) -> bool:
         return True
 
-    monkeypatch.setattr(indexing, "is_due", missing)
-    job = await scene.app.enqueue(indexing.index, await edition(library))
+    monkeypatch.setattr(vector_index, "is_due", missing)
+    job = await scene.app.enqueue(vector_index.index, await edition(library))
     await scene.drain()
     assert await scene.app.wait(job) == "there"
     assert await scene.value(oid) == before
@@ -231,7 +231,7 @@ async def test_an_index_that_never_came_is_found_missing(
 ) -> None:
     assert await runtime.indexes.drop(await edition(library))
 
-    assert await Sweeping(runtime).indexes() == 1
+    assert await Sweeper(runtime).indexes() == 1
     await scene.drain()
     assert await indexes(scene) == [(await edition(library), True)]
 
@@ -242,7 +242,7 @@ async def test_more_than_so_many_are_not_made(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(indexing, "MOST", 1)
+    monkeypatch.setattr(vector_index, "MAX_INDEXES", 1)
     await scene.bring(library, pages(FROM + 1, "Owls"), base="wood")
 
     assert await indexes(scene) == [(await edition(library), True)]

@@ -12,7 +12,7 @@ from penstock.migrate import migrate
 from penstock.sql import rls
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import indexing
+from penstock_apps.knowledge.maintenance import vector_index
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.tables import TablePool
@@ -54,8 +54,8 @@ async def test_a_load_that_goes_on_gets_its_index_when_it_is_much(
         await scene.drain()
         assert await indexes(scene) == []
 
-        assert await indexing.tend(runtime, 10, 9) == 0
-        assert await indexing.tend(runtime, 10, 8) == 1
+        assert await vector_index.maintain_indexes(runtime, 10, 9) == 0
+        assert await vector_index.maintain_indexes(runtime, 10, 8) == 1
         await scene.drain()
         assert await indexes(scene) == [(base.edition.id, True)]
 
@@ -94,12 +94,12 @@ async def test_several_bases_that_grow_at_once_all_get_theirs(
     if is_pooled:
         monkeypatch.setattr(asyncpg.Connection, "get_server_pid", lambda self: 1)
     with monkeypatch.context() as patch:
-        patch.setattr(indexing, "MOST", 0)
+        patch.setattr(vector_index, "MAX_INDEXES", 0)
         for name in ("one", "two", "three", "four"):
             await scene.add(library, pages(FROM + 1, name), base=name)
         await scene.drain()
     bases = await library.bases()
-    await scene.app.enqueue_many(indexing.index.prepare(each.edition.id) for each in bases)
+    await scene.app.enqueue_many(vector_index.index.prepare(each.edition.id) for each in bases)
     async with asyncio.timeout(60):
         await scene.drain(scheduled=True)
     assert await indexes(scene) == sorted((each.edition.id, True) for each in bases)

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
+from penstock_apps.knowledge.ingest.attachments import attachment_paths
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.attaching import paths_of
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Arrival, Document, Labels
@@ -205,11 +205,11 @@ async def test_a_worker_brings_attachments_in_before_their_batch_ends(
     ],
 )
 def test_names_of_attachments_can_stand_in_paths(name: str, path: str) -> None:
-    assert paths_of("a.eml", [name]) == [f"a.eml/{path}"]
+    assert attachment_paths("a.eml", [name]) == [f"a.eml/{path}"]
 
 
 def test_attachments_without_a_name_are_all_there() -> None:
-    assert paths_of("a.eml", [".", ".."]) == ["a.eml/attachment", "a.eml/attachment (2)"]
+    assert attachment_paths("a.eml", [".", ".."]) == ["a.eml/attachment", "a.eml/attachment (2)"]
 
 
 OWN = "The plan of the works, as we keep it."

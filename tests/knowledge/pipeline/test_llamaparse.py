@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock import Exponential
+from penstock_apps.knowledge.ingest import llamaparse as ingest_llamaparse
+from penstock_apps.knowledge.ingest.finish import PARSER_FAILED
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import parsing
-from penstock_apps.knowledge.pipeline.reasons import PARSER
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Document
 from tests.knowledge.fixtures.llamaparse import LlamaParse
@@ -21,7 +21,7 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LlamaParse]:
         monkeypatch.setenv("PENSTOCK_KNOWLEDGE_PARSER", "llamaparse")
         monkeypatch.setenv("PENSTOCK_KNOWLEDGE_PARSER_URL", service.url)
         monkeypatch.setenv("LLAMA_CLOUD_API_KEY", service.key)
-        monkeypatch.setattr(parsing, "EVERY", Exponential(base=0.05, cap=0.05))
+        monkeypatch.setattr(ingest_llamaparse, "POLL_BACKOFF", Exponential(base=0.05, cap=0.05))
         yield service
 
 
@@ -115,7 +115,7 @@ async def test_a_key_that_is_refused_says_which(
     document = await bring(scene, library)
     assert (document.state, document.reason) == ("failed", "refused")
     assert document.job is not None
-    assert document.error == f"{PARSER} (job {document.job})."
+    assert document.error == f"{PARSER_FAILED} (job {document.job})."
     told = "LlamaParse has refused the key with 401. Check LLAMA_CLOUD_API_KEY."
     assert (await scene.app.get(document.job)).errors[-1].message == told
 

@@ -6,9 +6,9 @@ import pytest
 
 from penstock_apps.knowledge import runtime
 from penstock_apps.knowledge.embed import embedder_of
+from penstock_apps.knowledge.ingest.embed_calls import EmbedRound
+from penstock_apps.knowledge.ingest.finish import MODEL_FAILED, SERVICE_FAILED
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.embedding import Round
-from penstock_apps.knowledge.pipeline.reasons import FAULT, MODEL
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Document
 from tests.knowledge.fixtures.models import Fault, Models
@@ -73,7 +73,7 @@ async def test_one_that_stays_broken_fails_the_document_with_a_reason(
     document = await bring(scene, library, recipe)
     assert (document.state, document.reason) == ("failed", "not_embedded")
     [job] = (await scene.app.list(task="knowledge.embed")).jobs
-    assert document.error == f"{MODEL} (job {job.id})."
+    assert document.error == f"{MODEL_FAILED} (job {job.id})."
     assert job.last_error is not None
     assert job.last_error.message.endswith("is busy or broken (500).")
 
@@ -123,7 +123,7 @@ async def test_vectors_of_other_dimensions_fail_the_document(
     document = await bring(scene, library, recipe)
     assert (document.state, document.reason) == ("failed", "not_embedded")
     [job] = (await scene.app.list(task="knowledge.embed")).jobs
-    assert document.error == f"{MODEL} (job {job.id})."
+    assert document.error == f"{MODEL_FAILED} (job {job.id})."
     assert "vectors of 32 dimensions; the settings say 64" in caplog.text
     assert len(models.calls) == 1
 
@@ -135,14 +135,14 @@ async def test_unexpected_failure_of_an_embed_job_fails_its_document(
     two_attempts: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def broken(self: Round) -> list[int]:
+    async def broken(self: EmbedRound) -> list[int]:
         raise ZeroDivisionError("a mistake of ours")
 
-    monkeypatch.setattr(Round, "run", broken)
+    monkeypatch.setattr(EmbedRound, "run", broken)
     document = await bring(scene, library, recipe)
     assert (document.state, document.reason) == ("failed", "not_embedded")
     [job] = (await scene.app.list(task="knowledge.embed")).jobs
-    assert document.error == f"{FAULT} (job {job.id})."
+    assert document.error == f"{SERVICE_FAILED} (job {job.id})."
     assert job.last_error is not None
     assert job.last_error.message == "a mistake of ours"
 

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from penstock_apps.knowledge.intake import Receipt
+from penstock_apps.knowledge import tasks
+from penstock_apps.knowledge.ingest.intake import Receipt
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.documents import Document
 from penstock_apps.knowledge.store.sources import NewSource

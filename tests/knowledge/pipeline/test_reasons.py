@@ -9,15 +9,15 @@ from penstock.net.errors import FetchRefused
 from penstock.storage.errors import ObjectDamaged, ObjectMissing, StorageDown
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
 from penstock_apps.knowledge.errors import FILE_GONE
-from penstock_apps.knowledge.parse.errors import NotParsed, ParserRefuses
-from penstock_apps.knowledge.pipeline.reasons import (
-    DAMAGED,
-    FAULT,
-    MODEL,
-    PARSER,
+from penstock_apps.knowledge.ingest.finish import (
+    FILE_DAMAGED,
+    MODEL_FAILED,
+    PARSER_FAILED,
+    SERVICE_FAILED,
+    describe_error,
     outcome_of,
-    told_of,
 )
+from penstock_apps.knowledge.ingest.llamaparse import NotParsed, ParserRefuses
 from penstock_apps.knowledge.settings import PREFIX, Settings
 
 SETTINGS = Settings.of({f"{PREFIX}EXTRACT_MEMORY": "1GB", f"{PREFIX}EXTRACT_SECONDS": "600"})
@@ -58,8 +58,8 @@ def failed(kind: str, message: str) -> Job:
         ),
         ("FetchFailed", "The server of x.org is busy.", "The server of x.org is busy."),
         ("StorageDown", "Could not store it: bucket prod-7 refuses.", StorageDown.public),
-        ("UndefinedTableError", 'relation "x" does not exist', f"{FAULT} (job 7)."),
-        ("RuntimeError", "host db-3.internal", f"{FAULT} (job 7)."),
+        ("UndefinedTableError", 'relation "x" does not exist', f"{SERVICE_FAILED} (job 7)."),
+        ("RuntimeError", "host db-3.internal", f"{SERVICE_FAILED} (job 7)."),
     ],
 )
 def test_owner_reads_what_to_do_and_nothing_of_the_inside(
@@ -77,21 +77,21 @@ def test_limits_are_told_as_they_are_set() -> None:
 
 
 def test_owner_reads_no_name_of_the_storage() -> None:
-    assert told_of(ObjectMissing(NAME), "7") == FILE_GONE
-    assert told_of(ObjectDamaged(NAME), "7") == DAMAGED
+    assert describe_error(ObjectMissing(NAME), "7") == FILE_GONE
+    assert describe_error(ObjectDamaged(NAME), "7") == FILE_DAMAGED
 
 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (KeyMissing("openai", "OPENAI_API_KEY"), f"{MODEL} (job 7)."),
-        (Misfit("openai has refused the settings with 400."), f"{MODEL} (job 7)."),
-        (ParserRefuses("Check LLAMA_CLOUD_API_KEY."), f"{PARSER} (job 7)."),
-        (NotRetryable("host db-3.internal"), f"{FAULT} (job 7)."),
+        (KeyMissing("openai", "OPENAI_API_KEY"), f"{MODEL_FAILED} (job 7)."),
+        (Misfit("openai has refused the settings with 400."), f"{MODEL_FAILED} (job 7)."),
+        (ParserRefuses("Check LLAMA_CLOUD_API_KEY."), f"{PARSER_FAILED} (job 7)."),
+        (NotRetryable("host db-3.internal"), f"{SERVICE_FAILED} (job 7)."),
     ],
 )
 def test_owner_reads_nothing_that_only_an_operator_can_mend(error: Exception, told: str) -> None:
-    assert told_of(error, "7") == told
+    assert describe_error(error, "7") == told
 
 
 @pytest.mark.parametrize(
@@ -103,4 +103,4 @@ def test_owner_reads_nothing_that_only_an_operator_can_mend(error: Exception, to
     ],
 )
 def test_owner_reads_what_is_about_the_document(error: Exception) -> None:
-    assert told_of(error, "7") == str(error)
+    assert describe_error(error, "7") == str(error)

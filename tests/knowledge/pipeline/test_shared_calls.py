@@ -2,10 +2,10 @@
 
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.tasks import SMALL
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Recipe
 from penstock_apps.knowledge.store.sources import NewSource
+from penstock_apps.knowledge.tasks import SMALL_QUEUE
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.pipeline.manual import edited, manual
 from tests.knowledge.scene import Scene
@@ -19,7 +19,7 @@ async def test_one_call_embeds_texts_of_many_documents_and_tenants(
         base = await library.make_base("handbook", recipe)
         texts = {f"{number}.txt": f"{tenant} page {number}" for number in range(5)}
         await scene.add(library, texts, base=base)
-    await scene.drain(queues=SMALL)  # All texts are there before the first call.
+    await scene.drain(queues=SMALL_QUEUE)  # All texts are there before the first call.
     await scene.drain()
     assert len(models.texts) == 10
     assert len(models.calls) < 10
@@ -56,7 +56,7 @@ async def test_calls_to_a_model_know_who_asked_and_how_urgent_it_is(
     source = NewSource("files", "folder")
     async with library.intake(base, source, priority=7) as intake:
         await intake.add(scene.files({"a.txt": "page 1"}))
-    await scene.drain(queues=SMALL)
+    await scene.drain(queues=SMALL_QUEUE)
     [job] = (await scene.app.list(task="knowledge.embed")).jobs
     assert (job.requested_by, job.priority) == ("ada", 7)
 

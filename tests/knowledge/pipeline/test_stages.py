@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from penstock_apps.knowledge.ingest.document_job import DocumentJob
+from penstock_apps.knowledge.ingest.drafts import DraftJob
+from penstock_apps.knowledge.ingest.embed_calls import EmbedRound
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.document_job import DocumentJob
-from penstock_apps.knowledge.pipeline.drafts import DraftJob
-from penstock_apps.knowledge.pipeline.embedding import Round
 from penstock_apps.knowledge.store.bases import Recipe
 from tests.knowledge.fixtures.models import Models
 from tests.knowledge.scene import Scene
@@ -20,9 +20,9 @@ STAGES = [
     (DraftJob, "_write"),
     (DraftJob, "_ready"),
     (DocumentJob, "_publish"),
-    (Round, "_find"),
-    (Round, "_ask"),
-    (Round, "_keep"),
+    (EmbedRound, "_find"),
+    (EmbedRound, "_ask"),
+    (EmbedRound, "_keep"),
 ]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock_apps.knowledge import tasks
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.settings import MB, PREFIX
 from tests.knowledge.scene import Scene, worker_of
 

@@ -6,9 +6,9 @@ import pytest
 
 from penstock import Request
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.editions import build, switch
-from penstock_apps.knowledge.pipeline.removing import remove
-from penstock_apps.knowledge.pipeline.tasks import ended
+from penstock_apps.knowledge.maintenance.delete import remove
+from penstock_apps.knowledge.maintenance.reembed import build, switch
+from penstock_apps.knowledge.tasks import ended
 from tests.knowledge.scene import Scene
 
 BEYOND = 2**63

@@ -9,11 +9,11 @@ import pytest
 
 from penstock.storage.names import object_name
 from penstock_apps.knowledge.errors import NotFound, TenantInactive
+from penstock_apps.knowledge.ingest.document_job import DocumentJob, Ingested
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline import removing
-from penstock_apps.knowledge.pipeline.document_job import Brought, DocumentJob
-from penstock_apps.knowledge.pipeline.removing import remove, remove_files
+from penstock_apps.knowledge.maintenance import delete as maintenance_delete
+from penstock_apps.knowledge.maintenance.delete import remove, remove_files
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.deletion import Deleted
 from penstock_apps.knowledge.store.sources import NewSource
@@ -147,7 +147,7 @@ async def test_a_tenant_may_come_back(scene: Scene, library: Library) -> None:
 async def test_a_removal_that_is_killed_goes_on(
     scene: Scene, library: Library, objects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removing, "DOCUMENTS", 1)
+    monkeypatch.setattr(maintenance_delete, "DOCUMENTS_PER_TRANSACTION", 1)
     receipt = await scene.bring(library, {"a.txt": FOX, "b.txt": HEN, "c.txt": OWL})
     await library.delete_source(receipt.source)
 
@@ -175,7 +175,7 @@ async def test_a_late_write_is_refused(
     receipt = await scene.add(library, {"a.txt": FOX})
     run = DocumentJob.run
 
-    async def late(self: DocumentJob) -> Brought:
+    async def late(self: DocumentJob) -> Ingested:
         async with scene.runtime.tables.of("acme") as on:
             await scene.runtime.removals.mark_documents(on, "acme", [receipt.documents[0].id])
         return await run(self)

@@ -14,7 +14,7 @@ from penstock_apps.knowledge.chunk import Chunking
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.sweeping import sweep
+from penstock_apps.knowledge.maintenance.sweep import sweep
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe

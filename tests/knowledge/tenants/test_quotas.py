@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from penstock_apps.knowledge.errors import QuotaExceeded, TenantInactive
+from penstock_apps.knowledge.ingest.document_job import DocumentJob
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.document_job import DocumentJob
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.knowledge.scene import Scene
 

@@ -40,7 +40,7 @@ from penstock_apps.knowledge.cli.progress import (
     wait_for_index,
     worker_for,
 )
-from penstock_apps.knowledge.intake import Incoming, Intake
+from penstock_apps.knowledge.ingest.intake import Incoming, Intake
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base

@@ -19,7 +19,7 @@ from penstock.cli.stalls import Stall, stalls_of
 from penstock.wording import counted
 from penstock_apps.knowledge import Knowledge, errors
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.pipeline.indexing import MAKING
+from penstock_apps.knowledge.maintenance.vector_index import BUILD_MESSAGE
 from penstock_apps.knowledge.store.bases import Base
 
 MAX_REASONS_SHOWN = 20
@@ -360,7 +360,7 @@ async def wait_for_index(library: Library, base: Base, screen: Screen) -> None:
         status = (await library.runtime.app.states([job])).get(job)
         if status is None or status.is_final:
             return
-        if status.message == MAKING and time.monotonic() < longest:
+        if status.message == BUILD_MESSAGE and time.monotonic() < longest:
             patience = time.monotonic() + MAX_WAIT_FOR_INDEX_START_S
         await asyncio.sleep(POLL_INTERVAL_S)
 

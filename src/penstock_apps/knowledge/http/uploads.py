@@ -25,7 +25,7 @@ from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
 from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, files_wish
 from penstock_apps.knowledge.http.routing import Add, KnowledgeRoute, problem_from
 from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, wants_events, watched
-from penstock_apps.knowledge.intake import Incoming, Intake, Receipt
+from penstock_apps.knowledge.ingest.intake import Incoming, Intake, Receipt
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.settings import FETCH
 from penstock_apps.knowledge.shown import shown_name

@@ -207,7 +207,7 @@ PREFIX = "upload-"
 async def workspace(folder: Path) -> AsyncIterator[Path]:
     """A folder of one's own below this one; it goes with all that is left in it.
 
-    What a killed process leaves goes with the folder of that process: see scratch.py.
+    What a killed process leaves goes with the folder of that process: see runtime.py.
     """
     here = Path(await asyncio.to_thread(_make, folder))
     try:

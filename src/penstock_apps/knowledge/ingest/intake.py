@@ -11,8 +11,8 @@ from msgspec import Struct
 from penstock import BatchHandle, Request
 from penstock.storage.names import object_name
 from penstock.storage.storage import NewFile
+from penstock_apps.knowledge import tasks
 from penstock_apps.knowledge.errors import TenantInactive
-from penstock_apps.knowledge.pipeline import tasks
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Wanted
 from penstock_apps.knowledge.store.sources import Source
 from penstock_apps.knowledge.store.tables import Connection
@@ -148,7 +148,7 @@ class Intake:
         self._wanted += wanted
 
     def _request(self, wanted: Wanted) -> Request[Any]:
-        return tasks.bring(
+        return tasks.ingest_request(
             self._library.runtime.settings,
             wanted,
             tenant=self._library.tenant,

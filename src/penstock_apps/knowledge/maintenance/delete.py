@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock import Context, Unique, task
-from penstock_apps.knowledge.pipeline.expecting import expect_id, tenant_of
-from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.runtime import KnowledgeRuntime, expect_id, tenant_of_job
 from penstock_apps.knowledge.store.deletion import Deleted
 
 # For those that look after all.
-CARE = "knowledge"
+MAINTENANCE_QUEUE = "knowledge"
 # What is removed in one transaction.
-DOCUMENTS = 200
-SOURCES = 500
-ROWS = 2000
-FILES = 200
+DOCUMENTS_PER_TRANSACTION = 200
+SOURCES_PER_TRANSACTION = 500
+ROWS_PER_TRANSACTION = 2000
+FILES_PER_TRANSACTION = 200
 
 
 @task(
     name="knowledge.remove",
-    queue=CARE,
+    queue=MAINTENANCE_QUEUE,
     priority=50,
     max_attempts=20,
     resources=[KnowledgeRuntime],
@@ -28,7 +27,7 @@ FILES = 200
 )
 async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
     """Remove all of something that is deleted; how many documents. What is not deleted stays."""
-    removing = Removing(ctx.resource(KnowledgeRuntime), tenant_of(ctx))
+    removing = Removal(ctx.resource(KnowledgeRuntime), tenant_of_job(ctx))
     if what == "tenant":
         return await removing.tenant()
     id = expect_id(ctx, what, which)
@@ -39,7 +38,7 @@ async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
     return await removing.documents(document=id)
 
 
-class Removing:
+class Removal:
     """Removes what one tenant has deleted. Every step is one transaction, and safe to repeat.
 
     Statements look for the mark themselves: what does not have it stays, whoever asks.
@@ -59,7 +58,12 @@ class Removing:
         while True:
             async with self._runtime.tables.of(self._tenant) as on:
                 some = await self._removals.doomed(
-                    on, self._tenant, DOCUMENTS, base=base, source=source, document=document
+                    on,
+                    self._tenant,
+                    DOCUMENTS_PER_TRANSACTION,
+                    base=base,
+                    source=source,
+                    document=document,
                 )
             if not some:
                 return number
@@ -119,22 +123,26 @@ class Removing:
         while await self._removed_vectors():
             continue
         async with self._runtime.tables.of(self._tenant) as on:
-            digests = await self._runtime.objects.some(on, self._tenant, FILES)
+            digests = await self._runtime.objects.some(on, self._tenant, FILES_PER_TRANSACTION)
         while digests and await remove_files(self._runtime, self._tenant, digests):
             async with self._runtime.tables.of(self._tenant) as on:
-                digests = await self._runtime.objects.some(on, self._tenant, FILES)
+                digests = await self._runtime.objects.some(on, self._tenant, FILES_PER_TRANSACTION)
 
     async def _marked_sources(self, base: int) -> int:
         async with self._runtime.tables.of(self._tenant) as on:
-            return await self._removals.mark_sources(on, self._tenant, base, SOURCES)
+            return await self._removals.mark_sources(
+                on, self._tenant, base, SOURCES_PER_TRANSACTION
+            )
 
     async def _some_sources(self, base: int) -> list[int]:
         async with self._runtime.tables.of(self._tenant) as on:
-            return await self._removals.some_sources(on, self._tenant, base, SOURCES)
+            return await self._removals.some_sources(
+                on, self._tenant, base, SOURCES_PER_TRANSACTION
+            )
 
     async def _removed_vectors(self) -> int:
         async with self._runtime.tables.of(self._tenant) as on:
-            return await self._removals.vectors(on, self._tenant, ROWS)
+            return await self._removals.vectors(on, self._tenant, ROWS_PER_TRANSACTION)
 
 
 async def remove_files(runtime: KnowledgeRuntime, tenant: str, digests: Sequence[bytes]) -> int:
@@ -143,9 +151,9 @@ async def remove_files(runtime: KnowledgeRuntime, tenant: str, digests: Sequence
     Who is about to store the same content waits for the lock, and stores it again.
     """
     removed = 0
-    for start in range(0, len(digests), FILES):
+    for start in range(0, len(digests), FILES_PER_TRANSACTION):
         async with runtime.tables.of(tenant) as on:
-            some = digests[start : start + FILES]
+            some = digests[start : start + FILES_PER_TRANSACTION]
             names = await runtime.objects.lock_needless(on, tenant, some)
             await runtime.storage.delete(list(names.values()))
             await runtime.objects.remove(on, tenant, list(names))
@@ -156,9 +164,9 @@ async def remove_files(runtime: KnowledgeRuntime, tenant: str, digests: Sequence
 async def remove_edition(runtime: KnowledgeRuntime, tenant: str, edition: int) -> None:
     """Remove an edition that nobody searches, in pieces."""
     await runtime.indexes.drop(edition)
-    removed = ROWS
-    while removed == ROWS:
+    removed = ROWS_PER_TRANSACTION
+    while removed == ROWS_PER_TRANSACTION:
         async with runtime.tables.of(tenant) as on:
-            removed = await runtime.removals.chunks(on, tenant, edition, ROWS)
+            removed = await runtime.removals.chunks(on, tenant, edition, ROWS_PER_TRANSACTION)
     async with runtime.tables.of(tenant) as on:
         await runtime.removals.edition(on, tenant, edition)

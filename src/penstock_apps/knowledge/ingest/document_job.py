@@ -1,40 +1,44 @@
-"""One version of one document on its way in."""
+"""The job that takes in one version of one document, and fetches it first if it has a URL."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock import Context
-from penstock.storage.names import belongs_to
+from penstock.net.fetch import FetchedPage, FetchLimits, fetch
+from penstock.net.guard import Allowed
+from penstock.storage.names import belongs_to, object_name
 from penstock_apps.knowledge.chunk import split
 from penstock_apps.knowledge.errors import FILE_GONE, OverQuota, Unreadable
 from penstock_apps.knowledge.extract import Limits, extract
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.settings import FETCH
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Piece
 
 # Somebody else may remove a text that we counted on; then it is embedded after all.
-TRIES = 5
+MAX_PUBLISH_ATTEMPTS = 5
 
 
-class Brought(Struct, frozen=True):
+class Ingested(Struct, frozen=True):
     """What came of it: how many pieces it has, and how many of them the model had not seen."""
 
     chunks: int
     embedded: int
 
 
-class Stale(Exception):
+class Superseded(Exception):
     """This version is not wanted any more."""
 
 
-class Retired(Exception):
+class EditionRetired(Exception):
     """The base has another edition by now: begin again with that one."""
 
 
@@ -61,7 +65,7 @@ class DocumentJob:
         self._extracted = extracted
         self._attach = attach
 
-    async def run(self) -> Brought:
+    async def run(self) -> Ingested:
         """Bring it in, into every edition that its base has; the job ends with the last one."""
         extracted = await self._read()
         *others, last = self._in_order()
@@ -113,14 +117,14 @@ class DocumentJob:
             await asyncio.wait([reading])
             raise
 
-    async def _into(self, edition: Edition, extracted: Extracted, *, ends: bool) -> Brought:
+    async def _into(self, edition: Edition, extracted: Extracted, *, ends: bool) -> Ingested:
         pieces = split(extracted, edition.recipe.chunking)
         hashes = self._hashes(pieces)
         missing = await self._missing(edition, hashes)
         seen = len(missing)
-        for _ in range(TRIES):
+        for _ in range(MAX_PUBLISH_ATTEMPTS):
             fresh = await self._embedded(edition, pieces, hashes, missing)
-            brought = Brought(len(pieces), seen)
+            brought = Ingested(len(pieces), seen)
             facts = {**self._facts(extracted), "embedded": seen}
             gone = await self._publish(
                 edition, pieces, hashes, fresh, facts, brought if ends else None
@@ -157,7 +161,7 @@ class DocumentJob:
             )
         # Nothing is paid for a tenant that was switched off meanwhile.
         if missing and not active:
-            raise Stale
+            raise Superseded
         return missing
 
     async def _embedded(
@@ -202,7 +206,7 @@ class DocumentJob:
         hashes: Sequence[bytes],
         fresh: Mapping[bytes, Any],
         facts: Mapping[str, Any],
-        result: Brought | None,
+        result: Ingested | None,
     ) -> set[bytes]:
         """Publish, and end the job in the same transaction; the texts whose vectors went away."""
         try:
@@ -219,24 +223,96 @@ class DocumentJob:
                     {**facts, **self._found(), "quotas": self._quotas()},
                 )
                 if done.answer == "stale":
-                    raise Stale
+                    raise Superseded
                 if done.answer == "retired":
-                    raise Retired
+                    raise EditionRetired
                 if done.answer == "quota":
                     raise OverQuota(len(pieces), sum(each.tokens for each in pieces))
                 if done.answer == "missing":
-                    raise _Gone(set(done.missing or ()))
+                    raise _TextsRemoved(set(done.missing or ()))
                 if result is not None:
                     await self._ctx.complete(on, result)
-        except _Gone as gone:
+        except _TextsRemoved as gone:
             if fresh:
                 await self._keep(edition, fresh)
             return gone.hashes
         return set()
 
 
-class _Gone(Exception):
+class _TextsRemoved(Exception):
     """Rolls the transaction back."""
 
     def __init__(self, hashes: set[bytes]) -> None:
         self.hashes = hashes
+
+
+USER_AGENT: Final = "Penstock/1.0 (knowledge)"
+
+
+class PageFetch:
+    """Fetches a page and stores it, before it is read like any other file."""
+
+    def __init__(
+        self, ctx: Context, runtime: KnowledgeRuntime, document: int, version: int
+    ) -> None:
+        self._ctx = ctx
+        self._runtime = runtime
+        self._tenant = ctx.job.tenant
+        self._document = document
+        self._version = version
+
+    async def run(self, work: Work) -> Work | Ingested:
+        """The work with its file; or what is there already, if the page has not changed."""
+        assert work.url is not None
+        limits = FetchLimits(bytes=min(FetchLimits().bytes, self._runtime.settings.file_bytes))
+        page = await fetch(
+            work.url,
+            self._runtime.folder,
+            limits,
+            allow=Allowed.of(FETCH),
+            user_agent=USER_AGENT,
+        )
+        try:
+            await self._store(page)
+        finally:
+            page.path.unlink(missing_ok=True)
+        return await self._note(work, page)
+
+    async def _store(self, page: FetchedPage) -> None:
+        """Nobody removes the file while it has no document."""
+        held = (page.digest, object_name(self._tenant, page.digest), page.bytes)
+        async with self._runtime.tables.of(self._tenant) as on:
+            await self._ctx.fence(on)
+            await self._runtime.objects.hold(on, self._tenant, [held])
+        await self._runtime.storage.put(self._tenant, page.path, page.digest)
+
+    async def _note(self, work: Work, page: FetchedPage) -> Work | Ingested:
+        async with self._runtime.tables.of(self._tenant) as on:
+            await self._ctx.fence(on)
+            is_same = await self._runtime.documents.fetched(
+                on,
+                self._tenant,
+                self._document,
+                self._version,
+                page.digest,
+                page.bytes,
+                page.content_type,
+            )
+            await self._runtime.objects.release(on, self._tenant, [page.digest])
+            if is_same is None:
+                raise Superseded
+            # An edition that is being built does not have it yet.
+            if is_same and all(each.live for each in work.editions):
+                chunks = await self._runtime.documents.confirm(
+                    on, self._tenant, self._document, self._version
+                )
+                brought = Ingested(chunks, 0)
+                await self._ctx.complete(on, brought)
+                return brought
+        return replace(
+            work,
+            digest=page.digest,
+            object=object_name(self._tenant, page.digest),
+            size=page.bytes,
+            media_type=page.content_type,
+        )

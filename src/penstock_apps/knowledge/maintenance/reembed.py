@@ -14,26 +14,35 @@ from penstock import (
     Snooze,
     task,
 )
-from penstock_apps.knowledge.pipeline.document_job import Brought, DocumentJob, Retired, Stale
-from penstock_apps.knowledge.pipeline.drafts import DraftJob
-from penstock_apps.knowledge.pipeline.expecting import batch_of, expect_id, tenant_of
-from penstock_apps.knowledge.pipeline.indexing import TURN, ask_for_index
-from penstock_apps.knowledge.pipeline.parsing import parsed_kind
-from penstock_apps.knowledge.pipeline.removing import CARE, remove_edition
-from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.ingest.document_job import (
+    DocumentJob,
+    EditionRetired,
+    Ingested,
+    Superseded,
+)
+from penstock_apps.knowledge.ingest.drafts import DraftJob
+from penstock_apps.knowledge.ingest.llamaparse import kind_for_llamaparse
+from penstock_apps.knowledge.maintenance.delete import MAINTENANCE_QUEUE, remove_edition
+from penstock_apps.knowledge.maintenance.vector_index import RETRY_WHILE_LOCKED_S, ask_for_index
+from penstock_apps.knowledge.runtime import (
+    KnowledgeRuntime,
+    batch_of_callback,
+    expect_id,
+    tenant_of_job,
+)
 from penstock_apps.knowledge.store.bases import Base, NewEdition
 from penstock_apps.knowledge.store.tables import Connection
 
-DOCUMENTS = 500
-EDITIONS = 100
+DOCUMENTS_PER_QUERY = 500
+MAX_RETIRED_EDITIONS = 100
 # An index that does not come for so long is not waited for.
-INDEX_PATIENCE = timedelta(minutes=30)
+MAX_WAIT_FOR_INDEX = timedelta(minutes=30)
 # While other versions come in, which are in both editions.
-COMING = 2.0
+RETRY_WHILE_DOCUMENTS_ARRIVE_S = 2.0
 
 
 @task(name="knowledge.rebuild", queue="knowledge-small", resources=[KnowledgeRuntime], isolate=True)
-async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Brought | Cancel:
+async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Ingested | Cancel:
     """Bring a document into an edition that is being built; what is found of it stays so."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     async with runtime.tables.of(tenant) as on:
@@ -41,21 +50,27 @@ async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Br
         if work is None:
             return Cancel("superseded")
         extracted = None
-        is_read_here = work.object is not None and parsed_kind(runtime, work) is None
+        is_read_here = work.object is not None and kind_for_llamaparse(runtime, work) is None
         if not is_read_here or work.published != version:
             extracted = await runtime.editions.text(on, tenant, document, "text")
     shares = runtime.embedder(work.editions[0].recipe.embedding).shares_calls
     kind = DraftJob if shares else DocumentJob
     try:
         return await kind(ctx, runtime, document, version, work, extracted).run()
-    except (Stale, Retired):
+    except (Superseded, EditionRetired):
         return Cancel("superseded")
 
 
-@task(name="knowledge.switch", queue=CARE, resources=[KnowledgeRuntime], max_attempts=20)
+@task(
+    name="knowledge.switch", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime], max_attempts=20
+)
 async def switch(ctx: Context, edition: int) -> str | Snooze:
     """All jobs that build an edition have ended: search it, if it is whole."""
-    runtime, tenant, batch = ctx.resource(KnowledgeRuntime), tenant_of(ctx), batch_of(ctx)
+    runtime, tenant, batch = (
+        ctx.resource(KnowledgeRuntime),
+        tenant_of_job(ctx),
+        batch_of_callback(ctx),
+    )
     expect_id(ctx, "edition", edition)
     async with runtime.tables.of(tenant) as on:
         found = await runtime.editions.get(on, tenant, edition)
@@ -64,31 +79,31 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
         base, state = found
         left = await runtime.editions.unbuilt(on, tenant, base, edition, 0, 1)
     if state == "building" and not left and await _awaits_index(ctx, edition):
-        return Snooze(TURN, "its index is made")
+        return Snooze(RETRY_WHILE_LOCKED_S, "its index is made")
     async with runtime.tables.of(tenant) as on:
         await runtime.editions.lock(on, base)
         found = await runtime.editions.get(on, tenant, edition)
         if found is None or found[1] == "retired":
             return "not wanted"
-        left = await runtime.editions.unbuilt(on, tenant, base, edition, 0, DOCUMENTS)
+        left = await runtime.editions.unbuilt(on, tenant, base, edition, 0, DOCUMENTS_PER_QUERY)
         if not left and await runtime.editions.is_awaited(on, tenant, base, edition):
-            return Snooze(COMING, "documents come in")
+            return Snooze(RETRY_WHILE_DOCUMENTS_ARRIVE_S, "documents come in")
         if found[1] == "building" and not left:
             await runtime.bases.make_live(on, base, edition)
     if left:
-        return await _go_on(runtime, tenant, edition, batch, ctx.job.requested_by)
-    await remove_retired(runtime, EDITIONS)
+        return await _build_the_rest(runtime, tenant, edition, batch, ctx.job.requested_by)
+    await remove_retired(runtime, MAX_RETIRED_EDITIONS)
     return "live"
 
 
 async def _awaits_index(ctx: Context, edition: int) -> bool:
     """Whether an edition is to have its index first; without one it is searched more slowly."""
-    if datetime.now(UTC) - ctx.job.created_at > INDEX_PATIENCE:
+    if datetime.now(UTC) - ctx.job.created_at > MAX_WAIT_FOR_INDEX:
         return False
     return await ask_for_index(ctx.resource(KnowledgeRuntime), ctx.job.tenant, edition) is not None
 
 
-async def _go_on(
+async def _build_the_rest(
     runtime: KnowledgeRuntime, tenant: str, edition: int, batch: str, requested_by: str | None
 ) -> str:
     """Build what came in meanwhile; what has failed would only fail again."""
@@ -106,13 +121,15 @@ async def _go_on(
         return told
     async with runtime.tables.of(tenant) as on:
         client = runtime.app.for_tenant(tenant)
-        return await have_built(client, runtime, on, tenant, edition, requested_by)
+        return await enqueue_build(client, runtime, on, tenant, edition, requested_by)
 
 
-@task(name="knowledge.build", queue=CARE, resources=[KnowledgeRuntime], max_attempts=20)
+@task(
+    name="knowledge.build", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime], max_attempts=20
+)
 async def build(ctx: Context, edition: int, batch: str) -> int:
     """Enqueue what is not in an edition yet, as a batch at whose end it is switched to."""
-    runtime, tenant = ctx.resource(KnowledgeRuntime), tenant_of(ctx)
+    runtime, tenant = ctx.resource(KnowledgeRuntime), tenant_of_job(ctx)
     expect_id(ctx, "edition", edition)
     async with runtime.tables.of(tenant) as on:
         found = await runtime.editions.get(on, tenant, edition)
@@ -125,7 +142,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
         while found is not None:
             async with runtime.tables.of(tenant) as on:
                 some = await runtime.editions.unbuilt(
-                    on, tenant, found[0], edition, last, DOCUMENTS
+                    on, tenant, found[0], edition, last, DOCUMENTS_PER_QUERY
                 )
             if not some:
                 break
@@ -148,7 +165,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
     return number
 
 
-async def have_built(
+async def enqueue_build(
     client: Client,
     runtime: KnowledgeRuntime,
     on: Connection,
@@ -166,7 +183,7 @@ async def have_built(
     return batch.id
 
 
-async def begin(
+async def begin_rebuild(
     runtime: KnowledgeRuntime,
     client: Client,
     base: Base,
@@ -177,10 +194,10 @@ async def begin(
     async with runtime.tables.of(base.tenant) as on:
         await runtime.editions.lock(on, base.id)
         edition = await runtime.editions.begin(on, base.tenant, base.id, new)
-        return await have_built(client, runtime, on, base.tenant, edition, requested_by)
+        return await enqueue_build(client, runtime, on, base.tenant, edition, requested_by)
 
 
-async def stay(runtime: KnowledgeRuntime, base: Base) -> None:
+async def cancel_rebuild(runtime: KnowledgeRuntime, base: Base) -> None:
     """What is searched is what is wanted: nothing else is built any more."""
     async with runtime.tables.of(base.tenant) as on:
         await runtime.editions.lock(on, base.id)

@@ -23,23 +23,23 @@ from penstock import (
     task,
 )
 from penstock_apps.knowledge.embed import Embedder, Embedding, Refused
-from penstock_apps.knowledge.pipeline.reasons import told_of
+from penstock_apps.knowledge.ingest.finish import describe_error
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.drafts import Part, Text
 from penstock_apps.knowledge.store.tables import Connection
 
 logger = logging.getLogger("penstock.knowledge")
 
-EMBED = "knowledge-embed"
-ANY_MODEL = "knowledge:*"
+EMBED_QUEUE = "knowledge-embed"
+MODEL_LIMITS = "knowledge:*"
 # Together they fill the largest call that a model API takes.
-TEXTS_OF_A_JOB = 64
-JOBS_OF_A_CALL = 32
+MAX_TEXTS_PER_JOB = 64
+MAX_JOBS_PER_CALL = 32
 # Nobody's text is to blame for these.
 OUTAGES = (OSError, Retryable, DatabaseError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
-class Share(Struct, frozen=True):
+class TextsToEmbed(Struct, frozen=True):
     """Texts of a draft that a model has to embed, and the job that waits for them."""
 
     job: str
@@ -48,7 +48,7 @@ class Share(Struct, frozen=True):
     embedding: Embedding
 
 
-def embedded(job: str, edition: int) -> str:
+def embedded_event(job: str, edition: int) -> str:
     """The event that wakes a job up whose draft has all its vectors, or will not have them."""
     return f"knowledge:embedded:{job}:{edition}"
 
@@ -58,48 +58,50 @@ def budget(embedding: Embedding) -> str:
     return f"knowledge:{embedding.provider}"
 
 
-def _model(share: Share) -> str:
+def _embedder_of(share: TextsToEmbed) -> str:
     return share.embedder
 
 
 @task(
     name="knowledge.embed",
-    queue=EMBED,
+    queue=EMBED_QUEUE,
     resources=[KnowledgeRuntime],
-    batch=Batch(size=JOBS_OF_A_CALL, key=_model, fails_all=OUTAGES),
+    batch=Batch(size=MAX_JOBS_PER_CALL, key=_embedder_of, fails_all=OUTAGES),
     timeout=900,
 )
-async def embed(ctx: BatchContext, items: list[Item[Share]]) -> list[int | Snooze]:
+async def embed(ctx: BatchContext, items: list[Item[TextsToEmbed]]) -> list[int | Snooze]:
     """Embed texts of many documents and tenants; of each item, how many."""
-    round_ = Round(ctx, ctx.resource(KnowledgeRuntime), items)
+    round_ = EmbedRound(ctx, ctx.resource(KnowledgeRuntime), items)
     try:
         return [*await round_.run()]
     except NotRetryable as error:
         logger.error("The texts of %d jobs cannot be embedded: %s", len(items), error)
-        await round_.give_up(range(len(items)), told_of(error, items[0].ctx.job.id))
+        await round_.give_up(range(len(items)), describe_error(error, items[0].ctx.job.id))
         return [0] * len(items)
     except Retryable as error:
         if error.after is None:
-            await round_.give_up(_at_their_last(items), told_of(error, items[0].ctx.job.id))
+            await round_.give_up(
+                _positions_at_last_attempt(items), describe_error(error, items[0].ctx.job.id)
+            )
             raise
         # Whoever asks sooner would only be refused as well. It is no failure.
         await ctx.close_bucket(budget(items[0].value.embedding), error.after)
         return [Snooze(error.after, str(error))] * len(items)
 
 
-def _at_their_last(items: Sequence[Item[Share]]) -> list[int]:
+def _positions_at_last_attempt(items: Sequence[Item[TextsToEmbed]]) -> list[int]:
     jobs = [item.ctx.job for item in items]
     return [at for at, job in enumerate(jobs) if job.failures + 1 >= job.max_attempts]
 
 
-class Round:
+class EmbedRound:
     """The texts of some jobs, in as few calls as the model allows; what it answers is kept at once.
 
     A call that the model refuses is sent in halves, until the text is found that it does not take.
     """
 
     def __init__(
-        self, ctx: BatchContext, runtime: KnowledgeRuntime, items: Sequence[Item[Share]]
+        self, ctx: BatchContext, runtime: KnowledgeRuntime, items: Sequence[Item[TextsToEmbed]]
     ) -> None:
         self._ctx = ctx
         self._runtime = runtime
@@ -121,7 +123,9 @@ class Round:
             async with self._runtime.in_flight.taken(self._keys()) as (taken, others):
                 model = self._runtime.embedder(self._shares[0].embedding)
                 own = {key for _, _, key in taken}.difference(key for _, _, key in others)
-                for call in calls((self._texts[key] for key in self._texts if key in own), model):
+                for call in group_into_calls(
+                    (self._texts[key] for key in self._texts if key in own), model
+                ):
                     await self._ask(model, call)
             if not others:
                 return self._asked
@@ -227,7 +231,7 @@ class Round:
         found = [self._shares[at] for at in shares]
         client = self._runtime.app.for_tenant(tenant).inside(on)
         # In the order of their names, as all who send several do.
-        for name in sorted({embedded(each.job, each.part.edition) for each in found}):
+        for name in sorted({embedded_event(each.job, each.part.edition) for each in found}):
             await client.send_event(name)
 
     def _by_tenant(self, shares: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
@@ -237,7 +241,7 @@ class Round:
         yield from sorted(own.items())
 
 
-def calls(texts: Iterable[Text], model: Embedder) -> Iterator[list[Text]]:
+def group_into_calls(texts: Iterable[Text], model: Embedder) -> Iterator[list[Text]]:
     """Texts in calls, each as large as the model takes it."""
     call, tokens = list[Text](), 0
     for text in texts:

@@ -8,26 +8,26 @@ from datetime import timedelta
 from typing import Any
 
 from penstock import Context, Enqueued, Snooze, Unique, task
-from penstock_apps.knowledge.pipeline.removing import CARE
+from penstock_apps.knowledge.maintenance.delete import MAINTENANCE_QUEUE
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.tables import Connection
 
 logger = logging.getLogger(__name__)
 
 # Whoever writes or plans looks at all of them: a fiftieth of a millisecond for ten.
-MOST = 100
+MAX_INDEXES = 100
 # Of memory for a chunk, beside two bytes a dimension; and for those who build it together.
-LINKS = 600
-SHARED = 8 * 1024 * 1024
-LEAST_MEMORY = 64 * 1024 * 1024
+LINK_BYTES_PER_CHUNK = 600
+SHARED_BUILD_BYTES = 8 * 1024 * 1024
+MIN_BUILD_BYTES = 64 * 1024 * 1024
 # While another is made.
-TURN = 2.0
-MAKING = "making the index"
+RETRY_WHILE_LOCKED_S = 2.0
+BUILD_MESSAGE = "making the index"
 
 
 @task(
     name="knowledge.index",
-    queue=CARE,
+    queue=MAINTENANCE_QUEUE,
     resources=[KnowledgeRuntime],
     unique=Unique(),
     timeout=timedelta(days=1),
@@ -46,18 +46,21 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
             if found is not None:
                 await maker.drop(edition)
             else:
-                ctx.progress(0, message=MAKING)
-                if await maker.make(edition, await _memory(runtime, maker.on, edition)):
+                ctx.progress(0, message=BUILD_MESSAGE)
+                if await maker.make(edition, await _build_bytes(runtime, maker.on, edition)):
                     return "made"
-    return Snooze(TURN * (1 + random.random()), "another index is made")
+    return Snooze(RETRY_WHILE_LOCKED_S * (1 + random.random()), "another index is made")
 
 
-async def _memory(runtime: KnowledgeRuntime, on: Connection, edition: int) -> int:
+async def _build_bytes(runtime: KnowledgeRuntime, on: Connection, edition: int) -> int:
     """So many bytes hold all of it while it is built."""
     most = runtime.settings.index_bytes
     dimensions = await runtime.indexes.dimensions(on, edition)
-    chunks = await runtime.indexes.weigh(on, edition, most // LINKS)
-    return max(LEAST_MEMORY, min(SHARED + chunks * (2 * dimensions + LINKS), most))
+    chunks = await runtime.indexes.weigh(on, edition, most // LINK_BYTES_PER_CHUNK)
+    return max(
+        MIN_BUILD_BYTES,
+        min(SHARED_BUILD_BYTES + chunks * (2 * dimensions + LINK_BYTES_PER_CHUNK), most),
+    )
 
 
 async def is_due(runtime: KnowledgeRuntime, edition: int) -> bool:
@@ -69,13 +72,13 @@ async def is_due(runtime: KnowledgeRuntime, edition: int) -> bool:
             return False
         if await runtime.indexes.weigh(on, edition, least) < least:
             return False
-    if sum(each.whole for each in found) < MOST:
+    if sum(each.whole for each in found) < MAX_INDEXES:
         return True
     logger.warning(
         "Edition %s gets no index: there are %s already. Its chunks are compared one by one; "
         "fewer, larger knowledge bases are quicker to search.",
         edition,
-        MOST,
+        MAX_INDEXES,
     )
     return False
 
@@ -91,7 +94,7 @@ async def ask_for_index(
     return job
 
 
-async def tend(runtime: KnowledgeRuntime, most: int, much: int) -> int:
+async def maintain_indexes(runtime: KnowledgeRuntime, most: int, much: int) -> int:
     """Drop indexes that nobody needs, have those made that broke off or are missing; how many.
 
     Into what is loaded for hours they come when there is `much`, not only at its end.

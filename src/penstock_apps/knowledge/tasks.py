@@ -1,4 +1,4 @@
-"""The jobs of knowledge."""
+"""The tasks of knowledge."""
 
 from __future__ import annotations
 
@@ -7,60 +7,72 @@ from typing import Any
 
 from penstock import Cancel, Context, NotRetryable, Request, Snooze, Task, Unique, task
 from penstock_apps.knowledge.errors import OverQuota, Skipped, Unreadable
-from penstock_apps.knowledge.pipeline.attaching import Attaching, forget
-from penstock_apps.knowledge.pipeline.document_job import Brought, DocumentJob, Retired, Stale
-from penstock_apps.knowledge.pipeline.drafts import DraftJob, NotEmbedded
-from penstock_apps.knowledge.pipeline.editions import build, rebuild, switch
-from penstock_apps.knowledge.pipeline.embedding import EMBED, embed
-from penstock_apps.knowledge.pipeline.expecting import batch_of, expect_id, tenant_of
-from penstock_apps.knowledge.pipeline.fetching import Fetching
-from penstock_apps.knowledge.pipeline.indexing import ask_for_index, index
-from penstock_apps.knowledge.pipeline.parsing import Parsing, parsed_kind
-from penstock_apps.knowledge.pipeline.reasons import told_of
-from penstock_apps.knowledge.pipeline.reconciling import reconcile
-from penstock_apps.knowledge.pipeline.removing import CARE, remove
-from penstock_apps.knowledge.pipeline.sweeping import sweep, sweep_storage
-from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.ingest.attachments import AttachmentIntake, delete_attachments
+from penstock_apps.knowledge.ingest.document_job import (
+    DocumentJob,
+    EditionRetired,
+    Ingested,
+    PageFetch,
+    Superseded,
+)
+from penstock_apps.knowledge.ingest.drafts import DraftJob, NotEmbedded
+from penstock_apps.knowledge.ingest.embed_calls import EMBED_QUEUE, embed
+from penstock_apps.knowledge.ingest.finish import describe_error, reconcile
+from penstock_apps.knowledge.ingest.llamaparse import LlamaParseRun, kind_for_llamaparse
+from penstock_apps.knowledge.maintenance.delete import MAINTENANCE_QUEUE, remove
+from penstock_apps.knowledge.maintenance.reembed import build, rebuild, switch
+from penstock_apps.knowledge.maintenance.sweep import sweep, sweep_storage
+from penstock_apps.knowledge.maintenance.vector_index import ask_for_index, index
+from penstock_apps.knowledge.runtime import (
+    KnowledgeRuntime,
+    batch_of_callback,
+    expect_id,
+    tenant_of_job,
+)
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.counts import Counts
 from penstock_apps.knowledge.store.documents import State, Wanted, Work
 
 # Small files do not wait for large ones, and neither for those that look after all.
-SMALL = "knowledge-small"
-LARGE = "knowledge-large"
-QUEUES = (SMALL, LARGE, EMBED, CARE)
+SMALL_QUEUE = "knowledge-small"
+LARGE_QUEUE = "knowledge-large"
+QUEUES = (SMALL_QUEUE, LARGE_QUEUE, EMBED_QUEUE, MAINTENANCE_QUEUE)
 # The newest version of a document is the one that is wanted.
-NEWEST = Unique(key="knowledge:document:{document}", on_conflict="supersede")
+NEWEST_VERSION = Unique(key="knowledge:document:{document}", on_conflict="supersede")
 
 
 @task(
-    name="knowledge.ingest", queue=SMALL, resources=[KnowledgeRuntime], isolate=True, unique=NEWEST
+    name="knowledge.ingest",
+    queue=SMALL_QUEUE,
+    resources=[KnowledgeRuntime],
+    isolate=True,
+    unique=NEWEST_VERSION,
 )
 async def ingest(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a document in."""
-    return await _bring(ctx, document, version, is_small=True)
+    return await _ingest(ctx, document, version, is_small=True)
 
 
 @task(
     name="knowledge.ingest_large",
-    queue=LARGE,
+    queue=LARGE_QUEUE,
     resources=[KnowledgeRuntime],
     isolate=True,
-    unique=NEWEST,
+    unique=NEWEST_VERSION,
 )
 async def ingest_large(ctx: Context, document: int, version: int) -> Any:
     """Bring a version of a large document in."""
-    return await _bring(ctx, document, version, is_small=False)
+    return await _ingest(ctx, document, version, is_small=False)
 
 
-def bring(
+def ingest_request(
     settings: Settings,
     wanted: Wanted,
     *,
     tenant: str,
     priority: int = 0,
     requested_by: str | None = None,
-    unique: Unique | None = NEWEST,
+    unique: Unique | None = NEWEST_VERSION,
 ) -> Request[Any]:
     """The job that brings a version of a document in; its timeout grows with the file."""
     task = ingest_large if wanted.size > settings.large_bytes else ingest
@@ -77,48 +89,50 @@ def bring(
     return request
 
 
-async def _bring(ctx: Context, document: int, version: int, *, is_small: bool) -> Any:
+async def _ingest(ctx: Context, document: int, version: int, *, is_small: bool) -> Any:
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     async with runtime.tables.for_one() as on:
         work = await runtime.documents.begin(on, tenant, document, version)
     if work is None:
-        return await _unwanted(runtime, tenant)
+        return await _cancel_reason(runtime, tenant)
     try:
         if work.url is not None and work.object is None:
-            fetched = await Fetching(ctx, runtime, document, version).run(work)
-            if isinstance(fetched, Brought):
+            fetched = await PageFetch(ctx, runtime, document, version).run(work)
+            if isinstance(fetched, Ingested):
                 return fetched
             work = fetched
             if is_small and work.size > runtime.settings.large_bytes:
-                return await _hand_on(ctx, document, version, work)
-        parsed = parsed_kind(runtime, work)
-        extracted = await Parsing(ctx, runtime, work, parsed).run() if parsed else None
+                return await _hand_to_large_queue(ctx, document, version, work)
+        parsed = kind_for_llamaparse(runtime, work)
+        extracted = await LlamaParseRun(ctx, runtime, work, parsed).run() if parsed else None
         kind = DraftJob if _shares_calls(runtime, work) else DocumentJob
         request = partial(
-            bring,
+            ingest_request,
             runtime.settings,
             tenant=tenant,
             priority=ctx.job.priority,
             requested_by=ctx.job.requested_by,
         )
-        attach = Attaching(ctx, runtime, document, version, work, request).run
+        attach = AttachmentIntake(ctx, runtime, document, version, work, request).run
         return await kind(ctx, runtime, document, version, work, extracted, attach=attach).run()
-    except Stale:
-        return await _unwanted(runtime, tenant)
-    except Retired:
+    except Superseded:
+        return await _cancel_reason(runtime, tenant)
+    except EditionRetired:
         return Snooze(0, "retired edition")
     except Skipped as error:
-        await _end(ctx, document, version, "skipped", error.reason, str(error))
-        return Brought(0, 0)
+        await _record_outcome(ctx, document, version, "skipped", error.reason, str(error))
+        return Ingested(0, 0)
     except (Unreadable, NotEmbedded, OverQuota) as error:
-        await _end(ctx, document, version, "failed", error.reason, str(error))
+        await _record_outcome(ctx, document, version, "failed", error.reason, str(error))
         raise
     except NotRetryable as error:
-        await _end(ctx, document, version, "failed", "refused", told_of(error, ctx.job.id))
+        await _record_outcome(
+            ctx, document, version, "failed", "refused", describe_error(error, ctx.job.id)
+        )
         raise
 
 
-async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Brought:
+async def _hand_to_large_queue(ctx: Context, document: int, version: int, work: Work) -> Ingested:
     """Let a job of the other queue read a page that has turned out to be large."""
     runtime, tenant, job = ctx.resource(KnowledgeRuntime), ctx.job.tenant, ctx.job
     wanted = Wanted(document, work.path, version, work.size, job.priority)
@@ -126,7 +140,7 @@ async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Bro
         await ctx.fence(on)
         batch = await runtime.app.for_tenant(tenant).inside(on).batch_handle(job)
         # The version is the same, so this job must not cancel the one that hands it on.
-        request = bring(
+        request = ingest_request(
             runtime.settings,
             wanted,
             tenant=tenant,
@@ -138,12 +152,12 @@ async def _hand_on(ctx: Context, document: int, version: int, work: Work) -> Bro
         await runtime.documents.note_jobs(
             on, tenant, [document], [added.id], job.requested_by, [job.priority]
         )
-        brought = Brought(0, 0)
+        brought = Ingested(0, 0)
         await ctx.complete(on, brought)
     return brought
 
 
-async def _unwanted(runtime: KnowledgeRuntime, tenant: str) -> Cancel:
+async def _cancel_reason(runtime: KnowledgeRuntime, tenant: str) -> Cancel:
     """Why a version is not brought in."""
     async with runtime.tables.of(tenant) as on:
         is_active = await runtime.tenants.is_active(on, tenant)
@@ -154,7 +168,7 @@ def _shares_calls(runtime: KnowledgeRuntime, work: Work) -> bool:
     return any(runtime.embedder(each.recipe.embedding).shares_calls for each in work.editions)
 
 
-async def _end(
+async def _record_outcome(
     ctx: Context, document: int, version: int, state: State, reason: str, error: str
 ) -> None:
     """Note why a version has not gone in, unless the job is somebody else's by now."""
@@ -165,14 +179,18 @@ async def _end(
             # What is found of it is of a content that it does not have any more.
             await runtime.drafts.lock(on, tenant, [document])
             await runtime.documents.withdraw(on, tenant, document, version)
-            await forget(ctx, on, document)
+            await delete_attachments(ctx, on, document)
         await runtime.documents.end(on, tenant, document, version, state, reason, error)
 
 
-@task(name="knowledge.ended", queue=CARE, resources=[KnowledgeRuntime])
+@task(name="knowledge.ended", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime])
 async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     """All documents of a batch have ended: who wants to know is told here, once a batch."""
-    runtime, tenant, batch = ctx.resource(KnowledgeRuntime), tenant_of(ctx), batch_of(ctx)
+    runtime, tenant, batch = (
+        ctx.resource(KnowledgeRuntime),
+        tenant_of_job(ctx),
+        batch_of_callback(ctx),
+    )
     sources = [expect_id(ctx, "source", each) for each in sources]
     await reconcile(runtime, tenant, batch)
     async with runtime.tables.of(tenant) as on:
@@ -185,14 +203,14 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     return counts
 
 
-INGESTING = frozenset({ingest.name, ingest_large.name})
+INGEST_TASK_NAMES = frozenset({ingest.name, ingest_large.name})
 # They read files: in child processes, whose limits an installation sets.
-READING = (ingest, ingest_large, rebuild)
-OTHERS = (ended, remove, sweep, sweep_storage, build, switch, index)
+ISOLATED_TASKS = (ingest, ingest_large, rebuild)
+OTHER_TASKS = (ended, remove, sweep, sweep_storage, build, switch, index)
 
 
-def configured(settings: Settings) -> list[Task[..., Any]]:
+def configured_tasks(settings: Settings) -> list[Task[..., Any]]:
     """The tasks as an app includes them, with what its installation has set."""
     isolate, retry = settings.apart, settings.retry
-    reading = (each.configured(isolate=isolate, retry=retry) for each in READING)
-    return [*reading, embed.configured(retry=settings.embed_retry), *OTHERS]
+    reading = (each.configured(isolate=isolate, retry=retry) for each in ISOLATED_TASKS)
+    return [*reading, embed.configured(retry=settings.embed_retry), *OTHER_TASKS]

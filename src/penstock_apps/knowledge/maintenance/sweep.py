@@ -12,28 +12,33 @@ from msgspec import Struct
 from penstock import BatchNotFound, Context, Unique, task
 from penstock.storage.names import digest_of, is_object, is_part, tenant_of
 from penstock.storage.storage import Stored
-from penstock_apps.knowledge.pipeline.editions import remove_retired
-from penstock_apps.knowledge.pipeline.indexing import tend
-from penstock_apps.knowledge.pipeline.reconciling import settle
-from penstock_apps.knowledge.pipeline.removing import CARE, FILES, remove, remove_files
+from penstock_apps.knowledge.ingest.finish import settle
+from penstock_apps.knowledge.maintenance.delete import (
+    FILES_PER_TRANSACTION,
+    MAINTENANCE_QUEUE,
+    remove,
+    remove_files,
+)
+from penstock_apps.knowledge.maintenance.reembed import remove_retired
+from penstock_apps.knowledge.maintenance.vector_index import maintain_indexes
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 
 logger = logging.getLogger("penstock.knowledge")
 
 # What is looked at in one sweep, at most.
-ROUNDS = 20
-STRANDED = 1000
-ROWS = 2000
-BATCHES = 100
-EDITIONS = 10
-DELETED = 100
+MAX_ROUNDS = 20
+MAX_STRANDED_DOCUMENTS = 1000
+MAX_ROWS = 2000
+MAX_BATCHES = 100
+MAX_EDITIONS = 10
+MAX_UNFINISHED_REMOVALS = 100
 # Editions that grow are looked at so many at a time; with so many chunks they get their index.
-GROWING = 20
-MUCH = 100_000
+MAX_GROWING_EDITIONS = 20
+INDEX_GROWING_FROM_CHUNKS = 100_000
 # An upload that has added nothing for so long is broken off.
-UPLOAD = timedelta(hours=1)
+UPLOAD_ABANDONED_AFTER = timedelta(hours=1)
 # A database that was restored from a backup may not know a file yet that it is about to know.
-STRAY = timedelta(days=30)
+STRAY_FILE_MIN_AGE = timedelta(days=30)
 
 
 class Swept(Struct, frozen=True, omit_defaults=True):
@@ -50,10 +55,12 @@ class Swept(Struct, frozen=True, omit_defaults=True):
     aged: int = 0
 
 
-@task(name="knowledge.sweep", queue=CARE, resources=[KnowledgeRuntime], unique=Unique())
+@task(
+    name="knowledge.sweep", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime], unique=Unique()
+)
 async def sweep(ctx: Context) -> Swept:
     """Fold counts, settle documents that nobody settled, remove what nobody needs."""
-    sweeping = Sweeping(ctx.resource(KnowledgeRuntime))
+    sweeping = Sweeper(ctx.resource(KnowledgeRuntime))
     return Swept(
         folded=await sweeping.fold(),
         settled=await sweeping.settle(),
@@ -76,17 +83,17 @@ class Walked(Struct, frozen=True):
 
 @task(
     name="knowledge.sweep_storage",
-    queue=CARE,
+    queue=MAINTENANCE_QUEUE,
     resources=[KnowledgeRuntime],
     unique=Unique(),
     timeout=timedelta(days=1),
 )
 async def sweep_storage(ctx: Context) -> Walked:
     """Look at all stored files, and remove what a crash has left among them."""
-    return await Sweeping(ctx.resource(KnowledgeRuntime)).storage()
+    return await Sweeper(ctx.resource(KnowledgeRuntime)).storage()
 
 
-class Sweeping:
+class Sweeper:
     """Every step is bounded, and safe to repeat: what is left is for the next sweep."""
 
     def __init__(self, runtime: KnowledgeRuntime) -> None:
@@ -96,7 +103,7 @@ class Sweeping:
     async def fold(self) -> int:
         """Fold changes into the tallies."""
         folded = 0
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             async with self._runtime.tables.of_all() as on:
                 some = await self._runtime.tallies.fold(on)
             folded += some
@@ -107,7 +114,7 @@ class Sweeping:
     async def settle(self) -> int:
         """Documents whose jobs ended without telling."""
         async with self._runtime.tables.of_all() as on:
-            found = await self._sweeps.stranded(on, STRANDED)
+            found = await self._sweeps.stranded(on, MAX_STRANDED_DOCUMENTS)
         states = await self._runtime.app.states([job for _, job, _, _ in found])
         ended = defaultdict[str, dict[str, tuple[int, int]]](dict)
         for tenant, job, document, version in found:
@@ -118,14 +125,17 @@ class Sweeping:
     async def close_batches(self) -> int:
         """Batches of uploads that broke off: what was added is all that comes."""
         async with self._runtime.tables.of_all() as on:
-            found = await self._sweeps.idle_batches(on, UPLOAD, BATCHES)
+            found = await self._sweeps.idle_batches(on, UPLOAD_ABANDONED_AFTER, MAX_BATCHES)
         closed = 0
         for batch in found:
             try:
                 status = await self._runtime.app.get_batch(batch)
             except BatchNotFound:
                 continue
-            if status.state == "open" and status.created_at < datetime.now(UTC) - UPLOAD:
+            if (
+                status.state == "open"
+                and status.created_at < datetime.now(UTC) - UPLOAD_ABANDONED_AFTER
+            ):
                 await self._runtime.app.close_batch(batch)
                 closed += 1
         return closed
@@ -133,7 +143,7 @@ class Sweeping:
     async def resume(self) -> int:
         """What was deleted, and whose removal has come to an end before it was done."""
         async with self._runtime.tables.of_all() as on:
-            found = await self._runtime.removals.unfinished(on, DELETED)
+            found = await self._runtime.removals.unfinished(on, MAX_UNFINISHED_REMOVALS)
         jobs = [remove.options(tenant=tenant).prepare(what, which) for tenant, what, which in found]
         await self._runtime.app.enqueue_many(jobs)
         return len(jobs)
@@ -142,24 +152,26 @@ class Sweeping:
         """Drafts and vectors that nobody waits for, chunks that stand nowhere."""
         async with self._runtime.tables.of_all() as on:
             return (
-                await self._sweeps.drafts(on, ROWS)
-                + await self._sweeps.vectors(on, ROWS)
-                + await self._sweeps.chunks(on, ROWS)
+                await self._sweeps.drafts(on, MAX_ROWS)
+                + await self._sweeps.vectors(on, MAX_ROWS)
+                + await self._sweeps.chunks(on, MAX_ROWS)
             )
 
     async def editions(self) -> int:
         """Editions that nobody searches any more."""
-        return await remove_retired(self._runtime, EDITIONS)
+        return await remove_retired(self._runtime, MAX_EDITIONS)
 
     async def indexes(self) -> int:
         """Indexes that nobody needs any more, or that broke off, or are overdue."""
-        return await tend(self._runtime, GROWING, MUCH)
+        return await maintain_indexes(
+            self._runtime, MAX_GROWING_EDITIONS, INDEX_GROWING_FROM_CHUNKS
+        )
 
     async def orphans(self) -> int:
         """Files that no document needs."""
         async with self._runtime.tables.of_all() as on:
-            found = await self._runtime.objects.orphans(on, ROWS)
-        by_tenant = _by_tenant(found).items()
+            found = await self._runtime.objects.orphans(on, MAX_ROWS)
+        by_tenant = _digests_by_tenant(found).items()
         return sum([await remove_files(self._runtime, tenant, some) for tenant, some in by_tenant])
 
     async def storage(self) -> Walked:
@@ -170,7 +182,7 @@ class Sweeping:
         and so do all files without a row where another database stores too.
         """
         files = parts = 0
-        before = datetime.now(UTC) - STRAY
+        before = datetime.now(UTC) - STRAY_FILE_MIN_AGE
         is_shared = await self._is_shared()
         async for batch in self._runtime.storage.walk():
             left = [each.name for each in batch if is_part(each.name)]
@@ -179,7 +191,7 @@ class Sweeping:
             if is_shared:
                 continue
             old = [each for each in batch if each.modified < before]
-            for tenant, some in _by_folder(old).items():
+            for tenant, some in _objects_by_tenant(old).items():
                 async with self._runtime.tables.of(tenant) as on:
                     strays = await self._runtime.objects.adopt(on, tenant, some)
                 files += await remove_files(self._runtime, tenant, strays)
@@ -203,10 +215,12 @@ class Sweeping:
     async def aged(self) -> int:
         """Files that are kept longer than their tenant wants; the texts in them stay."""
         removed = 0
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             async with self._runtime.tables.of_all() as on:
-                found = await self._runtime.objects.aged(on, self._runtime.settings.raw_days, FILES)
-            some = sum([await self._age(*each) for each in _by_tenant(found).items()])
+                found = await self._runtime.objects.aged(
+                    on, self._runtime.settings.raw_days, FILES_PER_TRANSACTION
+                )
+            some = sum([await self._age(*each) for each in _digests_by_tenant(found).items()])
             removed += some
             if not some:
                 break
@@ -220,7 +234,9 @@ class Sweeping:
         return len(names)
 
 
-def _by_folder(batch: Iterable[Stored]) -> dict[str, list[tuple[bytes, str, int, datetime]]]:
+def _objects_by_tenant(
+    batch: Iterable[Stored],
+) -> dict[str, list[tuple[bytes, str, int, datetime]]]:
     """Stored files by the tenants whose they are, as `Objects.adopt` takes them."""
     found = defaultdict(list)
     for each in batch:
@@ -230,7 +246,7 @@ def _by_folder(batch: Iterable[Stored]) -> dict[str, list[tuple[bytes, str, int,
     return found
 
 
-def _by_tenant(files: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
+def _digests_by_tenant(files: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:
     digests = defaultdict(list)
     for tenant, digest in files:
         digests[tenant].append(digest)

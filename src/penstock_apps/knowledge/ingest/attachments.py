@@ -12,19 +12,19 @@ from msgspec import Struct
 from penstock import Context, Request
 from penstock.storage.names import object_name
 from penstock_apps.knowledge.errors import AttachmentsOverQuota, NotFound, QuotaExceeded
-from penstock_apps.knowledge.pipeline.document_job import Stale
-from penstock_apps.knowledge.pipeline.removing import remove
+from penstock_apps.knowledge.ingest.document_job import Superseded
+from penstock_apps.knowledge.maintenance.delete import remove
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Mail, Wanted, Work
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Attachment, Extracted
 
-LONGEST_NAME = 150
+MAX_NAME_CHARACTERS = 150
 UNNAMED = "attachment"
 
 
-class File(Struct, frozen=True):
+class StoredAttachment(Struct, frozen=True):
     """An attachment whose content is stored."""
 
     size: int
@@ -32,7 +32,7 @@ class File(Struct, frozen=True):
     media_type: str | None
 
 
-class Attaching:
+class AttachmentIntake:
     """Stores the attachments of a mail, and adds their documents and jobs to the mail's batch."""
 
     def __init__(
@@ -63,11 +63,11 @@ class Attaching:
             async with self._runtime.tables.of(self._tenant) as on:
                 await self._write(on, files, names, title)
         except NotFound:
-            raise Stale from None
+            raise Superseded from None
         except QuotaExceeded as error:
             raise AttachmentsOverQuota(str(error)) from error
 
-    async def _store(self, attachment: Attachment) -> File:
+    async def _store(self, attachment: Attachment) -> StoredAttachment:
         """Store a file, held so that nobody removes it before its document is written."""
         digest, size = sha256(attachment.content).digest(), len(attachment.content)
         held = (digest, object_name(self._tenant, digest), size)
@@ -80,9 +80,11 @@ class Attaching:
             await self._runtime.storage.put(self._tenant, file, digest)
         finally:
             file.unlink(missing_ok=True)
-        return File(size, digest, attachment.media_type)
+        return StoredAttachment(size, digest, attachment.media_type)
 
-    async def _write(self, on: Connection, files: list[File], names: list[str], title: str) -> None:
+    async def _write(
+        self, on: Connection, files: list[StoredAttachment], names: list[str], title: str
+    ) -> None:
         runtime, tenant = self._runtime, self._tenant
         await self._ctx.fence(on)
         mail = await runtime.documents.get(on, tenant, self._document)
@@ -93,7 +95,7 @@ class Attaching:
         # A deletion of the mail waits for this lock, and then sees its attachments.
         locked = await runtime.drafts.lock(on, tenant, [self._document])
         if locked.get(self._document) != self._version:
-            raise Stale
+            raise Superseded
         paths = await self._free_paths(on, mail.source, names)
         arrivals = [
             Arrival(path, each.size, each.digest, each.media_type)
@@ -113,13 +115,13 @@ class Attaching:
         if wanted and limits:
             (await runtime.tenants.get(on, tenant)).check(limits)
         await self._enqueue(on, wanted)
-        await forget(self._ctx, on, self._document, paths)
+        await delete_attachments(self._ctx, on, self._document, paths)
 
     async def _free_paths(self, on: Connection, source: int, names: list[str]) -> list[str]:
         """Paths at which no document stands but those of this mail; the source is locked."""
         taken = set[str]()
         while True:
-            paths = paths_of(self._work.path, names, taken)
+            paths = attachment_paths(self._work.path, names, taken)
             others = await self._runtime.documents.taken(
                 on, self._tenant, source, paths, self._document
             )
@@ -143,7 +145,9 @@ class Attaching:
         )
 
 
-async def forget(ctx: Context, on: Connection, mail: int, but: Collection[str] = ()) -> None:
+async def delete_attachments(
+    ctx: Context, on: Connection, mail: int, but: Collection[str] = ()
+) -> None:
     """Delete the attachments of a mail, except those at the paths in `but`."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     attached = await runtime.documents.attached(on, tenant, mail)
@@ -155,11 +159,11 @@ async def forget(ctx: Context, on: Connection, mail: int, but: Collection[str] =
         await runtime.app.for_tenant(tenant).inside(on).enqueue_many(jobs)
 
 
-def paths_of(mail: str, names: list[str], taken: Collection[str] = ()) -> list[str]:
+def attachment_paths(mail: str, names: list[str], taken: Collection[str] = ()) -> list[str]:
     """The paths of attachments, below their mail, all different and none of them `taken`."""
     paths = list[str]()
     for name in names:
-        named = PurePosixPath(_file_name(name)[-LONGEST_NAME:])
+        named = PurePosixPath(_file_name(name)[-MAX_NAME_CHARACTERS:])
         path, number = f"{mail}/{named.name}", 1
         while path in paths or path in taken:
             number += 1

@@ -10,23 +10,28 @@ from msgspec import Struct, convert
 from penstock import EventTimeout, NotRetryable, Request
 from penstock_apps.knowledge.chunk import split
 from penstock_apps.knowledge.errors import KnowledgeError
-from penstock_apps.knowledge.pipeline.document_job import TRIES, Brought, DocumentJob, Stale
-from penstock_apps.knowledge.pipeline.embedding import (
-    TEXTS_OF_A_JOB,
-    Share,
+from penstock_apps.knowledge.ingest.document_job import (
+    MAX_PUBLISH_ATTEMPTS,
+    DocumentJob,
+    Ingested,
+    Superseded,
+)
+from penstock_apps.knowledge.ingest.embed_calls import (
+    MAX_TEXTS_PER_JOB,
+    TextsToEmbed,
     budget,
     embed,
-    embedded,
+    embedded_event,
 )
-from penstock_apps.knowledge.pipeline.reasons import faulty
+from penstock_apps.knowledge.ingest.finish import describe_fault
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.drafts import Draft, Part
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Piece
 
 # A job that ends without a word, since it was killed again and again, is looked for then.
-PATIENCE = 600.0
-LIVE = ("scheduled", "ready", "running", "blocked")
+MAX_EVENT_WAIT_S = 600.0
+UNFINISHED_STATES = ("scheduled", "ready", "running", "blocked")
 
 
 class NotEmbedded(KnowledgeError, NotRetryable):
@@ -35,7 +40,7 @@ class NotEmbedded(KnowledgeError, NotRetryable):
     reason = "not_embedded"
 
 
-class Facts(Struct, frozen=True):
+class DraftFacts(Struct, frozen=True):
     """What is kept of a document beside its pieces, and how many of these were new, by edition."""
 
     title: str | None
@@ -47,7 +52,7 @@ class Facts(Struct, frozen=True):
 class DraftJob(DocumentJob):
     """Cut it, ask for the vectors that are missing, wait without holding a slot, publish."""
 
-    async def run(self) -> Brought:
+    async def run(self) -> Ingested:
         self._asked = set[int]()
         facts = await self._ctx.step("draft", self._draft)
         *others, last = self._in_order()
@@ -58,14 +63,14 @@ class DraftJob(DocumentJob):
             await self._finish(edition, facts, ends=False)
         return await self._finish(last, facts, ends=True)
 
-    async def _draft(self) -> Facts:
+    async def _draft(self) -> DraftFacts:
         extracted = await self._read()
         fresh = {}
         for edition in self._in_order():
             pieces = split(extracted, edition.recipe.chunking)
             fresh[str(edition.id)] = await self._write(edition, pieces)
         told = self._facts(extracted)
-        return Facts(told["title"], told["kind"], told["pages"], fresh)
+        return DraftFacts(told["title"], told["kind"], told["pages"], fresh)
 
     async def _write(self, edition: Edition, pieces: Sequence[Piece]) -> int:
         """Write a draft down and ask for what it lacks, or neither; how many texts that is."""
@@ -88,12 +93,12 @@ class DraftJob(DocumentJob):
                 await self._ask(on, edition, draft, missing)
         return len(missing)
 
-    async def _finish(self, edition: Edition, facts: Facts, *, ends: bool) -> Brought:
+    async def _finish(self, edition: Edition, facts: DraftFacts, *, ends: bool) -> Ingested:
         seen = facts.fresh.get(str(edition.id), 0)
         told = {"title": facts.title, "kind": facts.kind, "pages": facts.pages, "embedded": seen}
-        for _ in range(TRIES):
+        for _ in range(MAX_PUBLISH_ATTEMPTS):
             draft, missing = await self._ready(edition)
-            brought = Brought(len(draft.pieces), seen)
+            brought = Ingested(len(draft.pieces), seen)
             fresh = await self._embedded(edition, draft.pieces, draft.hashes, missing)
             result = brought if ends else None
             if not await self._publish(edition, draft.pieces, draft.hashes, fresh, told, result):
@@ -102,14 +107,14 @@ class DraftJob(DocumentJob):
 
     async def _ready(self, edition: Edition) -> tuple[Draft, set[bytes]]:
         """The draft of an edition once others have seen to its vectors; what is left to do here."""
-        name = embedded(self._ctx.job.id, edition.id)
+        name = embedded_event(self._ctx.job.id, edition.id)
         while True:
             draft, missing = await self._look(edition)
             if not missing or not self._shares(edition):
                 return draft, missing
             await self._see_to_it(edition, draft, missing)
             try:
-                await self._ctx.wait_for_event(name, PATIENCE)
+                await self._ctx.wait_for_event(name, MAX_EVENT_WAIT_S)
             except EventTimeout:
                 continue
 
@@ -141,8 +146,8 @@ class DraftJob(DocumentJob):
         page = await client.list(task=embed, subject=self._subject, limit=1000)
         jobs = [each for each in page.jobs if _is_for(each.args, edition, draft)]
         if failed := next((each for each in jobs if each.state == "failed"), None):
-            raise NotEmbedded(faulty(failed.id))
-        if not any(each.state in LIVE for each in jobs):
+            raise NotEmbedded(describe_fault(failed.id))
+        if not any(each.state in UNFINISHED_STATES for each in jobs):
             async with self._runtime.tables.of(self._tenant) as on:
                 await self._hold(on)
                 await self._ask(on, edition, draft, missing)
@@ -153,7 +158,7 @@ class DraftJob(DocumentJob):
         await self._ctx.fence(on)
         held = await self._runtime.drafts.lock(on, self._tenant, [self._document])
         if held.get(self._document) != self._version:
-            raise Stale
+            raise Superseded
 
     async def _ask(
         self, on: Connection, edition: Edition, draft: Draft, missing: Collection[bytes]
@@ -175,7 +180,7 @@ class DraftJob(DocumentJob):
             priority=self._ctx.job.priority,
             max_attempts=self._runtime.settings.embed_attempts,
             requested_by=self._ctx.job.requested_by,
-        ).prepare(Share(self._ctx.job.id, part, edition.embedder, embedding))
+        ).prepare(TextsToEmbed(self._ctx.job.id, part, edition.embedder, embedding))
 
     def _stretches(
         self, edition: Edition, draft: Draft, missing: Collection[bytes]
@@ -187,7 +192,7 @@ class DraftJob(DocumentJob):
             if key not in left:
                 continue
             left.discard(key)
-            if texts == TEXTS_OF_A_JOB or (texts and tokens + piece.tokens > max_tokens):
+            if texts == MAX_TEXTS_PER_JOB or (texts and tokens + piece.tokens > max_tokens):
                 yield first, last
                 texts, tokens = 0, 0
             first = first if texts else position
@@ -204,5 +209,5 @@ class DraftJob(DocumentJob):
 
 
 def _is_for(args: dict[str, Any], edition: Edition, draft: Draft) -> bool:
-    part = convert(args["item"], Share).part
+    part = convert(args["item"], TextsToEmbed).part
     return part.edition == edition.id and part.attempt == draft.attempt

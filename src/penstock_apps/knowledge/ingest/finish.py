@@ -1,0 +1,178 @@
+"""Documents whose job ended without recording an outcome, and the reasons that owners read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from penstock import AttemptError, Job, Penstock, Process, Retryable
+from penstock.events import JobFinished
+from penstock.net.errors import FetchFailed, FetchRefused
+from penstock.storage.errors import (
+    ObjectDamaged,
+    ObjectMissing,
+    StorageDown,
+    StorageFull,
+    StorageRefuses,
+)
+from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.errors import FILE_GONE
+from penstock_apps.knowledge.extras import NotInstalled
+from penstock_apps.knowledge.ingest.llamaparse import NotParsed, ParserRefuses
+from penstock_apps.knowledge.runtime import KnowledgeRuntime
+from penstock_apps.knowledge.schema import schema_of
+from penstock_apps.knowledge.settings import MB, Settings
+from penstock_apps.knowledge.sql import statement
+from penstock_apps.knowledge.store.documents import State
+
+GB: Final = 1024 * MB
+FILE_DAMAGED: Final = "Its stored file is damaged: upload it again, and tell who runs this service."
+SERVICE_FAILED: Final = (
+    "This service could not bring it in. Try it again later, and tell who runs the service if it "
+    "stays so"
+)
+MODEL_FAILED: Final = (
+    "The model of its knowledge base could not be asked. Try it again later, and tell who runs the "
+    "service if it stays so"
+)
+PARSER_FAILED: Final = (
+    "The service that reads such files could not be asked. Try it again later, and tell who runs "
+    "the service if it stays so"
+)
+# What a child process is said to have died of, when nobody limited it.
+CRASH_ERRORS: Final = frozenset({"Segfault", "Killed", "Exited", "ProtocolError"})
+STORAGE_REASONS: Final = {
+    each.__name__: each.public for each in (StorageDown, StorageFull, StorageRefuses)
+}
+# What they say is about what the owner has sent, or about a server that the owner has named.
+ERRORS_SHOWN_AS_THEY_ARE: Final = frozenset({FetchFailed.__name__})
+
+
+def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, str | None]:
+    """What a document has come to whose job ended without saying so: state, reason, error."""
+    if job is None:
+        return "failed", "lost", "Its job is not kept any more."
+    if job.state == "cancelled":
+        return "cancelled", job.reason, None
+    if job.last_error is None:
+        return "failed", job.reason, None
+    return (
+        "failed",
+        job.reason,
+        _describe_attempt_error(job, job.last_error, settings.apart) or describe_fault(job.id),
+    )
+
+
+def describe_fault(job: str) -> str:
+    """What the owner of a document reads of an error that only an operator can understand."""
+    return f"{SERVICE_FAILED} (job {job})."
+
+
+def describe_error(error: Exception, job: str) -> str:
+    """What the owner reads of an error that ends a document at once, without internal details.
+
+    Operators find those in the log, and in the job if it has failed.
+    """
+    match error:
+        case ObjectMissing():
+            return FILE_GONE
+        case ObjectDamaged():
+            return FILE_DAMAGED
+        case FetchRefused() | Refused(texts=1):
+            return str(error)
+        case ParserRefuses():
+            return f"{PARSER_FAILED} (job {job})."
+        case NotParsed():
+            return str(error)
+        case KeyMissing() | Misfit() | NotInstalled() | Refused() | Retryable():
+            return f"{MODEL_FAILED} (job {job})."
+    return describe_fault(job)
+
+
+def _describe_attempt_error(job: Job, error: AttemptError, limits: Process) -> str | None:
+    kind = error.type
+    seconds = job.timeout if error.kind == "timeout" else limits.seconds
+    if kind == "OutOfMemory" and isinstance(limits.memory, int):
+        return (
+            f"The file needed more than {_size(limits.memory)} of memory to read. Split it into "
+            "smaller files and send those."
+        )
+    if (kind == "TimeLimit" or error.kind == "timeout") and seconds is not None:
+        return (
+            f"The file took longer than {_duration(seconds)} to read. Split it into smaller "
+            "files and send those."
+        )
+    if kind in CRASH_ERRORS:
+        return "The file cannot be read: its reader broke down. Save it anew and send that."
+    return error.message if kind in ERRORS_SHOWN_AS_THEY_ARE else STORAGE_REASONS.get(kind)
+
+
+def _size(number: int) -> str:
+    unit, name = (GB, "GB") if number >= GB else (MB, "MB")
+    return f"{number / unit:,.4g} {name}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:g} seconds"
+    return f"{seconds / 60:,.3g} minutes"
+
+
+DOCUMENTS_PER_QUERY = 500
+
+logger = logging.getLogger("penstock.knowledge")
+
+
+async def reconcile(runtime: KnowledgeRuntime, tenant: str, batch: str) -> None:
+    """Say of the documents of a batch what came of their jobs."""
+    while True:
+        async with runtime.tables.of(tenant) as on:
+            left = await runtime.documents.unsettled(on, tenant, batch, DOCUMENTS_PER_QUERY)
+        if not await settle(runtime, tenant, left):
+            return
+
+
+async def settle(
+    runtime: KnowledgeRuntime, tenant: str, jobs: Mapping[str, tuple[int, int]]
+) -> int:
+    """Say of documents what came of their jobs, if these have ended; of how many."""
+    number = 0
+    for job_id, (document, version) in jobs.items():
+        job = await runtime.app.find(job_id)
+        if job is None or job.is_final:
+            state, reason, error = outcome_of(job, runtime.settings)
+            async with runtime.tables.of(tenant) as on:
+                await runtime.documents.end(on, tenant, document, version, state, reason, error)
+            number += 1
+    return number
+
+
+class FailureListener:
+    """Tells a document at once that its job has failed here, whatever it died of.
+
+    What is missed, by a worker that dies itself, is found at the batch's end or by a sweep.
+    """
+
+    def __init__(self, app: Penstock, tasks: frozenset[str], settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+        self._tasks = tasks
+        self._sql = statement("settle_job", schema_of(app.database.schema))
+        self._under_way = set[asyncio.Task[None]]()
+
+    def __call__(self, event: JobFinished) -> None:
+        if event.task in self._tasks and event.state in ("failed", "cancelled"):
+            telling = asyncio.get_running_loop().create_task(self._tell(event.job_id))
+            self._under_way.add(telling)
+            telling.add_done_callback(self._under_way.discard)
+
+    async def _tell(self, job_id: str) -> None:
+        try:
+            job = await self._app.find(job_id)
+            if job is not None and job.is_final:
+                pool = await self._app.pool()
+                await pool.execute(self._sql, job_id, *outcome_of(job, self._settings))
+        except Exception:
+            logger.warning("The end of job %s is told later.", job_id, exc_info=True)

@@ -1,1 +1,0 @@
-"""Files that a service outside reads for us."""

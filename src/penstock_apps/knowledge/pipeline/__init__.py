@@ -1,1 +1,0 @@
-"""How a document comes in: fetch, extract, cut, embed what is new, publish."""
