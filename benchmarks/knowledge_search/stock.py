@@ -15,9 +15,9 @@ from penstock.migrate import migrate as migrate_engine
 from penstock.sql import quote
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.embed.wordllama import WordLlama
-from penstock_apps.knowledge.schema import migrate, schema_of
-from penstock_apps.knowledge.search import Group, Hit, Mode, Query, Searching
+from penstock_apps.knowledge.search import EditionGroup, Hit, Mode, Query, Searcher
 from penstock_apps.knowledge.store.chunks import Publishing
+from penstock_apps.knowledge.store.schema import migrate, schema_of
 from penstock_apps.knowledge.store.tables import Connection, TablePool
 from penstock_apps.knowledge.text import Piece
 
@@ -95,8 +95,8 @@ class Stock:
     async def ask(
         self, on: Connection, editions: Iterable[int], text: str, k: int, mode: Mode = "hybrid"
     ) -> list[Hit]:
-        group = Group(tuple(editions), self.model.vectors([text])[0])
-        return await Searching(self.tables).search(on, TENANT, [group], Query(text, k, mode=mode))
+        group = EditionGroup(tuple(editions), self.model.vectors([text])[0])
+        return await Searcher(self.tables).search(on, TENANT, [group], Query(text, k, mode=mode))
 
 
 @asynccontextmanager

@@ -13,9 +13,9 @@ from penstock_apps.knowledge.ingest.intake import Incoming, Receipt
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.schema import schema_of
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import UNLABELLED, Labels
+from penstock_apps.knowledge.store.schema import schema_of
 from penstock_apps.knowledge.store.sources import NewSource
 from penstock_apps.knowledge.tasks import QUEUES
 from tests.fixtures.until import until

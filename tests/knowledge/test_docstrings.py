@@ -11,11 +11,11 @@ import pytest
 import penstock_apps.knowledge
 from penstock import Penstock
 from penstock.storage.storage import Storage
-from penstock_apps.knowledge import upload
+from penstock_apps.knowledge import multipart_form
+from penstock_apps.knowledge.file_names import display_name
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.search import Query
-from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.store.sources import NewSource
 from tests.docs.docstrings import Example, compiled, examples
 from tests.fixtures.database import Database
@@ -55,7 +55,7 @@ async def names(
     content.write_bytes(b"hello")
     digest = sha256(b"hello").digest()
     return {
-        **vars(upload),
+        **vars(multipart_form),
         "Knowledge": Knowledge,
         "NewSource": NewSource,
         "Penstock": Penstock,
@@ -67,10 +67,10 @@ async def names(
         "folder": tmp_path / "folder",
         "library": library,
         "path": path,
-        "received": upload.Received("a.txt", "file", "text/plain", content, digest, 5),
+        "received": multipart_form.ReceivedFile("a.txt", "file", "text/plain", content, digest, 5),
         "request": Asked(),
         "tables": library.runtime.tables,
-        "shown_name": shown_name,
+        "shown_name": display_name,
         "storage": Storage.of(str(tmp_path / "stored")),
         "tenant": "acme",
     }

@@ -9,7 +9,7 @@ from penstock.migrate import migrate
 from penstock.sql import quote
 from penstock_apps.knowledge.errors import TablesMissing, TablesRenamed
 from penstock_apps.knowledge.knowledge import Knowledge
-from penstock_apps.knowledge.search.query import Query
+from penstock_apps.knowledge.search import Query
 from tests.fixtures.database import Database, connected
 from tests.knowledge.scene import Scene
 

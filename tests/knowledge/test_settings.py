@@ -6,8 +6,13 @@ from msgspec.structs import asdict
 from penstock import ConfigError
 from penstock.storage.location import Options
 from penstock.storage.storage import Storage
-from penstock_apps.knowledge.environment import check
-from penstock_apps.knowledge.settings import MB, PREFIX, STORAGE, Settings
+from penstock_apps.knowledge.knowledge import check_environment
+from penstock_apps.knowledge.settings import (
+    MB,
+    PREFIX,
+    STORAGE_VARIABLE,
+    Settings,
+)
 
 NUMBERS = sorted(
     name for name, value in asdict(Settings.of({})).items() if type(value) in (int, float)
@@ -62,20 +67,22 @@ def test_what_cannot_be_set_is_refused_at_the_start_in_words(
     name: str, value: str, allowed: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
-        check({PREFIX + name: value})
+        check_environment({PREFIX + name: value})
     told = f"The setting {PREFIX}{name} is {value!r}; it must be {allowed}."
     assert str(refused.value) == told
 
 
 def test_a_storage_of_no_known_kind_is_refused_by_its_name() -> None:
-    with pytest.raises(ConfigError, match=rf"{PREFIX}STORAGE is 'ftp://x'; it must be a folder, "):
-        Storage.of("ftp://x", Options.of(STORAGE))
+    with pytest.raises(
+        ConfigError, match=rf"{PREFIX}STORAGE_VARIABLE is 'ftp://x'; it must be a folder, "
+    ):
+        Storage.of("ftp://x", Options.of(STORAGE_VARIABLE))
 
 
 def test_of_a_variable_that_nobody_reads_is_warned_once(caplog: pytest.LogCaptureFixture) -> None:
     known = {f"{PREFIX}FETCH_PORTS": "80", f"{PREFIX}STORAGE_REGION": "eu", f"{PREFIX}PAGES": "7"}
     for _ in range(2):
-        check(known | {f"{PREFIX}INDEX_FORM": "5", f"{PREFIX}ZZZ": "1"})
+        check_environment(known | {f"{PREFIX}INDEX_FORM": "5", f"{PREFIX}ZZZ": "1"})
     assert caplog.messages == [
         f"{PREFIX}INDEX_FORM is no setting of knowledge, and is ignored. "
         f"Did you mean {PREFIX}INDEX_FROM?",
@@ -89,7 +96,7 @@ def test_no_time_for_a_file_is_no_limit() -> None:
 
 def test_short_secret_is_refused_at_start_and_never_shown() -> None:
     with pytest.raises(ConfigError) as refused:
-        check({f"{PREFIX}LINK_SECRET": "too short"})
+        check_environment({f"{PREFIX}LINK_SECRET": "too short"})
     assert refused.value.setting == f"{PREFIX}LINK_SECRET"
     assert "too short" not in str(refused.value)
     settings = Settings.of({f"{PREFIX}LINK_SECRET": "a secret of many bytes"})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock_apps.knowledge.shown import shown_name
+from penstock_apps.knowledge.file_names import display_name
 
 
 @pytest.mark.parametrize(
@@ -32,13 +32,13 @@ from penstock_apps.knowledge.shown import shown_name
     ],
 )
 def test_a_name_is_shown_without_what_could_do_harm(raw: str, shown: str) -> None:
-    assert shown_name(raw) == shown
+    assert display_name(raw) == shown
 
 
 @given(st.text(max_size=40) | st.text("é/.a", min_size=500, max_size=1200))
 @settings(max_examples=60, deadline=None)
 def test_no_name_leads_anywhere(raw: str) -> None:
-    shown = shown_name(raw)
+    shown = display_name(raw)
     assert shown
     assert not shown.startswith("/")
     assert not {"", ".", ".."} & set(shown.split("/"))
@@ -47,7 +47,7 @@ def test_no_name_leads_anywhere(raw: str) -> None:
 
 
 def test_shortened_names_keep_their_ending_and_differ() -> None:
-    one, other = (shown_name(f"{'é' * 2000}/{number}.pdf") for number in (1, 2))
+    one, other = (display_name(f"{'é' * 2000}/{number}.pdf") for number in (1, 2))
     assert one.endswith(".pdf")
     assert len(one.encode()) <= 1024
     assert one != other

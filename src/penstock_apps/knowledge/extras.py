@@ -1,4 +1,4 @@
-"""What is installed only where it is wanted."""
+"""The error for a package of an extra that is not installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock_apps.knowledge.errors import KnowledgeError
 
 
 class NotInstalled(KnowledgeError, NotRetryable):
-    """A package that comes with an extra is not there."""
+    """A package of an extra is not installed."""
 
     def __init__(self, package: str, extra: str, remedy: str | None = None) -> None:
         self.package = package

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from penstock import Database, Penstock, Task
+from penstock.net import guard
+from penstock.storage import location
 from penstock.telemetry import JobFinished
-from penstock_apps.knowledge import environment, schema, tasks
+from penstock_apps.knowledge import tasks
 from penstock_apps.knowledge.ingest.embed_calls import EMBED_QUEUE, MODEL_LIMITS
 from penstock_apps.knowledge.ingest.finish import FailureListener
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.maintenance.delete import MAINTENANCE_QUEUE
 from penstock_apps.knowledge.maintenance.sweep import sweep, sweep_storage
 from penstock_apps.knowledge.runtime import KnowledgeRuntime, open_runtime, open_worker_runtime
-from penstock_apps.knowledge.settings import ALONE
+from penstock_apps.knowledge.settings import (
+    DEFAULT_TENANT,
+    FETCH_PREFIX,
+    PREFIX,
+    STORAGE_VARIABLE,
+    Settings,
+    variable_of,
+)
+from penstock_apps.knowledge.store import schema
+
+logger = logging.getLogger("penstock.knowledge")
 
 TOKENS = 10_000_000
 SWEEP = 60.0
@@ -37,7 +53,7 @@ class Knowledge:
 
     def __init__(self, app: Penstock) -> None:
         self._app = app
-        self._settings = environment.check()
+        self._settings = check_environment()
         app.resource(KnowledgeRuntime)(open_worker_runtime)
         app.schedule("knowledge.sweep", sweep, every=SWEEP)
         app.schedule("knowledge.sweep_storage", sweep_storage, every=WALK)
@@ -49,7 +65,7 @@ class Knowledge:
     async def migrate(self, database: Database) -> list[str]:
         """Bring the tables up to date; tenants take turns in the queues, models have a budget."""
         names = await schema.migrate(database)
-        if not schema.NAMES.isdisjoint(names):
+        if not schema.MIGRATION_NAMES.isdisjoint(names):
             async with Penstock(database.url, schema=database.schema) as app:
                 for queue in tasks.QUEUES:
                     await app.set_queue(queue, fair=True)
@@ -108,10 +124,40 @@ class Knowledge:
     def of(
         self,
         runtime: KnowledgeRuntime,
-        tenant: str = ALONE,
+        tenant: str = DEFAULT_TENANT,
         *,
         confined: bool = False,
         requested_by: str | None = None,
     ) -> Library:
         """The knowledge of one tenant, used for a person."""
         return Library(runtime, tenant, confined=confined, requested_by=requested_by)
+
+
+KNOWN_VARIABLES = (
+    *map(variable_of, Settings.__struct_fields__),
+    *(f"{STORAGE_VARIABLE}_{name}" for name in location.OPTION_NAMES),
+    *(f"{FETCH_PREFIX}_{name}" for name in guard.ALLOWED_NAMES),
+)
+
+
+def check_environment(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the settings; raise ConfigError for a bad value, and warn once of unknown variables.
+
+    This also checks what only some jobs read, so that their errors appear at the start.
+    """
+    settings = Settings.of(environment)
+    location.Options.of(STORAGE_VARIABLE, environment)
+    guard.Allowed.of(FETCH_PREFIX, environment)
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in KNOWN_VARIABLES:
+            _warn_unknown(name)
+    return settings
+
+
+@cache
+def _warn_unknown(name: str) -> None:
+    # The prefix that all variables share would make any two look alike.
+    own = {each.removeprefix(PREFIX): each for each in KNOWN_VARIABLES}
+    nearest = get_close_matches(name.removeprefix(PREFIX).upper(), own, 1)
+    meant = f" Did you mean {own[nearest[0]]}?" if nearest else ""
+    logger.warning("%s is no setting of knowledge, and is ignored.%s", name, meant)

@@ -16,7 +16,7 @@ from penstock_apps.knowledge.maintenance import reembed
 from penstock_apps.knowledge.maintenance.delete import MAINTENANCE_QUEUE, remove
 from penstock_apps.knowledge.maintenance.vector_index import ask_for_index
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.search import Group, Hit, Query
+from penstock_apps.knowledge.search import EditionGroup, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
 from penstock_apps.knowledge.store.counts import Counts
 from penstock_apps.knowledge.store.deletion import Deleted
@@ -196,7 +196,7 @@ class Library:
             else:
                 asked = await self.runtime.bases.list(on, self.tenant)
         groups = [
-            Group(
+            EditionGroup(
                 tuple(each.edition.id for each in some),
                 await self._vector(some, query, is_named=bool(bases)),
             )

@@ -16,8 +16,8 @@ from penstock import Context, Database, NotRetryable, Penstock
 from penstock.storage.location import Options
 from penstock.storage.storage import Storage
 from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
-from penstock_apps.knowledge.search import Searching
-from penstock_apps.knowledge.settings import STORAGE, Settings
+from penstock_apps.knowledge.search import Searcher
+from penstock_apps.knowledge.settings import STORAGE_VARIABLE, Settings
 from penstock_apps.knowledge.store.bases import Bases
 from penstock_apps.knowledge.store.chunks import Publishing
 from penstock_apps.knowledge.store.counts import Tallies
@@ -174,7 +174,7 @@ class KnowledgeRuntime:
         self.sweeps = Sweeps(tables)
         self.tallies = Tallies(tables)
         self.tenants = Tenants(tables)
-        self.searching = Searching(tables)
+        self.searching = Searcher(tables)
         self.in_flight = InFlight()
         self._embedders: dict[Embedding, Embedder] = {}
 
@@ -206,7 +206,7 @@ async def open_runtime(
 ) -> AsyncIterator[KnowledgeRuntime]:
     """A runtime beside an app."""
     settings = Settings.of()
-    storage = Storage.of(settings.storage_at(database), Options.of(STORAGE))
+    storage = Storage.of(settings.storage_at(database), Options.of(STORAGE_VARIABLE))
     async with AsyncExitStack() as stack:
         folder = await asyncio.to_thread(stack.enter_context, scratch_folder())
         tables = await stack.enter_async_context(TablePool.opened(database, connections))

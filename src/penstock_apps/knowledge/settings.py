@@ -19,15 +19,15 @@ from penstock.storage.links import MIN_SECRET_BYTES
 PREFIX = "PENSTOCK_KNOWLEDGE_"
 MB = 1024 * 1024
 # The tenant of those who have only one.
-ALONE = "default"
+DEFAULT_TENANT = "default"
 # Where files are stored, and what the options of that begin with.
-STORAGE = "PENSTOCK_KNOWLEDGE_STORAGE"
+STORAGE_VARIABLE = "PENSTOCK_KNOWLEDGE_STORAGE"
 # What the variables begin with that say what may be fetched.
-FETCH = "PENSTOCK_KNOWLEDGE_FETCH"
-MEMORY = "at least 64MB, such as 512MB or 2GB"
+FETCH_PREFIX = "PENSTOCK_KNOWLEDGE_FETCH"
+MEMORY_EXAMPLE = "at least 64MB, such as 512MB or 2GB"
 
 # The timeout of a job if extracting has no limit, or takes as long as it may.
-LONGEST_JOB = 3600.0
+MAX_JOB_S = 3600.0
 
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0, le=1e6)]
@@ -98,19 +98,23 @@ class Settings(Struct, frozen=True, kw_only=True):
         given: dict[str, Any] = {
             field: environment[name]
             for field in cls.__struct_fields__
-            if environment.get(name := variable(field))
+            if environment.get(name := variable_of(field))
         }
         try:
             found = msgspec.convert(given, cls, strict=False)
         except msgspec.ValidationError as error:
             field = str(error).rpartition("`$.")[2].rstrip("`")
-            raise ConfigError(variable(field), given.get(field), _allowed(field)) from error
+            raise ConfigError(
+                variable_of(field), given.get(field), _allowed_values(field)
+            ) from error
         if found.link_secret and len(found.link_secret.encode()) < MIN_SECRET_BYTES:
-            raise ConfigError(variable("link_secret"), "…", f"at least {MIN_SECRET_BYTES} bytes")
+            raise ConfigError(variable_of("link_secret"), "…", f"at least {MIN_SECRET_BYTES} bytes")
         try:
             Process(memory=found.extract_memory)
         except ConfigError as error:
-            raise ConfigError(variable("extract_memory"), found.extract_memory, MEMORY) from error
+            raise ConfigError(
+                variable_of("extract_memory"), found.extract_memory, MEMORY_EXAMPLE
+            ) from error
         return found
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
@@ -133,7 +137,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         """How long the job of a document of this size may take."""
         seconds = ceil(self.extract_least_seconds + self.extract_seconds_per_mb * size / MB)
         # At `extract_seconds` the child process is killed, well before its job's time is up.
-        return max(1, seconds) if seconds < self.extract_seconds else LONGEST_JOB
+        return max(1, seconds) if seconds < self.extract_seconds else MAX_JOB_S
 
     @property
     def plans(self) -> frozenset[str]:
@@ -157,12 +161,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         return str(Path(database.data_dir or ".penstock").absolute() / "objects")
 
 
-def variable(field: str) -> str:
+def variable_of(field: str) -> str:
     """The variable that sets it."""
     return PREFIX + field.upper()
 
 
-def _allowed(field: str) -> str:
+def _allowed_values(field: str) -> str:
     """What a setting may be, in words."""
     told = type_info(Settings)
     assert isinstance(told, StructType)

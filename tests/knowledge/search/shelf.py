@@ -9,7 +9,7 @@ from msgspec import json
 
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.embed.wordllama import WordLlama
-from penstock_apps.knowledge.search import Filters, Group, Hit, Mode, Query, Searching
+from penstock_apps.knowledge.search import EditionGroup, Filters, Hit, Mode, Query, Searcher
 from penstock_apps.knowledge.store.chunks import Publishing
 from penstock_apps.knowledge.store.tables import TablePool
 from penstock_apps.knowledge.text import Piece
@@ -85,8 +85,8 @@ class Shelf:
         assert published.answer == "published"
         return document
 
-    def group(self, text: str) -> Group:
-        return Group((self.edition,), model().vectors([text])[0])
+    def group(self, text: str) -> EditionGroup:
+        return EditionGroup((self.edition,), model().vectors([text])[0])
 
     async def ask(
         self,
@@ -102,7 +102,7 @@ class Shelf:
         groups = [shelf.group(text) for shelf in (self, *beside)]
         query = Query(text, k=k, mode=mode, filters=Filters(**filters))
         async with self.tables.of(self.tenant, confined=confined) as on:
-            return await Searching(self.tables).search(on, self.tenant, groups, query)
+            return await Searcher(self.tables).search(on, self.tenant, groups, query)
 
     async def mark_deleted(self, table: str, which: int) -> None:
         await self._fetchval(

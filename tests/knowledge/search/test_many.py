@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from penstock import Database as Address
-from penstock_apps.knowledge.search import Filters, Group, Hit, Mode, Query, Searching
+from penstock_apps.knowledge.search import EditionGroup, Filters, Hit, Mode, Query, Searcher
 from penstock_apps.knowledge.store.tables import TablePool
 from tests.fixtures.database import Database, create, drop
 from tests.fixtures.server import PostgresServer
@@ -62,7 +62,7 @@ async def ask(
     """What was found, and whether by way of the index of vectors."""
     async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
         query = Query("common word17", k=K, mode=mode, filters=filters)
-        hits = await Searching(tables).search(on, "acme", [Group(editions, VECTOR)], query)
+        hits = await Searcher(tables).search(on, "acme", [EditionGroup(editions, VECTOR)], query)
         return hits, bool(await on.fetchval(SCANS))
 
 
@@ -113,8 +113,8 @@ async def test_what_the_index_does_not_reach_is_found_too(many: Database) -> Non
         await on.execute(
             f"UPDATE {SCHEMA}.document SET deleted_at = now() WHERE base = 1 AND id > {K}"
         )
-        hits = await Searching(tables).search(
-            on, "acme", [Group((BIG,), VECTOR)], Query("common", k=K, mode="vector")
+        hits = await Searcher(tables).search(
+            on, "acme", [EditionGroup((BIG,), VECTOR)], Query("common", k=K, mode="vector")
         )
         await on.execute("UPDATE penstock_knowledge.document SET deleted_at = NULL")
     assert sorted(hit.document for hit in hits) == list(range(1, K + 1))
@@ -130,8 +130,8 @@ async def test_common_words_are_not_all_looked_at(many: Database) -> None:
 
 async def test_a_question_of_common_words_is_answered(many: Database) -> None:
     async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
-        hits = await Searching(tables).search(
-            on, "acme", [Group((BIG,))], Query("common", k=K, mode="words")
+        hits = await Searcher(tables).search(
+            on, "acme", [EditionGroup((BIG,))], Query("common", k=K, mode="words")
         )
     assert len(hits) == K
 
@@ -139,8 +139,8 @@ async def test_a_question_of_common_words_is_answered(many: Database) -> None:
 async def test_two_common_words_are_looked_for_together(many: Database) -> None:
     """Each is in more chunks than are read; those that have both come first."""
     async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
-        hits = await Searching(tables).search(
-            on, "acme", [Group((BIG,))], Query("third half", k=K, mode="words")
+        hits = await Searcher(tables).search(
+            on, "acme", [EditionGroup((BIG,))], Query("third half", k=K, mode="words")
         )
     assert len(hits) == K
     assert all(hit.document % 6 == 0 for hit in hits)
@@ -150,8 +150,8 @@ async def test_words_are_found_behind_many_that_do_not_pass(many: Database) -> N
     """What is read first was deleted, and is still there."""
     async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
         await on.execute(f"UPDATE {SCHEMA}.document SET deleted_at = now() WHERE id <= 1000")
-        hits = await Searching(tables).search(
-            on, "acme", [Group((BIG,))], Query("common", k=K, mode="words")
+        hits = await Searcher(tables).search(
+            on, "acme", [EditionGroup((BIG,))], Query("common", k=K, mode="words")
         )
         await on.execute(f"UPDATE {SCHEMA}.document SET deleted_at = NULL")
     assert len(hits) == K
@@ -162,7 +162,10 @@ async def test_words_are_found_behind_many_that_do_not_pass(many: Database) -> N
 async def test_words_with_a_filter(many: Database, source: int) -> None:
     filters = Filters(sources=(source,))
     async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
-        hits = await Searching(tables).search(
-            on, "acme", [Group((BIG,))], Query("own20 own21", k=K, mode="words", filters=filters)
+        hits = await Searcher(tables).search(
+            on,
+            "acme",
+            [EditionGroup((BIG,))],
+            Query("own20 own21", k=K, mode="words", filters=filters),
         )
     assert [hit.document for hit in hits] == [21 if source == BIG_SOURCE else 20]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock_apps.knowledge.search import Group, Query, Searching
+from penstock_apps.knowledge.search import EditionGroup, Query, Searcher
 from penstock_apps.knowledge.store.tables import TablePool
 from penstock_apps.knowledge.text import Piece
 from tests.knowledge.search.shelf import Shelf
@@ -185,8 +185,8 @@ async def test_words_alone_need_no_vector(shelf: Shelf, tables: TablePool) -> No
     cats = await shelf.add(await shelf.source(), "a.md", CATS)
 
     async with tables.of("acme") as on:
-        groups = [Group((shelf.edition,))]
-        hits = await Searching(tables).search(on, "acme", groups, Query("cats"))
+        groups = [EditionGroup((shelf.edition,))]
+        hits = await Searcher(tables).search(on, "acme", groups, Query("cats"))
 
     assert [(hit.document, hit.rank_vector, hit.rank_words) for hit in hits] == [(cats, None, 1)]
 

@@ -6,8 +6,8 @@ import pytest
 
 from penstock import Database as Address
 from penstock.migrate import migrate as migrate_engine
-from penstock_apps.knowledge.schema import migrate
-from penstock_apps.knowledge.search import Query, Searching
+from penstock_apps.knowledge.search import Query, Searcher
+from penstock_apps.knowledge.store.schema import migrate
 from penstock_apps.knowledge.store.tables import TablePool
 from tests.fixtures.database import Database
 from tests.knowledge.search.shelf import SCHEMA, Shelf
@@ -48,7 +48,7 @@ async def found(asker: Shelf, tenant: str, target: Shelf, *, confined: bool = Tr
     async with asker.tables.of(asker.tenant, confined=confined) as on:
         for mode in ("hybrid", "vector", "words"):
             query = Query("cats", mode=mode)
-            hits = await Searching(asker.tables).search(on, tenant, [target.group("cats")], query)
+            hits = await Searcher(asker.tables).search(on, tenant, [target.group("cats")], query)
             paths |= {hit.path for hit in hits}
     return paths
 

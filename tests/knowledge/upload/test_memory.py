@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_apps.knowledge.upload import Received, receive
+from penstock_apps.knowledge.multipart_form import ReceivedFile, receive_form
 from tests.knowledge.upload.forms import CONTENT_TYPE, file, form
 
 LONG = bool(os.environ.get("PENSTOCK_LONG"))
@@ -49,10 +49,10 @@ async def many(number: int) -> AsyncIterator[bytes]:
 @pytest.mark.usefixtures("traced")
 async def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path) -> None:
     size = (2048 if LONG else 64) * MB
-    items = [item async for item in receive(one_of(size), CONTENT_TYPE, tmp_path)]
+    items = [item async for item in receive_form(one_of(size), CONTENT_TYPE, tmp_path)]
     _, most = tracemalloc.get_traced_memory()
     (item,) = items
-    assert isinstance(item, Received)
+    assert isinstance(item, ReceivedFile)
     assert item.bytes == size
     hashed = sha256()
     for _ in range(size // len(CHUNK)):
@@ -65,8 +65,8 @@ async def test_a_large_file_takes_no_more_memory_than_a_small_one(tmp_path: Path
 async def test_nor_do_four_thousand_files(tmp_path: Path) -> None:
     number = 4000 if LONG else 800
     seen = 0
-    async for item in receive(many(number), CONTENT_TYPE, tmp_path):
-        assert isinstance(item, Received)
+    async for item in receive_form(many(number), CONTENT_TYPE, tmp_path):
+        assert isinstance(item, ReceivedFile)
         with item:
             seen += 1
     _, most = tracemalloc.get_traced_memory()
@@ -87,6 +87,6 @@ async def test_the_loop_is_not_held_up(tmp_path: Path) -> None:
             yield chunk
             longest = max(longest, time.thread_time() - last)
 
-    async for _ in receive(measured(), CONTENT_TYPE, tmp_path):
+    async for _ in receive_form(measured(), CONTENT_TYPE, tmp_path):
         pass
     assert longest < 0.05

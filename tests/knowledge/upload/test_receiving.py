@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import ConfigError
-from penstock_apps.knowledge.upload import (
-    Field,
-    Item,
-    Limits,
-    Oversized,
-    Received,
+from penstock_apps.knowledge.multipart_form import (
+    FormField,
+    FormItem,
+    FormLimits,
+    FormParser,
+    OversizedFile,
+    ReceivedFile,
     UploadRefused,
-    receive,
+    receive_form,
 )
-from penstock_apps.knowledge.upload.form import Parts
 from tests.knowledge.upload.forms import (
     CONTENT_TYPE,
     chunks,
@@ -33,26 +33,26 @@ from tests.knowledge.upload.forms import (
 async def all_of(
     body: bytes,
     folder: Path,
-    limits: Limits | None = None,
+    limits: FormLimits | None = None,
     *,
     size: int = 65_536,
     content_type: str = CONTENT_TYPE,
-) -> list[Item]:
-    return [item async for item in receive(chunks(body, size), content_type, folder, limits)]
+) -> list[FormItem]:
+    return [item async for item in receive_form(chunks(body, size), content_type, folder, limits)]
 
 
 async def until_refused(
     body: bytes | AsyncIterator[bytes],
     folder: Path,
-    limits: Limits | None = None,
+    limits: FormLimits | None = None,
     content_type: str = CONTENT_TYPE,
-) -> tuple[list[Item], UploadRefused]:
+) -> tuple[list[FormItem], UploadRefused]:
     """What was given before the refusal, and the refusal."""
     stream = chunks(body) if isinstance(body, bytes) else body
-    given: list[Item] = []
+    given: list[FormItem] = []
 
     async def take() -> None:
-        async for item in receive(stream, content_type, folder, limits):
+        async for item in receive_form(stream, content_type, folder, limits):
             given.append(item)
 
     with pytest.raises(UploadRefused) as refused:
@@ -60,8 +60,8 @@ async def until_refused(
     return given, refused.value
 
 
-def content(item: Item) -> bytes:
-    assert isinstance(item, Received)
+def content(item: FormItem) -> bytes:
+    assert isinstance(item, ReceivedFile)
     return item.path.read_bytes()
 
 
@@ -78,13 +78,13 @@ async def test_what_a_client_sends_is_received(tmp_path: Path) -> None:
         {"base": "handbook"},
     )
     field, pdf, text = await all_of(body, tmp_path, content_type=content_type)
-    assert field == Field("base", "handbook")
-    assert isinstance(pdf, Received)
+    assert field == FormField("base", "handbook")
+    assert isinstance(pdf, ReceivedFile)
     assert (pdf.name, pdf.field) == ('a "quoted" über.pdf', "files")
     assert (pdf.media_type, pdf.bytes) == ("application/pdf", 8)
     assert pdf.digest == sha256(b"%PDF-1.7").digest()
     assert content(pdf) == b"%PDF-1.7"
-    assert isinstance(text, Received)
+    assert isinstance(text, ReceivedFile)
     assert (text.name, text.bytes, content(text)) == ("folder/b.txt", 0, b"")
 
 
@@ -93,14 +93,14 @@ async def test_the_network_may_cut_an_upload_anywhere(tmp_path: Path, size: int)
     tricky = b"\r\n--frontie\r\n--frontier-\r\r\n--"
     body = form(file("a", tricky), part('form-data; name="x"', b"value"), file("b", b"\r\n" * 3))
     a, x, b = await all_of(body, tmp_path, size=size)
-    assert (content(a), x, content(b)) == (tricky, Field("x", "value"), b"\r\n" * 3)
+    assert (content(a), x, content(b)) == (tricky, FormField("x", "value"), b"\r\n" * 3)
 
 
 @given(data=st.lists(st.binary(max_size=300), max_size=4), size=st.integers(1, 400))
 @settings(max_examples=50, deadline=None)
 def test_any_bytes_in_any_chunks_are_found_again(data: list[bytes], size: int) -> None:
     """The parser alone, without disk: the same bytes come out."""
-    parts = Parts(CONTENT_TYPE, Limits())
+    parts = FormParser(CONTENT_TYPE, FormLimits())
     found: list[bytes] = []
     body = form(*(file("a", each) for each in data))
     for start in range(0, len(body), size):
@@ -125,8 +125,8 @@ async def test_each_file_is_given_before_the_next_one_arrives(tmp_path: Path) ->
 
     seen = [
         (item.name, arrived)
-        async for item in receive(slowly(), CONTENT_TYPE, tmp_path)
-        if isinstance(item, Received)
+        async for item in receive_form(slowly(), CONTENT_TYPE, tmp_path)
+        if isinstance(item, ReceivedFile)
     ]
     # A file is over once the boundary behind it is there.
     assert seen == [("0", 1), ("1", 2), ("2", 2)]
@@ -159,9 +159,9 @@ async def test_who_stops_receiving_leaves_no_half_file(tmp_path: Path) -> None:
         await asyncio.Event().wait()
 
     async def take() -> None:
-        async with aclosing(receive(half(), CONTENT_TYPE, tmp_path)) as items:
+        async with aclosing(receive_form(half(), CONTENT_TYPE, tmp_path)) as items:
             async for item in items:
-                assert isinstance(item, Received)
+                assert isinstance(item, ReceivedFile)
                 with item:
                     got.set()
 
@@ -176,30 +176,30 @@ async def test_who_stops_receiving_leaves_no_half_file(tmp_path: Path) -> None:
 
 async def test_oversized_file_is_skipped_and_others_are_received(tmp_path: Path) -> None:
     body = form(file("a", b"a"), file("big", bytes(2_000_000)), file("c", b"c"))
-    a, big, c = await all_of(body, tmp_path, Limits(file_bytes=1_500_000))
+    a, big, c = await all_of(body, tmp_path, FormLimits(file_bytes=1_500_000))
     assert (content(a), content(c)) == (b"a", b"c")
-    assert big == Oversized("big", "files", 2_000_000, 1_500_000)
-    assert isinstance(big, Oversized)
+    assert big == OversizedFile("big", "files", 2_000_000, 1_500_000)
+    assert isinstance(big, OversizedFile)
     assert "big has 2,000,000 bytes, and a file may have 1,500,000" in big.message
     assert files_in(tmp_path) == 2
 
 
 async def test_a_file_of_exactly_the_limit_is_taken(tmp_path: Path) -> None:
-    (item,) = await all_of(form(file("a", bytes(100))), tmp_path, Limits(file_bytes=100))
-    assert isinstance(item, Received)
+    (item,) = await all_of(form(file("a", bytes(100))), tmp_path, FormLimits(file_bytes=100))
+    assert isinstance(item, ReceivedFile)
 
 
 @pytest.mark.parametrize(
     ("limits", "fault", "said"),
     [
-        (Limits(files=2), "too_many", "may have 2 files"),
-        (Limits(fields=1), "too_many", "may have 1 fields"),
-        (Limits(field_bytes=4), "too_large", "The field two has more than 4 bytes"),
-        (Limits(request_bytes=300), "too_large", "may have 300 bytes"),
+        (FormLimits(files=2), "too_many", "may have 2 files"),
+        (FormLimits(fields=1), "too_many", "may have 1 fields"),
+        (FormLimits(field_bytes=4), "too_large", "The field two has more than 4 bytes"),
+        (FormLimits(request_bytes=300), "too_large", "may have 300 bytes"),
     ],
 )
 async def test_what_is_too_much_is_refused_and_what_came_before_stays(
-    tmp_path: Path, limits: Limits, fault: str, said: str
+    tmp_path: Path, limits: FormLimits, fault: str, said: str
 ) -> None:
     first = file("a", b"a") + part('form-data; name="one"', b"1") + file("b", b"b")
     rest = form(part('form-data; name="two"', b"12345"), file("c", b"c"))
@@ -215,7 +215,9 @@ async def test_what_is_too_much_is_refused_and_what_came_before_stays(
 
 
 async def test_long_headers_are_refused(tmp_path: Path) -> None:
-    _, refused = await until_refused(form(file("x" * 5000, b"")), tmp_path, Limits(header_bytes=99))
+    _, refused = await until_refused(
+        form(file("x" * 5000, b"")), tmp_path, FormLimits(header_bytes=99)
+    )
     assert refused.fault == "too_large"
     assert "shorter name" in str(refused)
     many = form(file("a", b"", *(f"X-{number}: 1" for number in range(50))))
@@ -260,7 +262,7 @@ async def test_files_before_a_fault_in_the_same_chunk_are_given(tmp_path: Path) 
 async def test_an_input_that_nobody_put_a_file_into_is_no_file(tmp_path: Path) -> None:
     assert await all_of(form(file("", b"")), tmp_path) == []
     (unnamed,) = await all_of(form(file("", b"x")), tmp_path)
-    assert isinstance(unnamed, Received)
+    assert isinstance(unnamed, ReceivedFile)
     assert unnamed.name == "unnamed"
 
 
@@ -270,7 +272,7 @@ async def test_an_empty_form_is_a_form(tmp_path: Path) -> None:
 
 async def test_no_name_of_a_client_becomes_a_path(tmp_path: Path) -> None:
     (item,) = await all_of(form(file("../../etc/passwd", b"x")), tmp_path)
-    assert isinstance(item, Received)
+    assert isinstance(item, ReceivedFile)
     assert item.name == "etc/passwd"
     assert item.path.parent == tmp_path
     assert "passwd" not in item.path.name
@@ -280,14 +282,18 @@ async def test_a_media_type_that_is_none_is_unknown(tmp_path: Path) -> None:
     body = form(
         file("a", b"", "Content-Type: x<script>"), file("b", b"", "Content-Type: Text/HTML;x")
     )
-    types = [each.media_type for each in await all_of(body, tmp_path) if isinstance(each, Received)]
+    types = [
+        each.media_type for each in await all_of(body, tmp_path) if isinstance(each, ReceivedFile)
+    ]
     assert types == ["application/octet-stream", "text/html"]
 
 
 async def test_a_media_type_keeps_the_encoding_that_is_declared(tmp_path: Path) -> None:
     said = ["text/csv; charset=Windows-1251", "text/csv;charset=utf-8", 'text/csv; charset="a b"']
     body = form(*(file(each[-3:-1], b"", f"Content-Type: {each}") for each in said))
-    types = [each.media_type for each in await all_of(body, tmp_path) if isinstance(each, Received)]
+    types = [
+        each.media_type for each in await all_of(body, tmp_path) if isinstance(each, ReceivedFile)
+    ]
     assert types == ["text/csv; charset=windows-1251", "text/csv", "text/csv"]
 
 
@@ -299,4 +305,4 @@ async def test_a_full_disk_is_said_to_be_one(tmp_path: Path) -> None:
 
 def test_a_limit_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigError, match="file_bytes"):
-        Limits(file_bytes=0)
+        FormLimits(file_bytes=0)

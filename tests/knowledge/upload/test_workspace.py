@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_apps.knowledge.upload import workspace
+from penstock_apps.knowledge.multipart_form import workspace
 
 
 def entries(folder: Path) -> set[str]:

@@ -14,8 +14,8 @@ from penstock.cli.errors import CommandError
 from penstock.wording import counted
 from penstock_apps.knowledge.cli.options import ALONE
 from penstock_apps.knowledge.cli.progress import FileProblem, RenamedFolder
+from penstock_apps.knowledge.file_names import is_displayable
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.shown import is_harmless
 from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import Held
 from penstock_apps.knowledge.store.sources import Source
@@ -74,7 +74,7 @@ class FileSearch:
         place = absolute_path(path)
         kind = _kind_of(place, _printable(str(path)))
         root = place if kind == "folder" else place.parent
-        if not is_harmless(str(root)):
+        if not is_displayable(str(root)):
             told = _printable(str(root))
             raise CommandError(
                 f"The folder {told} has characters in its name that cannot be shown; "
@@ -91,7 +91,7 @@ class FileSearch:
 
     def _take(self, known: dict[str, FoundFile], root: Path, file: Path) -> None:
         name = str(file.relative_to(root))
-        if not is_harmless(name):
+        if not is_displayable(name):
             told = "Its name has characters that cannot be shown; give it another one."
             self.troubles.append(FileProblem(_printable(name), told))
         elif len(name.encode()) > MAX_PATH_BYTES:

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from unicodedata import combining, normalize
 
-from penstock_apps.knowledge.shown import TURNING
+from penstock_apps.knowledge.file_names import DIRECTION_MARKS
 
 # What Postgres refuses (NUL), and what nobody sees.
 INVISIBLE = "\x00-\x08\x0e-\x1f\x7f\xad\u200b\u200e\u200f\u2060\ufeff\ufffe\uffff"
@@ -52,4 +52,4 @@ def tidied(text: str) -> str:
 
 def line(value: str | None) -> str | None:
     """A title or a name on one line, of a length that can be shown."""
-    return " ".join(TURNING.sub("", tidied(value or "")).split())[:500] or None
+    return " ".join(DIRECTION_MARKS.sub("", tidied(value or "")).split())[:500] or None

@@ -23,7 +23,7 @@ from penstock_apps.knowledge.extract.archive import BLOCK, Archive, inflates, lo
 from penstock_apps.knowledge.extract.detect import declared_in, decode, marked, sniff
 from penstock_apps.knowledge.extract.extract import extract
 from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
-from penstock_apps.knowledge.shown import shown_name
+from penstock_apps.knowledge.file_names import display_name
 from penstock_apps.knowledge.text import Attachment, Extracted, Section
 
 # Books: a section a chapter, in the order in which they are read.
@@ -236,7 +236,7 @@ def leaf_parts(part: MIMEPart) -> Iterator[MIMEPart]:
 
 def attachment_name(part: MIMEPart) -> str:
     is_mail = part.get_content_type() == "message/rfc822"
-    return shown_name(" ".join((part.get_filename() or ("mail.eml" if is_mail else "")).split()))
+    return display_name(" ".join((part.get_filename() or ("mail.eml" if is_mail else "")).split()))
 
 
 def attachment_of(part: MIMEPart, name: str) -> Attachment:

@@ -34,9 +34,9 @@ from penstock_apps.knowledge.errors import (
 )
 from penstock_apps.knowledge.http.bodies import PLAIN
 from penstock_apps.knowledge.library import Library
+from penstock_apps.knowledge.multipart_form import UploadRefused
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.settings import ALONE
-from penstock_apps.knowledge.upload import UploadRefused
+from penstock_apps.knowledge.settings import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from fastapi.dependencies.models import Dependant
@@ -78,7 +78,7 @@ def library_of(
     """
     runtime = knowledge_runtime(connection)
     if caller.tenant is None:
-        return Library(runtime, tenant or ALONE, requested_by=requester(caller, person))
+        return Library(runtime, tenant or DEFAULT_TENANT, requested_by=requester(caller, person))
     if tenant not in (None, caller.tenant):
         told = f"{caller.name} is bound to another tenant than {tenant!r}."
         raise Problem(403, "not-allowed", told)

@@ -21,26 +21,26 @@ from penstock.service.problems import Problem, raises
 from penstock.service.routing import as_json, idempotent, returns, streams_body
 from penstock.service.schemas import Id
 from penstock_apps.knowledge.errors import BaseDeleted, NotFound
+from penstock_apps.knowledge.file_names import display_name
 from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
 from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, files_wish
 from penstock_apps.knowledge.http.routing import Add, KnowledgeRoute, problem_from
 from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, wants_events, watched
 from penstock_apps.knowledge.ingest.intake import Incoming, Intake, Receipt
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.settings import FETCH
-from penstock_apps.knowledge.shown import shown_name
-from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.documents import Document
-from penstock_apps.knowledge.upload import (
-    Field,
-    Item,
-    Limits,
-    Oversized,
-    Received,
+from penstock_apps.knowledge.multipart_form import (
+    FormField,
+    FormItem,
+    FormLimits,
+    OversizedFile,
+    ReceivedFile,
     UploadRefused,
-    receive,
+    receive_form,
     workspace,
 )
+from penstock_apps.knowledge.settings import FETCH_PREFIX
+from penstock_apps.knowledge.store.bases import Base
+from penstock_apps.knowledge.store.documents import Document
 
 
 @asynccontextmanager
@@ -89,18 +89,18 @@ class Upload:
     async def take(self, stream: AsyncIterator[bytes], content_type: str) -> None:
         """All files of a form; raises UploadRefused after those before the fault are in."""
         runtime = self._library.runtime
-        limits = Limits(
+        limits = FormLimits(
             file_bytes=runtime.settings.file_bytes, files=runtime.settings.request_files
         )
         async with AsyncExitStack() as stack:
             here = await stack.enter_async_context(workspace(runtime.folder))
             group: Group | None = None
             refusal: UploadRefused | None = None
-            items = receive(_limit_silence(stream), content_type, here, limits)
+            items = receive_form(_limit_silence(stream), content_type, here, limits)
             try:
                 async with aclosing(items):
                     async for item in items:
-                        if isinstance(item, Received) and group is None:
+                        if isinstance(item, ReceivedFile) and group is None:
                             group = await stack.enter_async_context(Group(await self._open(stack)))
                         await self._handle(item, group)
             except UploadRefused as error:
@@ -120,20 +120,20 @@ class Upload:
         self.intake = await stack.enter_async_context(intake)
         return self.intake
 
-    async def _handle(self, item: Item, group: Group | None) -> None:
+    async def _handle(self, item: FormItem, group: Group | None) -> None:
         match item:
-            case Field():
+            case FormField():
                 self._set(item)
-            case Oversized():
+            case OversizedFile():
                 self._refuse(item.name, "too_large", item.message)
-            case Received() if item.name in self._digests:
+            case ReceivedFile() if item.name in self._digests:
                 await self._leave_out(item)
-            case Received():
+            case ReceivedFile():
                 assert group is not None
                 self._count(item)
                 await group.add(item)
 
-    async def _leave_out(self, item: Received) -> None:
+    async def _leave_out(self, item: ReceivedFile) -> None:
         """One of two under a name: the first may be stored already, so it is the one that stays."""
         if item.digest != self._digests[item.name]:
             said = (
@@ -148,7 +148,7 @@ class Upload:
         if len(self.refused) < MAX_REFUSED_LISTED:
             self.refused.append(Refused(path=path, reason=reason, error=error))
 
-    def _count(self, item: Received) -> None:
+    def _count(self, item: ReceivedFile) -> None:
         self.files += 1
         self.bytes += item.bytes
         self._digests[item.name] = item.digest
@@ -157,7 +157,7 @@ class Upload:
             if len(self._paths) > self._library.runtime.settings.inline_files:
                 self._paths = None
 
-    def _set(self, field: Field) -> None:
+    def _set(self, field: FormField) -> None:
         """A field of the form stands for what the address says."""
         if self.intake is not None:
             said = f"The field {field.name!r} stands behind a file. Fields come before files."
@@ -175,7 +175,7 @@ class Group:
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
-        self._files: list[Received] = []
+        self._files: list[ReceivedFile] = []
         self._since = 0.0
         self._going: asyncio.Task[None] | None = None
 
@@ -186,7 +186,7 @@ class Group:
         if self._going is not None:
             await asyncio.gather(self._going, return_exceptions=True)
 
-    async def add(self, file: Received) -> None:
+    async def add(self, file: ReceivedFile) -> None:
         if not self._files:
             self._since = time.monotonic()
         self._files.append(file)
@@ -209,12 +209,12 @@ class Group:
             going, self._going = self._going, None
             await going
 
-    async def _take_in(self, files: list[Received]) -> None:
+    async def _take_in(self, files: list[ReceivedFile]) -> None:
         await self._intake.add([_incoming_file(each) for each in files])
         await asyncio.to_thread(_remove, [each.path for each in files])
 
 
-def _incoming_file(file: Received) -> Incoming:
+def _incoming_file(file: ReceivedFile) -> Incoming:
     return Incoming(file.name, file.path, file.bytes, file.digest, file.media_type)
 
 
@@ -392,7 +392,7 @@ async def upload_documents(
 async def upload_text(wish: TextWish, request: Request, library: Add) -> Response:
     """Take a text into a source of a knowledge base."""
     base = await library.make_base(wish.base)
-    path, content = shown_name(wish.name), wish.text.encode()
+    path, content = display_name(wish.name), wish.text.encode()
     async with explain_deleted_base(library, base):
         with tempfile.NamedTemporaryFile(dir=library.runtime.folder) as file:
             here = Path(file.name)
@@ -461,7 +461,7 @@ async def _answer(
 
 def _refuse_unfetchable(url: str) -> None:
     try:
-        check_url(url, Allowed.of(FETCH))
+        check_url(url, Allowed.of(FETCH_PREFIX))
     except FetchRefused as error:
         raise Problem(422, "does-not-fit", str(error), fields=[("url", str(error))]) from error
 

@@ -12,10 +12,10 @@ from msgspec import Struct
 from penstock import Context, Request
 from penstock.storage.names import object_name
 from penstock_apps.knowledge.errors import AttachmentsOverQuota, NotFound, QuotaExceeded
+from penstock_apps.knowledge.file_names import display_name
 from penstock_apps.knowledge.ingest.document_job import Superseded
 from penstock_apps.knowledge.maintenance.delete import remove
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.shown import shown_name
 from penstock_apps.knowledge.store.documents import Arrival, Labels, Mail, Wanted, Work
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Attachment, Extracted
@@ -174,4 +174,4 @@ def attachment_paths(mail: str, names: list[str], taken: Collection[str] = ()) -
 
 def _file_name(raw: str) -> str:
     """The name of an attachment as one step of a path, which people can read as it is."""
-    return shown_name(raw.replace("/", "_").replace("\\", "_"), UNNAMED)
+    return display_name(raw.replace("/", "_").replace("\\", "_"), UNNAMED)

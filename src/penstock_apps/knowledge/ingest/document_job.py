@@ -18,7 +18,7 @@ from penstock_apps.knowledge.chunk import split
 from penstock_apps.knowledge.errors import FILE_GONE, OverQuota, Unreadable
 from penstock_apps.knowledge.extract import Limits, extract
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.settings import FETCH
+from penstock_apps.knowledge.settings import FETCH_PREFIX
 from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Piece
@@ -269,7 +269,7 @@ class PageFetch:
             work.url,
             self._runtime.folder,
             limits,
-            allow=Allowed.of(FETCH),
+            allow=Allowed.of(FETCH_PREFIX),
             user_agent=USER_AGENT,
         )
         try:

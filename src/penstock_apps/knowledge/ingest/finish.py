@@ -22,10 +22,10 @@ from penstock_apps.knowledge.errors import FILE_GONE
 from penstock_apps.knowledge.extras import NotInstalled
 from penstock_apps.knowledge.ingest.llamaparse import NotParsed, ParserRefuses
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.schema import schema_of
 from penstock_apps.knowledge.settings import MB, Settings
 from penstock_apps.knowledge.sql import statement
 from penstock_apps.knowledge.store.documents import State
+from penstock_apps.knowledge.store.schema import schema_of
 
 GB: Final = 1024 * MB
 FILE_DAMAGED: Final = "Its stored file is damaged: upload it again, and tell who runs this service."

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from penstock_apps.knowledge.store.tables import Connection, TablePool
-from penstock_apps.knowledge.store.vectors import encoded
+from penstock_apps.knowledge.store.tables import Connection, TablePool, encode_vectors
 from penstock_apps.knowledge.text import Piece
 
 
@@ -48,7 +47,7 @@ class Publishing:
     ) -> None:
         """Keep vectors until they are published."""
         sql = self._call("keep_vectors")
-        await on.execute(sql, tenant, embedder, list(vectors), encoded(vectors.values()))
+        await on.execute(sql, tenant, embedder, list(vectors), encode_vectors(vectors.values()))
 
     async def publish(
         self,
@@ -63,7 +62,7 @@ class Publishing:
         facts: Mapping[str, Any],
     ) -> Published:
         """Let a version of a document be found, in this transaction."""
-        vectors = dict(zip(fresh, encoded(fresh.values()), strict=True))
+        vectors = dict(zip(fresh, encode_vectors(fresh.values()), strict=True))
         row = await on.fetchrow(
             self._call("publish"),
             tenant,

@@ -1,9 +1,10 @@
-"""Connections to the tables of knowledge, always as one tenant."""
+"""Connections to the tables of knowledge, each transaction for one tenant, and their vectors."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
+from struct import pack
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -11,9 +12,23 @@ import asyncpg
 from penstock import Database, hosts
 from penstock.bounded_connection import close_pool
 from penstock.sql import roles
-from penstock_apps.knowledge.schema import schema_of, vector_schema
+from penstock_apps.knowledge.embed.numeric import np
 from penstock_apps.knowledge.sql import call, statement
-from penstock_apps.knowledge.store import vectors
+from penstock_apps.knowledge.store.schema import schema_of, vector_schema
+
+VECTOR_HEADER_BYTES = 4
+
+
+def encode_vectors(vectors: Iterable[Any]) -> list[bytes]:
+    """Vectors for the wire."""
+    halves = [np.asarray(each, dtype=">f2") for each in vectors]
+    return [pack(">HH", each.shape[0], 0) + each.tobytes() for each in halves]
+
+
+def decode_vector(data: bytes) -> Any:
+    """A vector from the wire."""
+    return np.frombuffer(data, dtype=">f2", offset=VECTOR_HEADER_BYTES).astype(np.float32)
+
 
 # The same limits as for the engine's own connections: to open, for one statement, to close.
 CONNECT_S = 10.0
@@ -140,7 +155,7 @@ async def _learn_vectors(connection: Any) -> None:
             "halfvec",
             schema=schema,
             encoder=bytes,
-            decoder=vectors.decoded,
+            decoder=decode_vector,
             format="binary",
         )
 

@@ -1,11 +1,11 @@
-"""A multipart form part by part, as its bytes arrive."""
+"""A multipart form, received file by file as its bytes arrive, never whole in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -21,13 +21,13 @@ from penstock import ConfigError, NotRetryable
 from penstock.net.media_type import media_type
 from penstock.storage.sink import Sink
 from penstock_apps.knowledge.errors import KnowledgeError
-from penstock_apps.knowledge.shown import shown_name
+from penstock_apps.knowledge.file_names import display_name
 
 KB, MB, GB = 1024, 1024**2, 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FormLimits:
     """Of one request; each is a largest number that is still allowed."""
 
     file_bytes: int = 2 * GB
@@ -44,35 +44,35 @@ class Limits:
                 raise ConfigError(field.name, value, "a whole number, at least 1")
 
 
-Fault = Literal["not_multipart", "broken", "too_large", "too_many", "cut_off", "disk"]
+UploadFault = Literal["not_multipart", "broken", "too_large", "too_many", "cut_off", "disk"]
 
 
 class UploadRefused(KnowledgeError, NotRetryable):
     """The rest of an upload is not taken; what was received of it before stays."""
 
-    def __init__(self, fault: Fault, message: str) -> None:
+    def __init__(self, fault: UploadFault, message: str) -> None:
         self.fault = fault
         super().__init__(message)
 
 
-MOST_HEADERS = 16
+MAX_HEADERS = 16
 
 Headers = dict[str, str]
 
 
-class Ended:
+class PartEnd:
     """A part is over."""
 
 
-Event = Headers | bytes | Ended | UploadRefused
+FormEvent = Headers | bytes | PartEnd | UploadRefused
 
 
-class Parts:
+class FormParser:
     """Takes chunks, gives what they hold: the headers of a part, its bytes, its end."""
 
-    def __init__(self, content_type: str, limits: Limits) -> None:
+    def __init__(self, content_type: str, limits: FormLimits) -> None:
         self.complete = False
-        self._events: list[Event] = []
+        self._events: list[FormEvent] = []
         self._headers: Headers = {}
         self._field = bytearray()
         self._value = bytearray()
@@ -89,13 +89,13 @@ class Parts:
                     "on_part_end": self._on_end,
                     "on_end": self._on_last,
                 },
-                max_header_count=MOST_HEADERS,
+                max_header_count=MAX_HEADERS,
                 max_header_size=limits.header_bytes,
             )
         except FormParserError as error:
             raise _broken(error) from error
 
-    def take(self, chunk: bytes) -> list[Event]:
+    def take(self, chunk: bytes) -> list[FormEvent]:
         """What this chunk holds. A refusal comes last: what stands before it arrived whole."""
         try:
             self._parser.write(chunk)
@@ -126,7 +126,7 @@ class Parts:
         self._events.append(data[start:end])
 
     def _on_end(self) -> None:
-        self._events.append(Ended())
+        self._events.append(PartEnd())
 
     def _on_last(self) -> None:
         self.complete = True
@@ -161,10 +161,10 @@ def _broken(error: FormParserError) -> UploadRefused:
     )
 
 
-AS_IT_IS = ("", "7bit", "8bit", "binary")
+IDENTITY_ENCODINGS = ("", "7bit", "8bit", "binary")
 
 
-def names_of(headers: Headers) -> tuple[str, str | None]:
+def parse_names(headers: Headers) -> tuple[str, str | None]:
     """The name of the form's field, and that of the file if it is one."""
     kind, options = parse_options_header(headers.get("content-disposition"))
     field = options.get(b"name")
@@ -175,23 +175,23 @@ def names_of(headers: Headers) -> tuple[str, str | None]:
             '`Content-Disposition: form-data; name="…"`.',
         )
     encoding = headers.get("content-transfer-encoding", "").strip().lower()
-    if encoding not in AS_IT_IS:
+    if encoding not in IDENTITY_ENCODINGS:
         raise UploadRefused(
             "broken",
             f"A part of the form is written in {encoding:.40}. Send the bytes as they are.",
         )
     name = options.get(b"filename")
-    return _text(field), None if name is None else _text(name)
+    return _decode_name(field), None if name is None else _decode_name(name)
 
 
-def media_type_of(headers: Headers) -> str:
+def parse_media_type(headers: Headers) -> str:
     """What a file is said to be, with its encoding if that is declared and not UTF-8."""
     said, options = parse_options_header(headers.get("content-type"))
     charset = options.get(b"charset", b"")
     return media_type(said.decode("latin-1"), charset.decode("latin-1"))
 
 
-def _text(raw: bytes) -> str:
+def _decode_name(raw: bytes) -> str:
     """Browsers write UTF-8, and hide quotes and ends of lines behind percent signs."""
     try:
         text = raw.decode()
@@ -200,7 +200,7 @@ def _text(raw: bytes) -> str:
     return text.replace("%22", '"').replace("%0D", "\r").replace("%0A", "\n")
 
 
-PREFIX = "upload-"
+FOLDER_PREFIX = "upload-"
 
 
 @asynccontextmanager
@@ -209,26 +209,26 @@ async def workspace(folder: Path) -> AsyncIterator[Path]:
 
     What a killed process leaves goes with the folder of that process: see runtime.py.
     """
-    here = Path(await asyncio.to_thread(_make, folder))
+    here = Path(await asyncio.to_thread(_make_folder, folder))
     try:
         yield here
     finally:
         await asyncio.shield(asyncio.to_thread(shutil.rmtree, here, ignore_errors=True))
 
 
-def _make(folder: Path) -> str:
+def _make_folder(folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
-    return mkdtemp(prefix=PREFIX, dir=folder)
+    return mkdtemp(prefix=FOLDER_PREFIX, dir=folder)
 
 
-class Field(Struct, frozen=True):
+class FormField(Struct, frozen=True):
     """A value of the form."""
 
     name: str
     value: str
 
 
-class Received(Struct, frozen=True):
+class ReceivedFile(Struct, frozen=True):
     """A whole file, on the disk of this machine; it belongs to who received it.
 
     with received:
@@ -242,7 +242,7 @@ class Received(Struct, frozen=True):
     digest: bytes
     bytes: int
 
-    def __enter__(self) -> Received:
+    def __enter__(self) -> ReceivedFile:
         return self
 
     def __exit__(
@@ -254,7 +254,7 @@ class Received(Struct, frozen=True):
         self.path.unlink(missing_ok=True)
 
 
-class Oversized(Struct, frozen=True):
+class OversizedFile(Struct, frozen=True):
     """A file that is larger than allowed: it was not kept, the others are."""
 
     name: str
@@ -287,8 +287,8 @@ class FieldPart:
                 "Send long texts as files.",
             )
 
-    async def finish(self) -> Field:
-        return Field(self._name, self._value.decode(errors="replace"))
+    async def finish(self) -> FormField:
+        return FormField(self._name, self._value.decode(errors="replace"))
 
     async def abandon(self) -> None:
         self._value.clear()
@@ -301,7 +301,7 @@ class FilePart:
         self, name: str, field: str, media_type: str, folder: Path, most_bytes: int
     ) -> None:
         self._nameless = not name
-        self._name = shown_name(name)
+        self._name = display_name(name)
         self._field = field
         self._media_type = media_type
         self._most = most_bytes
@@ -313,14 +313,14 @@ class FilePart:
         if self._bytes <= self._most:
             await self._sink.write(data)
 
-    async def finish(self) -> Received | Oversized | None:
+    async def finish(self) -> ReceivedFile | OversizedFile | None:
         if self._nameless and not self._bytes:
             return None  # An input of a browser's form that nobody has put a file into.
         if self._bytes > self._most:
             await self._sink.abandon()
-            return Oversized(self._name, self._field, self._bytes, self._most)
+            return OversizedFile(self._name, self._field, self._bytes, self._most)
         digest = await self._sink.finish()
-        return Received(
+        return ReceivedFile(
             self._name, self._field, self._media_type, self._sink.path, digest, self._bytes
         )
 
@@ -328,13 +328,13 @@ class FilePart:
         await self._sink.abandon()
 
 
-Item = Received | Oversized | Field
+FormItem = ReceivedFile | OversizedFile | FormField
 
 
-class Form:
+class FormReceiver:
     """Turns the parts of a form into files and fields, and counts them."""
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
+    def __init__(self, folder: Path, limits: FormLimits) -> None:
         self._folder = folder
         self._limits = limits
         self._part: FilePart | FieldPart | None = None
@@ -351,14 +351,14 @@ class Form:
                 "The files before are kept: send the others in further requests.",
             )
 
-    async def handle(self, event: Event) -> Item | None:
+    async def handle(self, event: FormEvent) -> FormItem | None:
         """What is complete with this event, if anything."""
         match event:
             case dict():
                 self._part = self._begin(event)
             case bytes() if self._part is not None:
                 await self._part.write(event)
-            case Ended() if self._part is not None:
+            case PartEnd() if self._part is not None:
                 item = await self._part.finish()
                 self._part = None
                 return item
@@ -372,20 +372,69 @@ class Form:
             await self._part.abandon()
 
     def _begin(self, headers: Headers) -> FilePart | FieldPart:
-        field, file = names_of(headers)
+        field, file = parse_names(headers)
         if file is None:
             self._fields += 1
-            _check("fields", self._fields, self._limits.fields)
+            _check_number("fields", self._fields, self._limits.fields)
             return FieldPart(field, self._limits.field_bytes)
         self._files += 1
-        _check("files", self._files, self._limits.files)
-        return FilePart(file, field, media_type_of(headers), self._folder, self._limits.file_bytes)
+        _check_number("files", self._files, self._limits.files)
+        return FilePart(
+            file, field, parse_media_type(headers), self._folder, self._limits.file_bytes
+        )
 
 
-def _check(what: str, number: int, allowed: int) -> None:
+def _check_number(what: str, number: int, allowed: int) -> None:
     if number > allowed:
         raise UploadRefused(
             "too_many",
             f"An upload may have {allowed:,} {what}. "
             "Those before are kept: send the others in further requests.",
         )
+
+
+async def receive_form(
+    stream: AsyncIterator[bytes], content_type: str, folder: Path, limits: FormLimits | None = None
+) -> AsyncGenerator[FormItem, None]:
+    """Give each file and field of a multipart form once it is there, in the order of the form.
+
+    A file that is given belongs to the caller, also when the rest of the upload never comes.
+
+        async with workspace(folder) as here:
+            async for item in receive_form(request.stream(), content_type, here):
+                if isinstance(item, ReceivedFile):
+                    await storage.put(tenant, item.path, item.digest)
+    """
+    limits = limits or FormLimits()
+    parts, form = FormParser(content_type, limits), FormReceiver(folder, limits)
+    try:
+        while (chunk := await _next_chunk(stream)) is not None:
+            form.count(chunk)
+            for event in parts.take(chunk):
+                if (item := await form.handle(event)) is not None:
+                    yield item
+        if not parts.complete:
+            raise _cut_off()
+    except OSError as error:
+        raise UploadRefused(
+            "disk",
+            f"The server has no room for the upload now ({error.strerror}). Try it later, and tell "
+            "who runs it if it stays so.",
+        ) from error
+    finally:
+        await form.abandon()
+
+
+async def _next_chunk(stream: AsyncIterator[bytes]) -> bytes | None:
+    try:
+        return await anext(stream, None)
+    except Exception as error:  # Each server has its own word for a client that is gone.
+        raise _cut_off() from error
+
+
+def _cut_off() -> UploadRefused:
+    return UploadRefused(
+        "cut_off",
+        "The upload broke off before its end. The files that arrived whole are kept: "
+        "send it again, and they are known.",
+    )

@@ -21,7 +21,7 @@ from penstock.sql import quote, roles
 from penstock_apps.knowledge.errors import TablesMissing, TablesRenamed, VectorMissing
 from penstock_apps.knowledge.sql import functions, migration, migrations, script, statement
 
-NAMES = frozenset(name for _, name in migrations())
+MIGRATION_NAMES = frozenset(name for _, name in migrations())
 
 
 def schema_of(engine: str) -> str:
@@ -50,7 +50,7 @@ async def migrate(database: Database) -> list[str]:
             found = {each.number for each in await applied_migrations(connection, schema)}
             due = [(number, name) for number, name in migrations() if number not in found]
             if due:
-                await _apply(connection, schema, due)
+                await _apply_migrations(connection, schema, due)
             # What the queue is, knowledge is too, whichever of them came first.
             if secured or await connection.fetchval(statement("has_rls", schema), schema):
                 name = "on" if secured else "off"
@@ -69,7 +69,7 @@ async def is_there(database: Database) -> bool:
 async def renamed(database: Database) -> dict[str, str]:
     """The schema and its former name, if the functions still look for that."""
     schema = schema_of(database.schema)
-    async with _connected(database) as connection:
+    async with _connect(database) as connection:
         former = await find_former_name(connection, schema, list(functions()))
     return {} if former is None else {schema: former}
 
@@ -77,7 +77,7 @@ async def renamed(database: Database) -> dict[str, str]:
 async def check(database: Database) -> None:
     """Raise if the tables are not there, or not as this version needs them."""
     schema = schema_of(database.schema)
-    async with _connected(database) as connection:
+    async with _connect(database) as connection:
         found = {each.number for each in await applied_migrations(connection, schema)}
         if missing := {number for number, _ in migrations()} - found:
             left: str | None = await connection.fetchval(statement("find_left_behind", schema))
@@ -88,14 +88,14 @@ async def check(database: Database) -> None:
 
 
 async def _applied(database: Database) -> set[int]:
-    async with _connected(database) as connection:
+    async with _connect(database) as connection:
         return {
             each.number for each in await applied_migrations(connection, schema_of(database.schema))
         }
 
 
 @asynccontextmanager
-async def _connected(database: Database) -> AsyncIterator[Any]:
+async def _connect(database: Database) -> AsyncIterator[Any]:
     connection = await hosts.connect(database.url, statement_cache_size=0)
     try:
         yield connection
@@ -118,7 +118,7 @@ async def vector_schema(connection: Any) -> str:
     return made
 
 
-async def _apply(connection: Any, schema: str, due: list[tuple[int, str]]) -> None:
+async def _apply_migrations(connection: Any, schema: str, due: list[tuple[int, str]]) -> None:
     vector = await vector_schema(connection)
     await create_ledger(connection, schema)
     await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
