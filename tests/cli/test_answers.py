@@ -9,8 +9,7 @@ import asyncpg
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.commands import Command, group
-from penstock.cli.exits import Exit
+from penstock.cli.framework import Command, Exit, group
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
 from tests.fixtures.address import with_database, with_role

@@ -3,8 +3,7 @@
 import pytest
 import typer
 
-from penstock.cli.duration import seconds
-from penstock.cli.moment import past
+from penstock.cli.options import past, seconds
 
 
 @pytest.mark.parametrize(

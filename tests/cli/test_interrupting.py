@@ -12,8 +12,8 @@ from tests.cli.command import Commands
 # On the first Ctrl-C it says so and takes its time: a generator, a task and a thread never end.
 STUBBORN = """
 import asyncio, time
-from penstock.cli.commands import Command, group
-from penstock.cli.interrupting import alone
+from penstock.cli.framework import Command, group
+from penstock.cli.process import alone
 
 async def numbers():
     try:
@@ -62,8 +62,8 @@ def test_a_second_ctrl_c_ends_at_once_and_quietly(tmp_path: Path) -> None:
 # One Ctrl-C, or several, while something goes on that does not end by them.
 DEAF = """
 import asyncio, sys, threading, time
-from penstock.cli import interrupting
-from penstock.cli.commands import Command, group
+from penstock.cli import process
+from penstock.cli.framework import Command, group
 
 async def swallows():
     print("begun", flush=True)
@@ -94,9 +94,9 @@ def root(traceback: bool = False):
 
 @app.command("go", cls=Command)
 def go(main: str, stop_limit: float):
-    interrupting.STOP_LIMIT_S = stop_limit
-    interrupting.BLOCKED_LIMIT_S = stop_limit
-    interrupting.alone(globals()[main](), "It goes on later.")
+    process.STOP_LIMIT_S = stop_limit
+    process.BLOCKED_LIMIT_S = stop_limit
+    process.alone(globals()[main](), "It goes on later.")
 
 app(prog_name="deaf")
 """

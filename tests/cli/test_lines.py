@@ -8,7 +8,7 @@ from typing import IO
 
 import pytest
 
-from penstock.cli.lines import CHUNK, lines
+from penstock.cli.commands.enqueue import CHUNK, lines
 
 Pipe = tuple[IO[bytes], IO[bytes]]
 

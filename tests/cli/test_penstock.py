@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from penstock.cli import app
-from penstock.cli.exits import Exit
+from penstock.cli.framework import Exit
 from tests.cli.command import Commands
 
 

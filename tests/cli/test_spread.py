@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from penstock.cli.spread import spread
+from penstock.cli.framework import spread
 
 
 @dataclass(frozen=True)

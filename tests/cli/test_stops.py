@@ -73,7 +73,7 @@ async def on_loop(number: int) -> int:
 PROGRAM = """
 import asyncio, sys
 from penstock import Liveness, Stopping
-from penstock.cli.stopping import Stop
+from penstock.cli.process import Stop
 from stuck import app
 
 async def main():

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from penstock.cli.moment import moment, past
-from penstock.cli.words import ago, length, rate, share
+from penstock.cli.options import moment, past
+from penstock.cli.tables import ago, length, rate, share
 from penstock.wording import counted
 
 

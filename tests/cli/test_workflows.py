@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from penstock import Started, Workflow
-from penstock.cli.screens.fans import fans_of, shared
-from penstock.cli.screens.workflows import graph
+from penstock.cli.screens.workflows import fans_of, graph, shared
 from penstock.groups.workflows import WorkflowStep
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop

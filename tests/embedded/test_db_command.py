@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from penstock.cli.db import app
+from penstock.cli.commands.db import app
 from penstock.embedded import Server
 from tests.fixtures.forking import forker
 from tests.fixtures.until import until

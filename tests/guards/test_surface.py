@@ -13,7 +13,7 @@ import penstock
 from penstock import Penstock, errors
 from penstock.cli import app as commands
 from penstock.cli import errors as command_errors
-from penstock.cli.exits import exit_of
+from penstock.cli.framework import exit_of
 from penstock.service import Service
 from penstock.service.problems import from_error
 from penstock_apps.knowledge import errors as knowledge_errors

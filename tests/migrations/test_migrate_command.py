@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from penstock.cli.commands import Command, Commands
-from penstock.cli.migrate import migrate
+from penstock.cli.commands.migrate import migrate
+from penstock.cli.framework import Command, Commands
 from penstock.migrate import migrate as apply_all
 from penstock.sql import migrations
 from tests.fixtures.database import Database

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock.cli.commands import LazyCommand
 from penstock.cli.errors import CommandError
+from penstock.cli.framework import LazyCommand
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

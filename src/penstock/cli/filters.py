@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.moment import past
+from penstock.cli.options import past
 
 if TYPE_CHECKING:
-    from penstock.cli.opening import Reached
+    from penstock.cli.database import Reached
     from penstock.job import Job
 
 PANEL = "Which jobs"

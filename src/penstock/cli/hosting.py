@@ -8,17 +8,74 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from penstock.app.app import Penstock
-from penstock.cli import supervisor
-from penstock.cli.banner import Banner
+from penstock.cli import process
+from penstock.cli.database import opened, plain_errors
 from penstock.cli.listening import Listening
-from penstock.cli.opening import opened, plain_errors
-from penstock.cli.stopping import Stop
+from penstock.cli.process import Stop
 from penstock.errors import PenstockError
+from penstock.hosts import place
 from penstock.service import Service
+from penstock.service.app import PREFIX
 from penstock.service.server import Server
 from penstock.worker import Worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Banner:
+    """The addresses, for people and as a document; the first key is told here and nowhere else."""
+
+    app: Penstock
+    name: str | None
+    address: str
+    key: str | None = None
+    worker: str | None = None
+    queues: tuple[str, ...] = ()
+
+    def as_document(self) -> dict[str, object]:
+        return {
+            "address": self.address,
+            "api": self.address + PREFIX,
+            "openapi": f"{self.address}{PREFIX}/openapi.json",
+            "app": self.name,
+            "database": _database(self.app),
+            "schema": self.app.database.schema,
+            "worker": self.worker,
+            "queues": list(self.queues),
+            "key": self.key,
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([f"Penstock {version('penstock')}", *map(_line, self._lines()), ""])
+
+    def _lines(self) -> list[tuple[str, str]]:
+        api = self.address + PREFIX
+        lines = [
+            ("API", api),
+            ("described at", f"{api}/openapi.json"),
+            ("probes", f"{self.address}/livez, /readyz, /metrics"),
+            ("tasks of", self.name or "no app: jobs can be looked at and changed, none enqueued"),
+            ("database", f"{_database(self.app)}, schema {self.app.database.schema}"),
+        ]
+        if self.worker is not None:
+            lines.append(("worker", f"{self.worker} for {', '.join(self.queues)}"))
+        if self.key is not None:
+            lines.append(("first key", f"{self.key}  (shown this once; keep it)"))
+        return lines
+
+
+def _line(line: tuple[str, str]) -> str:
+    return f"  {line[0]:<14}{line[1]}"
+
+
+def _database(app: Penstock) -> str:
+    """Without what may be a password."""
+    if app.database.url is None:
+        return f"embedded Postgres in {app.database.data_dir or '.penstock'}"
+    return place(app.database.url)
+
 
 logger = logging.getLogger("penstock.service")
 
@@ -75,7 +132,7 @@ async def _run(server: Server, announce: Callable[[], None]) -> None:
     await asyncio.wait([running, listens], return_when=asyncio.FIRST_COMPLETED)
     if listens.done():
         announce()
-        supervisor.tell("READY=1")
+        process.tell_systemd("READY=1")
     listens.cancel()
     await running
 

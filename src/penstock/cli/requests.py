@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +12,9 @@ import typer
 from msgspec.structs import replace
 
 from penstock.app.app import Penstock
-from penstock.cli.duration import seconds
+from penstock.cli.database import Reached, find_app, reached_by, visited
 from penstock.cli.errors import CommandError
-from penstock.cli.moment import moment
+from penstock.cli.options import Where, moment, seconds
 from penstock.errors import ConfigError
 from penstock.tasks import Options, Request, Unique
 from penstock.tasks.keys import filled, is_template
@@ -108,3 +109,18 @@ def _read(name: str, value: Any) -> Any:
     if name == "unique":
         return _unique_from(value)
     return _READ[name](value) if name in _READ and isinstance(value, str | int | float) else value
+
+
+@asynccontextmanager
+async def reached_making(
+    target: str | None, where: Where
+) -> AsyncIterator[tuple[Reached, MakeRequest]]:
+    """The queue, and how requests for it are made: by the app's code if one is named."""
+    if target is None:
+        async with visited(where) as queue:
+            yield queue, by_name
+        return
+    app = find_app(target)
+    where.lead(app)
+    async with reached_by(app) as queue:
+        yield queue, checked_by(app)

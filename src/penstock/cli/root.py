@@ -8,19 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import applications
-from penstock.cli.commands import Commands, LazyCommand, group
+from penstock.cli.framework import Commands, LazyCommand, group
 
 # Shells ask what completes a command line by this variable.
 COMPLETION = "_PENSTOCK_COMPLETE"
 # Where each command is, and the line that the help of the root shows for it. It has this order.
 COMMANDS = {
-    "up": ("up:up", "Start all in one process: database, worker and API."),
+    "up": ("serve:up", "Start all in one process: database, worker and API."),
     "work": ("work:work", "Run the jobs of an app."),
     "serve": ("serve:serve", "Serve the HTTP API of an app, and run none of its jobs."),
     "enqueue": ("enqueue:enqueue", "Enqueue a job, or many."),
     "jobs": ("jobs:app", "Look at jobs; retry, unblock, cancel or delete them."),
     "dead": (
-        "dead:app",
+        "failed:app",
         "Look at jobs that failed, bring them back or erase them. "
         "`penstock jobs show ID` has all attempts of one.",
     ),
@@ -33,23 +33,23 @@ COMMANDS = {
     "schedules": ("schedules:app", "Look at schedules, change, pause and run them."),
     "events": ("events:app", "Send events to jobs that wait for them; list them."),
     "queues": ("queues:app", "Look at queues, pause, resume and change them."),
-    "lanes": ("lanes:app", "Look at lanes, which take turns, and change them."),
+    "lanes": ("queues:lanes", "Look at lanes, which take turns, and change them."),
     "limits": ("limits:app", "Look at limits, change, close and open them."),
-    "plans": ("plans:app", "Look at the plans of tenants, and change them."),
+    "plans": ("tenants:plans", "Look at the plans of tenants, and change them."),
     "tenants": ("tenants:app", "Look at tenants' plans, and change them."),
     "retention": ("retention:app", "Look at how long ended jobs are kept, and change it."),
     "keys": ("keys:app", "Make keys for programs that use the service."),
-    "people": ("people:app", "Let people log in to the service, and let them in no more."),
+    "people": ("users:app", "Let people log in to the service, and let them in no more."),
     "audit": ("audit:audit", "Show who changed what, the latest first."),
-    "workers": ("workers:workers", "List the workers, and those that are lost."),
-    "stats": ("stats:stats", "Show throughput, failures and times."),
-    "health": ("health:health", "Say whether the queue is healthy, degraded or down."),
+    "workers": ("status:workers", "List the workers, and those that are lost."),
+    "stats": ("status:stats", "Show throughput, failures and times."),
+    "health": ("status:health", "Say whether the queue is healthy, degraded or down."),
     "top": ("top:top", "Watch the queue live; q leaves."),
     "doctor": ("doctor:doctor", "Find what is wrong, and what to do."),
     "migrate": ("migrate:migrate", "Make the tables, or bring them up to date."),
     "db": ("db:app", "Start, stop and reach the embedded Postgres."),
-    "demo": ("demo:demo", "See it work, in half a minute."),
-    "bench": ("bench:bench", "Measure throughput and latency here."),
+    "demo": ("tools:demo", "See it work, in half a minute."),
+    "bench": ("tools:bench", "Measure throughput and latency here."),
     "completion": ("completion:completion", "Print the script for completion by a shell."),
 }
 
@@ -62,7 +62,7 @@ class Root(Commands):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = {
-            name: LazyCommand(name, f"penstock.cli.{place}", line)
+            name: LazyCommand(name, f"penstock.cli.commands.{place}", line)
             for name, (place, line) in COMMANDS.items()
         }
 

@@ -11,7 +11,7 @@ from math import ceil
 import asyncpg
 
 from penstock.app.app import Penstock
-from penstock.cli.opening import looking
+from penstock.cli.database import looking
 from penstock.insights import Insights, WorkerInsight
 from penstock.job import RUNNING, Job
 from penstock.store import key_of

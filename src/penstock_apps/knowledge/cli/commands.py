@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.commands import LazyCommand
+from penstock.cli.framework import LazyCommand
 
 COMMANDS = {
     "ingest": ("ingest:ingest", "Take files in, so that what is in them can be found."),

@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.commands import examples
-from penstock.cli.exits import Exit
+from penstock.cli.framework import Exit, examples, spread
+from penstock.cli.options import Where
 from penstock.cli.output import Output
-from penstock.cli.spread import spread
-from penstock.cli.where import Where
 from penstock_apps.knowledge.cli.options import (
     ALONE,
     BaseName,
@@ -78,8 +76,8 @@ def ingest(
     import logging
 
     from penstock import Penstock
-    from penstock.cli.interrupting import alone
-    from penstock.cli.opening import plain_errors
+    from penstock.cli.database import plain_errors
+    from penstock.cli.process import alone
     from penstock_apps.knowledge.cli.files import FileSearch
     from penstock_apps.knowledge.cli.ingest_run import IngestOptions, run_ingest
     from penstock_apps.knowledge.cli.progress import INTERRUPTED, screen_for

@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 
 from penstock import Penstock
+from penstock.cli.database import lost_midway
 from penstock.cli.errors import NotFound
 from penstock.cli.interrupting import alone
-from penstock.cli.opening import lost_midway
 from penstock.cli.output import Output
 from penstock.cli.where import Where
 from penstock_apps.knowledge import Knowledge

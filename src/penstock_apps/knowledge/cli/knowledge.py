@@ -7,11 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from penstock.cli.commands import Command, examples, group
-from penstock.cli.exits import Exit
+from penstock.cli.framework import Command, Exit, examples, group, spread
+from penstock.cli.options import Where
 from penstock.cli.output import Output
-from penstock.cli.spread import spread
-from penstock.cli.where import Where
 from penstock_apps.knowledge.cli.options import ALONE, Effort, Page, Tenant, expect_knowledge
 
 app = group("knowledge", help="Look at bases, sources and documents, retry and delete them.")

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from penstock.cli.commands import examples
+from penstock.cli.framework import examples, spread
+from penstock.cli.options import Where
 from penstock.cli.output import Output
-from penstock.cli.spread import spread
-from penstock.cli.where import Where
 from penstock_apps.knowledge.cli.options import ALONE, Tenant, expect_knowledge, name
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The commands, a file for each group; the root imports one when it is called."""

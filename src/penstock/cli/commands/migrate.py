@@ -1,0 +1,218 @@
+"""`penstock migrate`: the tables in the database, made and brought up to date."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.cli.errors import DatabaseRefused
+from penstock.cli.framework import Exit, examples, spread
+from penstock.cli.options import Where, confirm
+from penstock.cli.output import Output, draw
+
+if TYPE_CHECKING:
+    from penstock.config import Database
+    from penstock.migrate import MigrationStatus
+
+ShowStatus = Annotated[
+    bool,
+    typer.Option(
+        "--status", help="List the migrations; the exit code is 3 if one is due, or a rename."
+    ),
+]
+ShowSql = Annotated[
+    bool,
+    typer.Option(
+        "--sql",
+        help="Print the SQL instead of applying it: what is due in the database that is named, "
+        "or all of it if none is.",
+    ),
+]
+To = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Go to migration N, which may be back. 0 removes everything.",
+        show_default=False,
+    ),
+]
+Rls = Annotated[
+    bool | None,
+    typer.Option(
+        "--rls/--no-rls",
+        help="Switch row level security on or off: roles for workers and for apps, which see one "
+        "tenant's jobs at a time. Without it, that stays as it is.",
+        show_default=False,
+    ),
+]
+With = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="NAME",
+        help="Make the tables of an application too, such as knowledge; may be repeated. Those "
+        "that are there are always brought up to date.",
+        show_default=False,
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Go back without asking.")]
+
+
+@examples(
+    "penstock migrate",
+    "penstock migrate --schema jobs",
+    "penstock migrate --status --json",
+    "penstock migrate --sql > penstock.sql",
+    "penstock migrate --rls",
+    "penstock migrate --with knowledge",
+    "penstock migrate --to 0 --yes",
+)
+@spread
+def migrate(
+    *,
+    show_status: ShowStatus = False,
+    show_sql: ShowSql = False,
+    to: To = None,
+    rls: Rls = None,
+    wanted: With = None,
+    yes: Yes = False,
+    where: Where,
+    output: Output,
+) -> None:
+    """Make the tables, or bring them up to date.
+
+    All that is due is applied in one transaction; any number of processes may do so at once.
+    """
+    if show_status and (show_sql or to is not None or rls is not None):
+        raise typer.BadParameter("--status goes with none of --sql, --to and --rls")
+    if show_sql and output.as_json:
+        raise typer.BadParameter("--sql prints SQL, not JSON")
+
+    database = where.database()
+    if show_sql:
+        draw(_sql(database, to, rls).rstrip("\n"))
+    elif show_status:
+        _print_status(database, output)
+    else:
+        _apply(database, to, rls, wanted or [], yes, output)
+
+
+def _sql(database: Database, to: int | None, rls: bool | None) -> str:
+    from penstock.migrate import find_rename, has_rls, sql_text, status
+
+    if database.url is None:
+        return sql_text(database.schema, to=to, rls=rls)
+    with _reached(database) as url:
+        found = asyncio.run(status(url, schema=database.schema))
+        is_on = asyncio.run(has_rls(url, schema=database.schema))
+        _, renaming = asyncio.run(find_rename(url, schema=database.schema))
+    applied = [each.number for each in found if each.applied_at]
+    return sql_text(
+        database.schema, applied=applied, to=to, rls=rls, has_rls=is_on, renaming=renaming
+    )
+
+
+def _print_status(database: Database, output: Output) -> None:
+    from dataclasses import replace
+
+    from penstock.cli import applications
+    from penstock.migrate import find_rename, has_rls, status
+
+    with _reached(database) as url:
+        found = asyncio.run(status(url, schema=database.schema))
+        is_on = asyncio.run(has_rls(url, schema=database.schema))
+        former, _ = asyncio.run(find_rename(url, schema=database.schema))
+        renamed = asyncio.run(applications.renamed(replace(database, url=url)))
+    if former is not None:
+        renamed = {database.schema: former} | renamed
+    due = [each.name for each in found if each.applied_at is None]
+    document = {
+        "schema": database.schema,
+        "migrations": found,
+        "due": due,
+        "renamed": renamed,
+        "rls": is_on,
+    }
+    told = [f"{each.name}  {_described(each)}" for each in found]
+    told += [f"{schema}  renamed from {former}, due" for schema, former in renamed.items()]
+    if is_on:
+        told.append("row level security  on")
+    output.show(document, lambda: "\n".join(told))
+    raise typer.Exit(Exit.NO if due or renamed else Exit.OK)
+
+
+def _apply(
+    database: Database,
+    to: int | None,
+    rls: bool | None,
+    wanted: list[str],
+    yes: bool,
+    output: Output,
+) -> None:
+    from dataclasses import replace
+
+    from penstock.cli import applications
+    from penstock.migrate import has_rls, migrate, status
+
+    with _reached(database) as url:
+        if to is not None and not yes:
+            found = asyncio.run(status(url, schema=database.schema))
+            _ask([each.name for each in found if each.applied_at and each.number > to], database)
+        names = asyncio.run(migrate(url, schema=database.schema, to=to, rls=rls))
+        if to is None:
+            names += asyncio.run(applications.migrate(replace(database, url=url), wanted))
+        is_on = asyncio.run(has_rls(url, schema=database.schema))
+    told = f"The schema {database.schema} is up to date."
+    if names:
+        told = f"The schema {database.schema} was changed by {', '.join(names)}."
+    if rls is not None:
+        told += f" Row level security is {'on' if is_on else 'off'}."
+    document = {"schema": database.schema, "changed": names, "rls": is_on}
+    output.show(document, lambda: told)
+
+
+def _ask(undone: list[str], database: Database) -> None:
+    if undone:
+        confirm(
+            f"This undoes {', '.join(undone)} in the schema {database.schema}. What those "
+            "migrations made is dropped with all that is in it: jobs are lost, and cannot be "
+            "brought back."
+        )
+
+
+@contextmanager
+def _reached(database: Database) -> Iterator[str]:
+    """The URL of the database, with its errors in plain words."""
+    import asyncpg
+
+    from penstock.cli.database import plain_errors
+    from penstock.connect.connector import hold_embedded
+
+    with plain_errors(database):
+        try:
+            if database.url is not None:
+                yield database.url
+            else:
+                hold = hold_embedded(database)
+                try:
+                    yield hold.url
+                finally:
+                    hold.release()
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise DatabaseRefused(
+                f"The role may not make the tables: {error}. Either let it create schemas "
+                "(GRANT CREATE ON DATABASE …), or make the schema for it "
+                f"(CREATE SCHEMA {database.schema} AUTHORIZATION …)."
+            ) from error
+
+
+def _described(migration: MigrationStatus) -> str:
+    if migration.applied_at is None:
+        return "due"
+    unknown = "" if migration.known else ", by a newer version of Penstock"
+    return f"applied {migration.applied_at:%Y-%m-%d %H:%M:%S} UTC{unknown}"
