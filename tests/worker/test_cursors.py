@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.store import Line
+from penstock.store import LaneCursor
 from penstock.worker.claim.cursors import Cursors, PlannedTake
 
 pytestmark = pytest.mark.any_pooler
@@ -24,7 +24,7 @@ def attempt(id: int, seconds: float, lane: str = "", priority: int = 0) -> Any:
     return SimpleNamespace(id=id, row=row)
 
 
-def sorted_cursors(cursors: Cursors, lane: str = "") -> list[Line]:
+def sorted_cursors(cursors: Cursors, lane: str = "") -> list[LaneCursor]:
     return sorted(cursors.of_lane(lane), key=lambda cursor: -cursor.priority)
 
 
@@ -42,7 +42,11 @@ def test_nothing_is_known_at_first() -> None:
 
 def test_lines_belong_to_who_takes_the_turn_with_them() -> None:
     cursors = Cursors()
-    scanned = [Line("", 0, at(0), 1), Line("a", 7, at(0), 2), Line("a\x1fopenai", 0, at(0), 3)]
+    scanned = [
+        LaneCursor("", 0, at(0), 1),
+        LaneCursor("a", 7, at(0), 2),
+        LaneCursor("a\x1fopenai", 0, at(0), 3),
+    ]
     cursors.end_scan(scanned)
     assert list(cursors.rotation) == ["", "a"]
     assert sorted_cursors(cursors, "a") == scanned[1:]
@@ -50,66 +54,70 @@ def test_lines_belong_to_who_takes_the_turn_with_them() -> None:
 
 def test_a_claim_goes_on_behind_its_last_job() -> None:
     cursors = Cursors()
-    cursors.end_scan([Line("", 0, at(0), 1), Line("", 5, at(0), 2)])
+    cursors.end_scan([LaneCursor("", 0, at(0), 1), LaneCursor("", 5, at(0), 2)])
     claimed(cursors, [attempt(20, 1, priority=5), attempt(10, 1), attempt(11, 2)], 3)
-    assert sorted_cursors(cursors) == [Line("", 0, at(2), 11)]
+    assert sorted_cursors(cursors) == [LaneCursor("", 0, at(2), 11)]
     claimed(cursors, [attempt(12, 3)], 1)
-    assert sorted_cursors(cursors) == [Line("", 0, at(3), 12)]
+    assert sorted_cursors(cursors) == [LaneCursor("", 0, at(3), 12)]
 
 
 def test_cursor_that_gave_fewer_jobs_than_asked_is_dropped() -> None:
     cursors = Cursors()
-    cursors.end_scan([Line("a", 0, at(0), 1), Line("b", 0, at(0), 2), Line("c", 0, at(0), 3)])
+    cursors.end_scan(
+        [LaneCursor("a", 0, at(0), 1), LaneCursor("b", 0, at(0), 2), LaneCursor("c", 0, at(0), 3)]
+    )
     takes = [PlannedTake(cursor, 2) for lane in "abc" for cursor in cursors.of_lane(lane)]
     some = [attempt(n, n, lane=lane) for n, lane in enumerate("aab", 10)]
     cursors.advance(takes, some, 6)
     assert list(cursors.rotation) == ["a"]
-    assert sorted_cursors(cursors, "a") == [Line("a", 0, at(11), 11)]
+    assert sorted_cursors(cursors, "a") == [LaneCursor("a", 0, at(11), 11)]
 
 
 def test_a_line_that_the_claim_did_not_come_to_stays_as_it_was() -> None:
     cursors = Cursors()
-    cursors.end_scan([Line("", 5, at(0), 1), Line("", 0, at(0), 2)])
+    cursors.end_scan([LaneCursor("", 5, at(0), 1), LaneCursor("", 0, at(0), 2)])
     claimed(cursors, [attempt(1, 0, priority=5)], 1)
-    assert sorted_cursors(cursors) == [Line("", 5, at(0), 1), Line("", 0, at(0), 2)]
+    assert sorted_cursors(cursors) == [LaneCursor("", 5, at(0), 1), LaneCursor("", 0, at(0), 2)]
 
 
 def test_a_turn_that_came_to_nothing_is_next_once_more() -> None:
     cursors = Cursors()
-    cursors.end_scan([Line("a", 5, at(0), 1), Line("a", 0, at(0), 2), Line("b", 0, at(0), 3)])
+    cursors.end_scan(
+        [LaneCursor("a", 5, at(0), 1), LaneCursor("a", 0, at(0), 2), LaneCursor("b", 0, at(0), 3)]
+    )
     assert cursors.rotation.next() == "a"
-    cursors.advance([PlannedTake(Line("a", 5, at(0), 1), 1)], [], 1)
+    cursors.advance([PlannedTake(LaneCursor("a", 5, at(0), 1), 1)], [], 1)
     assert cursors.rotation.next() == "a"
 
 
 def test_a_page_of_a_scan_leaves_the_other_lanes_alone() -> None:
     cursors = Cursors()
-    cursors.end_scan([Line(lane, 0, at(0), 1) for lane in "abcd"])
+    cursors.end_scan([LaneCursor(lane, 0, at(0), 1) for lane in "abcd"])
     cursors.begin_scan()
-    cursors.end_scan([Line("b", 0, at(1), 9)], "b", "c")
+    cursors.end_scan([LaneCursor("b", 0, at(1), 9)], "b", "c")
     assert sorted(cursors.rotation) == ["a", "b", "d"]
 
 
 def test_cursors_ignore_tenants_the_worker_does_not_serve() -> None:
     cursors = Cursors(lambda lane: lane == "a")
-    cursors.end_scan([Line("a", 0, at(0), 1), Line("b", 0, at(0), 2)])
+    cursors.end_scan([LaneCursor("a", 0, at(0), 1), LaneCursor("b", 0, at(0), 2)])
     cursors.lower("c", 0, at(0))
     assert list(cursors.rotation) == ["a"]
 
 
 def test_news_lowers_a_mark_and_never_raises_it() -> None:
     cursors = Cursors()
-    cursors.end_scan([Line("", 0, at(10), 100)])
+    cursors.end_scan([LaneCursor("", 0, at(10), 100)])
     cursors.lower("", 0, at(5))
-    assert sorted_cursors(cursors) == [Line("", 0, at(5), 0)]
+    assert sorted_cursors(cursors) == [LaneCursor("", 0, at(5), 0)]
     cursors.lower("", 0, at(8))
-    assert sorted_cursors(cursors) == [Line("", 0, at(5), 0)]
+    assert sorted_cursors(cursors) == [LaneCursor("", 0, at(5), 0)]
 
 
 def test_news_of_a_new_line_adds_it() -> None:
     cursors = Cursors()
     cursors.lower("", 9, at(3))
-    assert sorted_cursors(cursors) == [Line("", 9, at(3), 0)]
+    assert sorted_cursors(cursors) == [LaneCursor("", 9, at(3), 0)]
 
 
 def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
@@ -118,7 +126,7 @@ def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
     cursors.begin_scan()
     cursors.lower("", 0, at(3))
     assert not cursors
-    cursors.end_scan([Line("", 9, at(5), 50)])
+    cursors.end_scan([LaneCursor("", 9, at(5), 50)])
     assert cursors
     assert [cursor.priority for cursor in sorted_cursors(cursors)] == [9, 0]
 
@@ -126,10 +134,10 @@ def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
 def test_a_scan_replaces_what_was_known() -> None:
     """Lines that have run dry go, and a mark that was too high comes down."""
     cursors = Cursors()
-    cursors.end_scan([Line("", 0, at(10), 100), Line("", 5, at(10), 101)])
+    cursors.end_scan([LaneCursor("", 0, at(10), 100), LaneCursor("", 5, at(10), 101)])
     cursors.begin_scan()
-    cursors.end_scan([Line("", 0, at(1), 1)])
-    assert sorted_cursors(cursors) == [Line("", 0, at(1), 1)]
+    cursors.end_scan([LaneCursor("", 0, at(1), 1)])
+    assert sorted_cursors(cursors) == [LaneCursor("", 0, at(1), 1)]
 
 
 def test_news_during_a_scan_outlives_it() -> None:
@@ -138,16 +146,16 @@ def test_news_during_a_scan_outlives_it() -> None:
     cursors.begin_scan()
     cursors.lower("", 3, at(2))
     cursors.lower("", 0, at(1))
-    cursors.end_scan([Line("", 0, at(5), 50)])
-    assert sorted_cursors(cursors) == [Line("", 3, at(2), 0), Line("", 0, at(1), 0)]
+    cursors.end_scan([LaneCursor("", 0, at(5), 50)])
+    assert sorted_cursors(cursors) == [LaneCursor("", 3, at(2), 0), LaneCursor("", 0, at(1), 0)]
 
 
 def test_what_the_scan_saw_lower_than_the_news_stands() -> None:
     cursors = Cursors()
     cursors.begin_scan()
     cursors.lower("", 0, at(7))
-    cursors.end_scan([Line("", 0, at(5), 50)])
-    assert sorted_cursors(cursors) == [Line("", 0, at(5), 50)]
+    cursors.end_scan([LaneCursor("", 0, at(5), 50)])
+    assert sorted_cursors(cursors) == [LaneCursor("", 0, at(5), 50)]
 
 
 def test_news_from_before_a_scan_does_not_outlive_it() -> None:
@@ -161,11 +169,11 @@ def test_news_from_before_a_scan_does_not_outlive_it() -> None:
 def test_news_during_a_claim_outlives_it() -> None:
     """A job committed late behind the claim's last one must not be passed over."""
     cursors = Cursors()
-    cursors.end_scan([Line("", 0, at(0), 1), Line("", 5, at(0), 1)])
+    cursors.end_scan([LaneCursor("", 0, at(0), 1), LaneCursor("", 5, at(0), 1)])
     cursors.begin_claim()
     cursors.lower("", 0, at(3))
     claimed(cursors, [attempt(12, 8, priority=5), attempt(10, 1), attempt(11, 8)], 9)
-    assert sorted_cursors(cursors) == [Line("", 0, at(3), 0)]
+    assert sorted_cursors(cursors) == [LaneCursor("", 0, at(3), 0)]
 
 
 def test_news_from_before_a_claim_does_not_hold_it_back() -> None:
@@ -173,4 +181,4 @@ def test_news_from_before_a_claim_does_not_hold_it_back() -> None:
     cursors.lower("", 0, at(3))
     cursors.begin_claim()
     claimed(cursors, [attempt(11, 8)], 1)
-    assert sorted_cursors(cursors) == [Line("", 0, at(8), 11)]
+    assert sorted_cursors(cursors) == [LaneCursor("", 0, at(8), 11)]

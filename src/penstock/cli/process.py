@@ -252,7 +252,7 @@ class _Presses:
             with suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._pressed, task)
                 self._end.listen([signal.SIGINT])
-                keep_signals()
+                reset_signals_in_forks()
         return await task
 
     def _pressed(self, task: asyncio.Task[Any]) -> None:

@@ -242,7 +242,7 @@ def _by_tenant(
     queue: Reached, batch: Sequence[Request[Any]]
 ) -> Iterator[tuple[str, list[Request[Any]]]]:
     """The batch at once, or a tenant after the other where row level security has it so."""
-    if not queue.standing.is_confined:
+    if not queue.rights.is_confined:
         yield "", list(batch)
         return
     for tenant, requests in groupby(batch, key=lambda each: each.options.tenant):

@@ -27,7 +27,7 @@ from penstock.cli.tables import at, length
 from penstock.errors import ScheduleNotFound
 from penstock.groups.schedules import Fire, Schedule
 from penstock.insights import WorkerInsight
-from penstock.store.enqueue import untouched
+from penstock.store.enqueue import parts_to_keep
 
 app = group("schedules", help="Look at schedules, change, pause and run them.")
 
@@ -363,13 +363,13 @@ def _request(what: What, now: Schedule | None, make: MakeRequest) -> dict[str, A
     if task is None:
         raise typer.BadParameter("there is no such schedule yet: give --task as well")
     if now is not None and task == now.task and what.args is None:
-        kept = untouched(what.options(), is_other_call=False)
+        kept = parts_to_keep(what.options(), is_other_call=False)
         # The arguments stay as stored, perhaps in the form of an earlier version of the task.
         return {"what": by_name(task, now.args, what.options()), "keep": kept}
     arguments = now.args if now else {}
     if what.args is not None:
         arguments = object_from(what.args, "What is given as arguments")
-    kept = untouched(what.options(), is_other_call=True)
+    kept = parts_to_keep(what.options(), is_other_call=True)
     return {"what": make(task, arguments, what.options()), "keep": kept}
 
 

@@ -29,7 +29,7 @@ from penstock.cli.process import Stop, leave
 from penstock.cli.worker_options import LIFE, WORK, Queue, StopWait, queues_of
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.connect.connector import announced_elsewhere
-from penstock.events import DatabaseGone, Event, LeaseTaken
+from penstock.telemetry import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
 from penstock.worker.processes import STARTED, WAITING, ProcessGroup, ProcessReady, log_event, run
 

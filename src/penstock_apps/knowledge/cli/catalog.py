@@ -11,10 +11,9 @@ from msgspec import Struct
 from rich.console import RenderableType
 from rich.text import Text
 
-from penstock.cli.confirm import confirm
+from penstock.cli import tables
+from penstock.cli.options import Where, confirm
 from penstock.cli.output import Output, say, terminal
-from penstock.cli.screens import style
-from penstock.cli.where import Where
 from penstock.wording import counted
 from penstock_apps.knowledge.cli.names import NameResolver, describe, open_library
 from penstock_apps.knowledge.cli.options import Page
@@ -107,17 +106,17 @@ STATE_COLOURS = {
     "processing": "yellow",
     "completed": "green",
     "partial": "bold yellow",
-    "skipped": style.FAINT,
+    "skipped": tables.FAINT,
     "failed": "bold red",
-    "cancelled": style.FAINT,
+    "cancelled": tables.FAINT,
 }
 
 
 def bases_table(bases: Sequence[ListedBase], width: int) -> RenderableType:
     """What each base has, and how far that is."""
     if not bases:
-        return style.nothing("There are no knowledge bases. `penstock ingest` makes one.")
-    sheet = style.Sheet(width)
+        return tables.nothing("There are no knowledge bases. `penstock ingest` makes one.")
+    sheet = tables.Sheet(width)
     sheet.column("id")
     sheet.column("state")
     sheet.column("documents", right=True)
@@ -150,8 +149,8 @@ def sources_table(
 ) -> RenderableType:
     """How far each source is, and what it is of."""
     if not sources:
-        return style.nothing("There are no such sources.")
-    sheet = style.Sheet(width)
+        return tables.nothing("There are no such sources.")
+    sheet = tables.Sheet(width)
     sheet.column("id")
     sheet.column("state")
     sheet.column("completed", right=True)
@@ -185,8 +184,8 @@ def sources_table(
 def documents_table(documents: Sequence[Document], width: int) -> RenderableType:
     """What came of each document, and why it is not in."""
     if not documents:
-        return style.nothing("There are no such documents.")
-    sheet = style.Sheet(width)
+        return tables.nothing("There are no such documents.")
+    sheet = tables.Sheet(width)
     sheet.column("id")
     sheet.column("state")
     sheet.column("chunks", right=True)
@@ -212,7 +211,7 @@ def _state(name: str) -> Text:
 
 
 def _number(number: int, colour: str = "") -> Text:
-    return Text(f"{number:,}", colour if number else style.FAINT)
+    return Text(f"{number:,}", colour if number else tables.FAINT)
 
 
 # Of a document for programs; ids are strings, as everywhere.

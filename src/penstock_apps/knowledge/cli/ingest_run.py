@@ -14,9 +14,9 @@ from pathlib import Path
 from penstock import Penstock
 from penstock.cli.database import lost_midway
 from penstock.cli.errors import NotFound
-from penstock.cli.interrupting import alone
+from penstock.cli.options import Where
 from penstock.cli.output import Output
-from penstock.cli.where import Where
+from penstock.cli.process import alone
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.files import (
     FileSearch,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock import Penstock
+from penstock.cli.database import expect_server, plain_errors
 from penstock.cli.errors import CommandError, NotFound
-from penstock.cli.opening import expect_server, plain_errors
-from penstock.cli.where import Where
+from penstock.cli.options import Where
 from penstock.wording import counted
 from penstock_apps.knowledge import Knowledge, errors
 from penstock_apps.knowledge.cli.files import absolute_path

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock import AttemptError, Job, Penstock, Process, Retryable
-from penstock.events import JobFinished
 from penstock.net.errors import FetchFailed, FetchRefused
 from penstock.storage.errors import (
     ObjectDamaged,
@@ -17,6 +16,7 @@ from penstock.storage.errors import (
     StorageFull,
     StorageRefuses,
 )
+from penstock.telemetry import JobFinished
 from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
 from penstock_apps.knowledge.errors import FILE_GONE
 from penstock_apps.knowledge.extras import NotInstalled
