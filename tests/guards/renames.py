@@ -95,6 +95,7 @@ TYPES = {
     "Host": "PoolHost",
     "Life": "PoolCore",
     "Link": "Connector",
+    "Places": "StepReferences",
     "Portal": "BlockingPortal",
     "life": "core",
 }

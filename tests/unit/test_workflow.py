@@ -6,7 +6,7 @@ import pytest
 
 from penstock import Request, Step, Workflow, WorkflowCycle, WorkflowRefused, task
 from penstock.errors import ConfigError
-from penstock.tasks.workflow import Existing
+from penstock.tasks.workflow import ExistingJob
 
 
 @task(name="fetch")
@@ -118,9 +118,9 @@ def test_a_long_chain_is_checked_and_ordered_without_recursion() -> None:
 
 def test_a_job_that_is_there_already_is_meant_by_name_or_by_id() -> None:
     flow = Workflow()
-    flow.add(page(), after=Existing("41"), before=["merge", Existing("42")])
-    assert flow.parents == [{Existing("41"): "cancel"}]
-    assert flow.children == [{"merge": "cancel", Existing("42"): "cancel"}]
+    flow.add(page(), after=ExistingJob("41"), before=["merge", ExistingJob("42")])
+    assert flow.parents == [{ExistingJob("41"): "cancel"}]
+    assert flow.children == [{"merge": "cancel", ExistingJob("42"): "cancel"}]
 
 
 def test_what_is_no_step_is_refused() -> None:

@@ -17,7 +17,7 @@ from penstock.cli.errors import CommandError
 from penstock.cli.options import Where, moment, seconds
 from penstock.errors import ConfigError
 from penstock.tasks import Options, Request, Unique
-from penstock.tasks.keys import filled, is_template
+from penstock.tasks.keys import fill_template, is_template
 from penstock.tasks.options import matching
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
 from penstock.tasks.settings import TASK_NAME
@@ -49,7 +49,7 @@ def _with_key(unique: Unique, args: dict[str, Any]) -> Unique:
         raise ConfigError("unique", unique, 'a rule with a "key"; without one name the --app')
     if not is_template(unique.key):
         return unique
-    return replace(unique, key=filled("unique.key", unique.key, args))
+    return replace(unique, key=fill_template("unique.key", unique.key, args))
 
 
 def checked_by(app: Penstock) -> MakeRequest:

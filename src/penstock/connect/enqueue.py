@@ -20,7 +20,7 @@ from penstock.job import FINAL, Job, State
 from penstock.store import Executor
 from penstock.store.enqueue import NO_LINKS, Links, Stored
 from penstock.tasks import Request, Task
-from penstock.tasks.registry import not_a_task
+from penstock.tasks.registry import explain_not_a_task
 from penstock.telemetry import JobsEnqueued
 
 T_co = TypeVar("T_co", covariant=True)
@@ -103,7 +103,7 @@ class EnqueueCalls(Calls):
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
         """Store one job durably. Options go with the task: `task.options(delay=60)`."""
         if not isinstance(task, Task):
-            raise TypeError(not_a_task("enqueue", task))
+            raise TypeError(explain_not_a_task("enqueue", task))
         [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
         return enqueued
 

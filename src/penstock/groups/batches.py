@@ -45,7 +45,7 @@ from penstock.store.batches import Batches
 from penstock.store.enqueue import Links, stored_form
 from penstock.tasks import Request, Task
 from penstock.tasks.options import CHECKS
-from penstock.tasks.registry import not_a_task
+from penstock.tasks.registry import explain_not_a_task
 
 if TYPE_CHECKING:
     from penstock.connect.scope import TenantScope
@@ -131,7 +131,7 @@ class BatchHandle:
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
         """Add one job; BatchClosed once the batch is."""
         if not isinstance(task, Task):
-            raise TypeError(not_a_task("enqueue", task))
+            raise TypeError(explain_not_a_task("enqueue", task))
         [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
         return enqueued
 
@@ -238,7 +238,7 @@ def callbacks_of(tenant: str, given: Mapping[str, Callback | None]) -> dict[str,
 def _form(setting: str, what: Any, tenant: str) -> dict[str, Any]:
     request = what.prepare() if isinstance(what, Task) else what
     if not isinstance(request, Request):
-        raise Misuse(not_a_task(setting, what), setting)
+        raise Misuse(explain_not_a_task(setting, what), setting)
     options = request.options
     for option in _NOT_CALLED:
         if (value := getattr(options, option)) is not None:

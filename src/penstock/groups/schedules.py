@@ -116,7 +116,7 @@ class ScheduleCalls(Calls):
         """
         checked.schedule_name(name)
         if every is not ... and timezone is not ...:
-            raise ConfigError("timezone", timezone, checked.ZONELESS)
+            raise ConfigError("timezone", timezone, checked.ZONE_OF_INTERVAL)
         changes = _changes(what, cron, every)
         interval = changes.get("every")
         changes |= setting_checks.given(

@@ -33,7 +33,7 @@ def firing(due: Due, now: datetime, grace: float) -> Firing:
     if due.catch_up != "all":
         missed = rule.latest(since, now - timedelta(seconds=grace))
         if missed is not None:
-            missed_ticks = rule.number(since, missed, MOST_COUNTED)
+            missed_ticks = rule.count_ticks(since, missed, MOST_COUNTED)
             since = missed
     ticks = list(islice(takewhile(lambda tick: tick <= now, rule.after(since)), MOST_TICKS))
     reached = ticks[-1] if len(ticks) == MOST_TICKS else max(now, since)

@@ -32,7 +32,7 @@ from penstock.tasks.payload import ARGS_LIMIT, encode_object
 def request_from(app: Penstock, job: NewJob, caller: Caller, place: str = "") -> Request[Any]:
     """Check a job and prepare it. Raises a Problem that names each wrong field, below `place`."""
     task = _task(app, job.task, place)
-    if misfits := task.arguments.parameters.misfits(job.args):
+    if misfits := task.arguments.parameters.find_problems(job.args):
         raise _misfit({f"args.{name}": problem for name, problem in misfits.items()}, place)
     options = _with_options(task, job.options, caller, place)
     try:

@@ -13,7 +13,7 @@ from penstock.store.connection import Executor
 from penstock.store.enqueue import Links, stored_form
 from penstock.store.store import Store
 from penstock.tasks import Request
-from penstock.tasks.workflow import Awaited, Existing, Known, OnFailure, Parent, Workflow
+from penstock.tasks.workflow import Awaited, ExistingJob, Node, OnFailure, Parent, Workflow
 
 Row = dict[str, Any]
 
@@ -155,23 +155,23 @@ def _own_options(request: Request[Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value}
 
 
-def _raw_edges(edges: dict[Known, OnFailure], positions: dict[int, int]) -> msgspec.Raw:
+def _raw_edges(edges: dict[Node, OnFailure], positions: dict[int, int]) -> msgspec.Raw:
     return msgspec.Raw((_encode_edges(edges, positions) or "[]").encode())
 
 
-def _encode_edges(edges: dict[Known, OnFailure], positions: dict[int, int]) -> str | None:
+def _encode_edges(edges: dict[Node, OnFailure], positions: dict[int, int]) -> str | None:
     if not edges:
         return None
     encoded = [_edge(step, policy, positions) for step, policy in edges.items()]
     return msgspec.json.encode(encoded).decode()
 
 
-def _edge(step: Known, policy: OnFailure, positions: dict[int, int]) -> dict[str, Any]:
+def _edge(step: Node, policy: OnFailure, positions: dict[int, int]) -> dict[str, Any]:
     """Return an edge to a step, which is new (a number), an existing job, or known by name."""
     edge: dict[str, Any] = {}
     if isinstance(step, int):
         edge["at"] = positions[step]
-    elif isinstance(step, Existing):
+    elif isinstance(step, ExistingJob):
         edge["job"] = step.id
     else:
         edge["step"] = step

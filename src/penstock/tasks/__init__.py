@@ -1,4 +1,4 @@
-"""Tasks: named handlers, their arguments as JSON, and the requests to run them."""
+"""Tasks: named functions that run as jobs, with their arguments as JSON, and requests for jobs."""
 
 from penstock.tasks.arguments import Arguments, Upcaster
 from penstock.tasks.decorator import TaskDecorator, task

@@ -1,4 +1,4 @@
-"""A task's arguments on their way into a row and out of it again."""
+"""Encodes a task's arguments as the JSON of a row, and decodes them again."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,14 +15,14 @@ from penstock.tasks.reader import Call, Reader
 
 Upcaster = Callable[[dict[str, Any]], Mapping[str, Any]]
 
-# How msgspec says where: "Expected `int`, got `str` - at `$.profile.age`".
-PLACE: Final = re.compile(r" - at (?:`key` in )?`\$\.?(.*)`$")
+# The path in a message of msgspec: "Expected `int`, got `str` - at `$.profile.age`".
+PATH: Final = re.compile(r" - at (?:`key` in )?`\$\.?(.*)`$")
 FIELD: Final = re.compile(r"field `(.*?)`")
-NEWEST_VERSION: Final = 32_767
+MAX_VERSION: Final = 32_767
 
 
 class Arguments:
-    """Encodes calls of one task, and decodes them again, also those of older versions."""
+    """Encodes the arguments of one task's jobs, and decodes them, those of older versions too."""
 
     def __init__(
         self,
@@ -34,16 +34,21 @@ class Arguments:
         self.parameters = parameters
         self.version = version
         self._task = parameters.task
-        self._upcasters = _checked(upcasters, version)
+        self._upcasters = _check_upcasters(upcasters, version)
         self._limit = limit
 
     @cached_property
     def reader(self) -> Reader:
-        """The annotations, looked up at the first use: they may name what is defined later."""
+        """The reader of the annotations. It is made at the first use, since they may name types
+        that are defined after the task."""
         return Reader(self.parameters)
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the JSON object of a call, or raise TypeError or PayloadRefused."""
+        """Return the JSON object of a call.
+
+        Raises TypeError for a call that the handler would not take, PayloadRefused for values that
+        cannot be stored or do not fit the annotations.
+        """
         reader = self.reader
         raw = encode_object(
             self.parameters.bind(args, kwargs),
@@ -52,59 +57,59 @@ class Arguments:
             loose_keys=reader.loose_keys,
         )
         if not reader.all_any:
-            self._refuse_misfit(raw)
+            self._check_types(raw)
         return raw
 
     def decode(self, raw: str | bytes | Mapping[str, Any], version: int) -> Call:
-        """Return what to call the handler with, or raise ArgumentsDoNotFit."""
+        """Return the arguments for the handler, or raise ArgumentsDoNotFit."""
         if version != self.version:
-            raw = self._lifted(raw, version)
+            raw = self._upgrade(raw, version)
         elif not isinstance(raw, str | bytes):
             raw = msgspec.json.encode(raw)
         try:
             return self.reader.read(raw)
         except Exception as error:
-            raise self._misfit(*_explained(error)) from error
+            raise self._error(*_explain(error)) from error
 
-    def _refuse_misfit(self, raw: str) -> None:
-        """Refuse now what a worker could not read: a wrong type, or what a check forbids."""
+    def _check_types(self, raw: str) -> None:
+        """Raise PayloadRefused for arguments that a worker could not read."""
         try:
             self.reader.read(raw)
         except Exception as error:
-            field, problem = _explained(error)
+            field, problem = _explain(error)
             raise PayloadRefused(
                 field or "arguments",
                 f"it would not fit the task {self._task!r} ({problem})",
                 "Pass what the parameter's annotation says, or correct the annotation.",
             ) from error
 
-    def _lifted(self, raw: str | bytes | Mapping[str, Any], version: int) -> bytes:
-        """Return the arguments of an older version as those of the present one."""
+    def _upgrade(self, raw: str | bytes | Mapping[str, Any], version: int) -> bytes:
+        """Upgrade the arguments of an older version, one upcaster after the other."""
         if version > self.version:
             problem = f"they have version {version} and this code knows up to {self.version}"
-            raise self._misfit(None, problem)
+            raise self._error(None, problem)
         try:
             values = msgspec.json.decode(raw) if isinstance(raw, str | bytes) else dict(raw)
         except Exception as error:
-            raise self._misfit(*_explained(error)) from error
+            raise self._error(*_explain(error)) from error
         for step in range(version, self.version):
             values = self._upcast(step, values)
         return msgspec.json.encode(values)
 
     def _upcast(self, step: int, values: dict[str, Any]) -> dict[str, Any]:
         if step not in self._upcasters:
-            raise self._misfit(None, f"there is no upcaster from version {step} to {step + 1}")
+            raise self._error(None, f"there is no upcaster from version {step} to {step + 1}")
         try:
             return dict(self._upcasters[step](values))
         except Exception as error:
             problem = f"the upcaster from version {step} raised {type(error).__name__}: {error}"
-            raise self._misfit(None, problem) from error
+            raise self._error(None, problem) from error
 
-    def _misfit(self, field: str | None, problem: str) -> ArgumentsDoNotFit:
+    def _error(self, field: str | None, problem: str) -> ArgumentsDoNotFit:
         return ArgumentsDoNotFit(self._task, field, problem)
 
 
-def _checked(upcasters: Mapping[int, Upcaster], version: int) -> dict[int, Upcaster]:
+def _check_upcasters(upcasters: Mapping[int, Upcaster], version: int) -> dict[int, Upcaster]:
     if sorted(upcasters) != list(range(version - len(upcasters), version)) or 0 in upcasters:
         raise ConfigError(
             "upcasters",
@@ -114,17 +119,17 @@ def _checked(upcasters: Mapping[int, Upcaster], version: int) -> dict[int, Upcas
     return dict(upcasters)
 
 
-def _explained(error: Exception) -> tuple[str | None, str]:
-    """Return the field that an error of msgspec is about, and what is wrong there."""
+def _explain(error: Exception) -> tuple[str | None, str]:
+    """Return the field that an error of msgspec is about, and the problem."""
     try:
         message = str(error)
     except Exception:
         message = ""
     if not isinstance(error, msgspec.MsgspecError):
         return None, storable(f"{type(error).__name__}: {message}", MESSAGE_LIMIT)
-    place = PLACE.search(message)
-    problem = storable(message[: place.start()] if place else message, MESSAGE_LIMIT)
-    path = [place[1]] if place and place[1] else []
-    if named := FIELD.search(problem):
-        path.append(named[1])
+    found = PATH.search(message)
+    problem = storable(message[: found.start()] if found else message, MESSAGE_LIMIT)
+    path = [found[1]] if found and found[1] else []
+    if field := FIELD.search(problem):
+        path.append(field[1])
     return ".".join(path) or None, problem

@@ -1,4 +1,4 @@
-"""`@task`: makes a task of a function."""
+"""The decorator `@task`, which makes a task of a function."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, cast, overload
@@ -10,7 +10,7 @@ from penstock.tasks.task import (
     AsyncContextBatchTask,
     AsyncContextTask,
     AsyncTask,
-    Said,
+    ItemOutcome,
     SyncBatchTask,
     SyncContextBatchTask,
     SyncContextTask,
@@ -26,11 +26,11 @@ Register = Callable[[Task[..., Any]], None]
 
 
 class _Unknown:
-    """A type that only parameters of type Any or object accept, and those without a type."""
+    """A type that only a parameter without an annotation, or of type Any or object, accepts."""
 
 
 class TaskDecorator:
-    """Makes a task of a function, with or without settings.
+    """Make a task of a function, with or without settings.
 
         @task
         async def greet(name: str) -> str: ...
@@ -38,15 +38,16 @@ class TaskDecorator:
         @task(queue="mail", max_attempts=3, discard_on=(ValueError,))
         def send(ctx: Context, address: str) -> None: ...
 
-    An app has one of its own that also registers what it makes.
+    `app.task` also registers the task with the app. A task of `penstock.task` is registered with
+    `app.include`.
     """
 
     def __init__(self, register: Register | None = None, values: TaskValues | None = None) -> None:
         self._register = register
         self._values: TaskValues = values or {}
 
-    # The overlaps are meant: the first fit wins. A parameter that takes anything would also take a
-    # context, so such functions come first, and a checker lets their arguments pass unchecked.
+    # The overloads overlap on purpose: the first that fits wins. A parameter that takes anything
+    # also takes a context, so such functions come first. Their arguments are not type-checked.
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, fn: Callable[Concatenate[_Unknown, ...], Coroutine[Any, Any, T]], /
@@ -75,13 +76,14 @@ class TaskDecorator:
         if fn is None:
             kind = BatchTaskDecorator if "batch" in merged else TaskDecorator
             return kind(self._register, merged)
-        return _made(fn, merged, self._register)
+        return _make(fn, merged, self._register)
 
 
 class BatchTaskDecorator:
-    """Makes a task of a function that takes many jobs in one call: `@task(batch=Batch(size=64))`.
+    """Make a task of a function that takes many jobs in one call: `@task(batch=Batch(size=64))`.
 
-    A job has one argument, of the type that the items hold; its result is the outcome of its item.
+    Each job has one argument, of the type that the items hold. Its result is what the function
+    returns for its item.
     """
 
     def __init__(self, register: Register | None, values: TaskValues) -> None:
@@ -91,31 +93,31 @@ class BatchTaskDecorator:
     @overload
     def __call__(
         self,
-        fn: Callable[[BatchContext, list[Item[V]]], Coroutine[Any, Any, Sequence[T | Said]]],
+        fn: Callable[[BatchContext, list[Item[V]]], Coroutine[Any, Any, Sequence[T | ItemOutcome]]],
         /,
     ) -> AsyncContextBatchTask[V, T]: ...
     @overload
     def __call__(
-        self, fn: Callable[[list[Item[V]]], Coroutine[Any, Any, Sequence[T | Said]]], /
+        self, fn: Callable[[list[Item[V]]], Coroutine[Any, Any, Sequence[T | ItemOutcome]]], /
     ) -> AsyncBatchTask[V, T]: ...
     @overload
     def __call__(
-        self, fn: Callable[[BatchContext, list[Item[V]]], Sequence[T | Said]], /
+        self, fn: Callable[[BatchContext, list[Item[V]]], Sequence[T | ItemOutcome]], /
     ) -> SyncContextBatchTask[V, T]: ...
     @overload
     def __call__(
-        self, fn: Callable[[list[Item[V]]], Sequence[T | Said]], /
+        self, fn: Callable[[list[Item[V]]], Sequence[T | ItemOutcome]], /
     ) -> SyncBatchTask[V, T]: ...
 
     def __call__(self, fn: Callable[..., Any]) -> Any:
-        return _made(fn, self._values, self._register)
+        return _make(fn, self._values, self._register)
 
 
-def _made(fn: Callable[..., Any], values: TaskValues, register: Register | None) -> Task[..., Any]:
-    made = make_task(fn, values)
+def _make(fn: Callable[..., Any], values: TaskValues, register: Register | None) -> Task[..., Any]:
+    new_task = make_task(fn, values)
     if register is not None:
-        register(made)
-    return made
+        register(new_task)
+    return new_task
 
 
 task: Final = TaskDecorator()

@@ -1,4 +1,4 @@
-"""Keys with arguments in them, as `account:{account}`: of limits and of unique jobs."""
+"""Keys of limits and of unique jobs that contain arguments, such as `account:{account}`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def is_template(key: str) -> bool:
 
 
 def check_names(setting: str, key: str, parameters: Parameters) -> None:
-    """Raise ConfigError for the name of an argument that the handler does not take."""
-    if parameters.extra is None and not parameters.names.issuperset(names_in(setting, key)):
+    """Raise ConfigError if the key names an argument that the handler does not take."""
+    if parameters.extra is None and not parameters.names.issuperset(argument_names(setting, key)):
         raise _unknown(setting, key, "the handler takes", parameters.names)
 
 
-def names_in(setting: str, key: str) -> Iterator[str]:
-    """The arguments that a key names."""
+def argument_names(setting: str, key: str) -> Iterator[str]:
+    """Yield the names of the arguments that a key contains."""
     try:
         for _, field, _, _ in Formatter().parse(key):
             if field is not None:
@@ -37,20 +37,20 @@ def names_in(setting: str, key: str) -> Iterator[str]:
         raise ConfigError(setting, key, f"names of arguments in braces ({error})") from error
 
 
-def values_of(names: Iterable[str], args: str, parameters: Parameters) -> dict[str, Any]:
-    """The arguments of a job, and of those that are left out and named here their defaults."""
+def argument_values(names: Iterable[str], args: str, parameters: Parameters) -> dict[str, Any]:
+    """Return a job's arguments, with the defaults of those in `names` that it leaves out."""
     values: dict[str, Any] = msgspec.json.decode(args)
     defaults = parameters.defaults
     absent = {name for name in names if name not in values}
     if absent := absent & defaults.keys():
-        # As the arguments' own: what a value is in a key must not depend on who gave it.
-        left_out = {name: defaults[name] for name in absent}
-        values |= msgspec.json.decode(encode_object(left_out, ARGS_LIMIT))
+        # Defaults go through JSON like arguments, so that both make the same key.
+        omitted = {name: defaults[name] for name in absent}
+        values |= msgspec.json.decode(encode_object(omitted, ARGS_LIMIT))
     return values
 
 
-def filled(setting: str, key: str, values: dict[str, Any]) -> str:
-    """The key with each `{name}` replaced by that argument's value."""
+def fill_template(setting: str, key: str, values: dict[str, Any]) -> str:
+    """Return the key with each `{name}` replaced by that argument's value."""
     try:
         return key.format_map(values)
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
@@ -65,23 +65,24 @@ def _unknown(setting: str, key: str, known: str, names: Iterable[str]) -> Config
 LIMITS_SETTING = "limits"
 
 
-def with_keys(options: Options, args: str, parameters: Parameters) -> Options:
+def fill_limit_keys(options: Options, args: str, parameters: Parameters) -> Options:
     """Return the options with each `{name}` in a limit's key replaced by that argument's value.
 
     `limits="account:{account}"` limits the jobs of each account by themselves.
     """
     if not any(is_template(key) for key in options.limits):
         return options
-    names = [name for key in options.limits for name in names_in(LIMITS_SETTING, key)]
-    values = values_of(names, args, parameters)
+    names = [name for key in options.limits for name in argument_names(LIMITS_SETTING, key)]
+    values = argument_values(names, args, parameters)
     keys = (
-        limit_key(LIMITS_SETTING, filled(LIMITS_SETTING, key, values)) for key in options.limits
+        limit_key(LIMITS_SETTING, fill_template(LIMITS_SETTING, key, values))
+        for key in options.limits
     )
     return replace(options, limits=tuple(keys))
 
 
-def check_keys(options: Options, parameters: Parameters) -> None:
-    """Raise ConfigError for a key with the name of an argument that the handler does not take."""
+def check_limit_keys(options: Options, parameters: Parameters) -> None:
+    """Raise ConfigError if a limit's key names an argument that the handler does not take."""
     for key in options.limits:
         check_names(LIMITS_SETTING, key, parameters)
 
@@ -89,21 +90,22 @@ def check_keys(options: Options, parameters: Parameters) -> None:
 UNIQUE_KEY_SETTING = "unique.key"
 
 
-def with_key(unique: Unique, task: str, args: str, parameters: Parameters) -> Unique:
-    """Return the rule with the key that it makes of a job's arguments.
+def fill_unique_key(unique: Unique, task: str, args: str, parameters: Parameters) -> Unique:
+    """Return the rule with its key, made of a job's arguments.
 
-    A default counts as given: whether a caller writes it down makes no other job.
+    Defaults are included, so that a call which passes a default makes the same key as one that
+    leaves it out.
     """
     if unique.key is None:
         return replace(unique, args=None, key=f"{task}:{_digest(unique, args, parameters)}")
     if not is_template(unique.key):
         return unique
-    values = values_of(names_in(UNIQUE_KEY_SETTING, unique.key), args, parameters)
-    return replace(unique, key=filled(UNIQUE_KEY_SETTING, unique.key, values))
+    values = argument_values(argument_names(UNIQUE_KEY_SETTING, unique.key), args, parameters)
+    return replace(unique, key=fill_template(UNIQUE_KEY_SETTING, unique.key, values))
 
 
-def check_args(unique: Unique | None, parameters: Parameters) -> None:
-    """Raise ConfigError for the name of an argument that the handler does not take."""
+def check_unique_args(unique: Unique | None, parameters: Parameters) -> None:
+    """Raise ConfigError if the rule names an argument that the handler does not take."""
     if unique is None:
         return
     if unique.key is not None and is_template(unique.key):
@@ -116,8 +118,8 @@ def check_args(unique: Unique | None, parameters: Parameters) -> None:
 
 
 def _digest(unique: Unique, args: str, parameters: Parameters) -> str:
-    values: dict[str, Any] = values_of(parameters.names, args, parameters)
+    values: dict[str, Any] = argument_values(parameters.names, args, parameters)
     if unique.args is not None:
         values = {name: values.get(name) for name in unique.args}
-    chosen = msgspec.json.encode(values, order="deterministic")
-    return hashlib.sha256(chosen).hexdigest()[:32]
+    encoded = msgspec.json.encode(values, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""How a job is to be run, apart from its arguments."""
+"""The options of a job: its queue, its time, its attempts and everything else but arguments."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -13,20 +13,39 @@ from penstock.backoff import MAX_DELAY_S, Policy, dump_policy
 from penstock.errors import ConfigError, Misuse
 from penstock.job import UNIT_SEPARATOR, UNSTORABLE
 from penstock.tasks.payload import encode_object
-from penstock.tasks.unique import Unique, unique_of
+from penstock.tasks.unique import Unique, check_unique
 
 QUEUE_NAME: Final = compile(r"[A-Za-z0-9_.:-]{1,128}")
 META_LIMIT: Final = 64 * 1024
-MOST_ATTEMPTS: Final = 1_000_000
-MOST_TAGS: Final = 32
-MOST_LIMITS: Final = 4
-# What every time zone and every notation of a time can say; Postgres knows more than that.
-EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+MAX_ATTEMPTS: Final = 1_000_000
+MAX_TAGS: Final = 32
+MAX_LIMITS: Final = 4
+# Every time zone and every notation can express the times between these. Postgres knows more.
+MIN_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_TIME: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 class OptionValues(TypedDict, total=False):
-    """What `task.options(...)` takes. Durations are seconds or timedeltas."""
+    """The keyword arguments of `task.options(…)`. Durations are seconds or timedeltas.
+
+    - `queue`: the queue of the job.
+    - `lane`: the lane in which it waits, instead of the queue's choice.
+    - `limits`: up to 4 keys of limits that apply to it.
+    - `priority`: from -100 to 100. Jobs with a higher priority are claimed first.
+    - `delay`: run it after so many seconds.
+    - `run_at`: run it at a time, a datetime with a time zone.
+    - `max_attempts`: how often it is tried, the first attempt included.
+    - `timeout`: how many seconds an attempt may take; None means no limit.
+    - `retry`: the policy that says how long to wait between attempts.
+    - `tenant`: the tenant that it belongs to.
+    - `subject`: what it is about, such as `document:42`, to find it by.
+    - `requested_by`: who asked for it.
+    - `tags`: up to 32 words to find it by.
+    - `meta`: a dict of your own, which is stored with the job.
+    - `deadline`: cancel it if it has not started by then.
+    - `idempotency_key`: enqueue it once, however often this call is made with the same key.
+    - `unique`: let only one job of a key exist at a time.
+    """
 
     queue: str
     lane: str | None
@@ -48,7 +67,7 @@ class OptionValues(TypedDict, total=False):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """Checked options as a row stores them: durations in seconds, `retry` and `meta` as JSON."""
+    """Checked options in the form of a row: durations in seconds, `retry` and `meta` as JSON."""
 
     queue: str = "default"
     lane: str | None = None
@@ -66,10 +85,10 @@ class Options(Struct, frozen=True, kw_only=True):
     meta: str | None = None
     deadline: datetime | None = None
     idempotency_key: str | None = None
-    unique: Unique | None = None  # with its key once the arguments are known
+    unique: Unique | None = None  # its key is filled in once the arguments are known
 
     def updated(self, values: Mapping[str, Any]) -> "Options":
-        """Return these options with some of them set anew, each checked."""
+        """Return these options with some of them replaced. Raises ConfigError for a bad value."""
         checked = {}
         for name, value in values.items():
             if name not in CHECKS:
@@ -80,7 +99,10 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def limit_key(setting: str, value: Any) -> str:
-    """Return a limit's key, or a lane's name: they stand side by side in a row."""
+    """Check a limit's key or a lane's name.
+
+    A row joins them by U+001F, so they must not have it.
+    """
     if UNIT_SEPARATOR in (text := _name(setting, value)):
         raise ConfigError(
             setting, value, "text without U+001F, which stands between a lane's parts"
@@ -89,7 +111,7 @@ def limit_key(setting: str, value: Any) -> str:
 
 
 def seconds(setting: str, value: Any) -> float:
-    """Return a duration in seconds."""
+    """Return a duration in seconds, or raise ConfigError."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if type(number) not in (int, float) or not 0 <= number <= MAX_DELAY_S:
         raise ConfigError(setting, value, f"seconds from 0 to {MAX_DELAY_S:.0f}, or a timedelta")
@@ -97,21 +119,21 @@ def seconds(setting: str, value: Any) -> float:
 
 
 def matching(setting: str, value: Any, pattern: Pattern[str]) -> str:
-    """Return a name that fits its pattern."""
+    """Return the name if it matches the pattern, or raise ConfigError."""
     if isinstance(value, str) and pattern.fullmatch(value):
         return value
     raise ConfigError(setting, value, f"a name that matches {pattern.pattern}")
 
 
 def whole(setting: str, value: Any, low: int, high: int) -> int:
-    """Return a whole number within its bounds."""
+    """Return the value if it is a whole number from `low` to `high`, or raise ConfigError."""
     if type(value) is int and low <= value <= high:
         return value
     raise ConfigError(setting, value, f"a whole number from {low} to {high}")
 
 
 def _choose_time(checked: dict[str, Any]) -> None:
-    """Delay and run_at say the same thing in two ways: the one that is given clears the other."""
+    """Let `delay` clear an earlier `run_at`, and the other way round. Refuse both at once."""
     delay, run_at = checked.get("delay"), checked.get("run_at")
     if delay is not None and run_at is not None:
         raise Misuse("A job has either a delay or a run_at, not both.", "run_at")
@@ -134,14 +156,14 @@ def _timeout(setting: str, value: Any) -> float | None:
 
 
 def checked_time(setting: str, value: Any) -> datetime | None:
-    """Return a moment that every database and language can hold, or None."""
+    """Return a time that every database and language can hold, or None. Raises ConfigError."""
     if value is None:
         return None
     if not isinstance(value, datetime) or value.utcoffset() is None:
         raise ConfigError(setting, value, "a datetime with a time zone, such as datetime.now(UTC)")
-    if not EARLIEST <= value < LATEST:
+    if not MIN_TIME <= value < MAX_TIME:
         raise ConfigError(
-            setting, value, f"a time from {EARLIEST:%Y-%m-%d} on and before {LATEST:%Y-%m-%d}"
+            setting, value, f"a time from {MIN_TIME:%Y-%m-%d} on and before {MAX_TIME:%Y-%m-%d}"
         )
     return value
 
@@ -150,11 +172,11 @@ def _retry(setting: str, value: Any) -> str | None:
     return None if value is None else msgspec.json.encode(dump_policy(value)).decode()
 
 
-def _text(longest: int, *, shortest: int = 1) -> Callable[[str, Any], str]:
-    allowed = f"text of {shortest} to {longest} characters without NUL or lone surrogates"
+def _text(max_chars: int, *, min_chars: int = 1) -> Callable[[str, Any], str]:
+    allowed = f"text of {min_chars} to {max_chars} characters without NUL or lone surrogates"
 
     def check(setting: str, value: Any) -> str:
-        fits = isinstance(value, str) and shortest <= len(value) <= longest
+        fits = isinstance(value, str) and min_chars <= len(value) <= max_chars
         if not fits or UNSTORABLE.search(value):
             raise ConfigError(setting, value, allowed)
         return str(value)
@@ -170,8 +192,8 @@ def _tags(setting: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ConfigError(setting, value, 'a list of texts, such as ["nightly"]')
     tags = tuple(dict.fromkeys(value))
-    if len(tags) > MOST_TAGS:
-        raise ConfigError(setting, value, f"at most {MOST_TAGS} tags")
+    if len(tags) > MAX_TAGS:
+        raise ConfigError(setting, value, f"at most {MAX_TAGS} tags")
     return tuple(_tag(setting, tag) for tag in tags)
 
 
@@ -181,8 +203,8 @@ def _limits(setting: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, Iterable):
         raise ConfigError(setting, value, 'a key or a list of keys, such as ["openai"]')
     keys = tuple(dict.fromkeys(value))
-    if len(keys) > MOST_LIMITS:
-        raise ConfigError(setting, value, f"at most {MOST_LIMITS} limits")
+    if len(keys) > MAX_LIMITS:
+        raise ConfigError(setting, value, f"at most {MAX_LIMITS} limits")
     return tuple(limit_key(setting, key) for key in keys)
 
 
@@ -204,15 +226,15 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "priority": lambda setting, value: whole(setting, value, -100, 100),
     "delay": _delay,
     "run_at": checked_time,
-    "max_attempts": lambda setting, value: whole(setting, value, 1, MOST_ATTEMPTS),
+    "max_attempts": lambda setting, value: whole(setting, value, 1, MAX_ATTEMPTS),
     "timeout": _timeout,
     "retry": _retry,
-    "tenant": _text(200, shortest=0),
+    "tenant": _text(200, min_chars=0),
     "subject": _optional(_text(500)),
     "requested_by": _optional(_text(200)),
     "tags": _tags,
     "meta": _meta,
     "deadline": checked_time,
     "idempotency_key": _optional(_text(500)),
-    "unique": unique_of,
+    "unique": check_unique,
 }

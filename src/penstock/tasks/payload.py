@@ -1,4 +1,7 @@
-"""Arguments and results as JSON that Postgres can store, and where in a value a fault is."""
+"""Encodes arguments and results as JSON that Postgres can store.
+
+A value that cannot be stored is refused with the path to its faulty part.
+"""
 
 from __future__ import annotations
 
@@ -14,38 +17,40 @@ import msgspec
 from penstock.errors import PayloadRefused, PayloadTooLarge
 from penstock.job import UNSTORABLE, storable
 
-DEEPEST: Final = 200
-LONGEST_INTEGER: Final = 14_000  # bits: as many as fit into the 4,300 digits that Python writes
-PATH_SHOWN: Final = 60
+MAX_DEPTH: Final = 200
+MAX_INTEGER_BITS: Final = 14_000  # they fit into the 4,300 digits that Python writes
+MAX_PATH_CHARS: Final = 60
 
-NO_TEXT: Final = "Take it out, or annotate the parameter as bytes and pass those."
-NO_FORM: Final = "Pass plain values, dataclasses or Structs, or an id to find the object by."
-NO_KEY: Final = "Use string keys, or annotate the parameter with its keys, such as dict[int, str]."
+TEXT_REMEDY: Final = "Take it out, or annotate the parameter as bytes and pass those."
+TYPE_REMEDY: Final = "Pass plain values, dataclasses or Structs, or an id to find the object by."
+KEY_REMEDY: Final = (
+    "Use string keys, or annotate the parameter with its keys, such as dict[int, str]."
+)
 
 
 class Fault(NamedTuple):
-    """Something that cannot be stored. The path is relative to the value that was searched."""
+    """Why a value cannot be stored. `path` leads to the faulty part from the value searched."""
 
     problem: str
     remedy: str
     path: str = ""
 
-    def under(self, step: str) -> Fault:
-        """Return this fault as seen from one step further out."""
+    def prefixed(self, step: str) -> Fault:
+        """Return this fault with a path that begins one level further out."""
         return self._replace(path=step + self.path)
 
-    def at(self, field: str) -> PayloadRefused:
-        """Return the error for this fault in the value of a field."""
+    def to_error(self, field: str) -> PayloadRefused:
+        """Return the exception for this fault in the value of a field."""
         path = field + self.path
-        if len(path) > PATH_SHOWN:
-            path = path[:PATH_SHOWN] + "…"
+        if len(path) > MAX_PATH_CHARS:
+            path = path[:MAX_PATH_CHARS] + "…"
         return PayloadRefused(path, self.problem, self.remedy)
 
 
 class FaultFinder:
     """Finds the first thing in a value that cannot be stored.
 
-    `hook` turns values that msgspec does not know into ones that it knows. With `loose_keys`, the
+    `hook` converts values that msgspec does not know into ones that it knows. With `loose_keys`,
     keys of dicts may be anything that JSON can write as text, such as integers.
     """
 
@@ -54,14 +59,14 @@ class FaultFinder:
         self._loose_keys = loose_keys
 
     def find(self, value: Any, depth: int = 0) -> Fault | None:
-        """Return what is wrong in `value`, or None."""
+        """Return the first fault in `value`, or None."""
         kind = type(value)
         if kind is str:
             return _text_fault(value, "it")
         if kind is int or kind is float or isinstance(value, (str, int, float)) or value is None:
             return _scalar_fault(value)
-        if depth >= DEEPEST:
-            problem = f"it is nested more than {DEEPEST} deep, or contains itself"
+        if depth >= MAX_DEPTH:
+            problem = f"it is nested more than {MAX_DEPTH} deep, or contains itself"
             return Fault(problem, "Pass a flatter value.")
         if isinstance(value, dict):
             return self._in_dict(value, depth)
@@ -74,13 +79,13 @@ class FaultFinder:
             if fault := self.find_in_key(key):
                 return fault
             if fault := self.find(item, depth + 1):
-                return fault.under(_step(key))
+                return fault.prefixed(_step(key))
         return None
 
     def _in_items(self, value: Iterable[Any], depth: int) -> Fault | None:
         for index, item in enumerate(value):
             if fault := self.find(item, depth + 1):
-                return fault.under(f"[{index}]")
+                return fault.prefixed(f"[{index}]")
         return None
 
     def _in_object(self, value: Any, depth: int) -> Fault | None:
@@ -89,19 +94,19 @@ class FaultFinder:
         except Exception:
             for name in _names(value):
                 if fault := self.find(getattr(value, name, None), depth + 1):
-                    return fault.under(f".{name}")
+                    return fault.prefixed(f".{name}")
             return Fault(
-                f"JSON has no form for a value of type {type(value).__qualname__}", NO_FORM
+                f"JSON has no form for a value of type {type(value).__qualname__}", TYPE_REMEDY
             )
         return self.find(plain, depth + 1)
 
     def find_in_key(self, key: Any) -> Fault | None:
-        """Return what is wrong with a key of an object, or None."""
+        """Return the fault of a dict's key, or None."""
         if isinstance(key, str):
             return _text_fault(key, "one of its keys")
         if self._loose_keys and _is_writable(key):
             return None
-        return Fault(f"its key {key!r:.80} is not a string", NO_KEY)
+        return Fault(f"its key {key!r:.80} is not a string", KEY_REMEDY)
 
 
 def _scalar_fault(value: object) -> Fault | None:
@@ -109,7 +114,7 @@ def _scalar_fault(value: object) -> Fault | None:
         return _text_fault(value, "it")
     if isinstance(value, float) and not isfinite(value):
         return Fault(f"{value} is no number in JSON", "Pass None or leave it out.")
-    if isinstance(value, int) and value.bit_length() > LONGEST_INTEGER:
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         return Fault("the integer has thousands of digits", "Pass it as text.")
     return None
 
@@ -117,8 +122,8 @@ def _scalar_fault(value: object) -> Fault | None:
 def _text_fault(text: str, subject: str) -> Fault | None:
     if not (found := UNSTORABLE.search(text)):
         return None
-    what = "a NUL character" if found[0] == "\0" else "half of a surrogate pair"
-    return Fault(f"{subject} contains {what} at position {found.start()}", NO_TEXT)
+    character = "a NUL character" if found[0] == "\0" else "half of a surrogate pair"
+    return Fault(f"{subject} contains {character} at position {found.start()}", TEXT_REMEDY)
 
 
 def _step(key: object) -> str:
@@ -142,40 +147,43 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def is_model(kind: type) -> bool:
-    """Whether this class is a pydantic model."""
+    """Return whether this class is a pydantic model."""
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and issubclass(kind, pydantic.BaseModel)
 
 
 def dump_model(model: Any) -> Any:
-    """Return the model as values of JSON."""
+    """Return a pydantic model as plain values that JSON can hold."""
     return model.model_dump(mode="json", by_alias=True, round_trip=True)
 
 
 def load_model(kind: Any, value: Any) -> Any:
-    """Return the model that was stored as these values of JSON."""
+    """Return the pydantic model for values that were stored.
+
+    Raises ValueError if they do not fit.
+    """
     try:
-        # From JSON, because strict models then take text for dates and the like.
+        # Strict models take text for dates and the like only if it comes from JSON.
         return kind.model_validate_json(msgspec.json.encode(value))
     except sys.modules["pydantic"].ValidationError as error:
         raise ValueError(_problems(error)) from None
 
 
 def _problems(error: Any) -> str:
-    """Return what is wrong without the values, which may be secret."""
+    """Return the problems as text, without the values, which may be secret."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems)
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems)
 
 
 ARGS_LIMIT: Final = 1024 * 1024
-# NaN and infinity are encoded as null, and NUL as an escape that may also be an escaped backslash
-# followed by u0000: only a walk tells the harmless ones apart.
+# JSON has NaN and infinity as null, and NUL as an escape that may also be an escaped backslash
+# before u0000. Where one of these occurs, the values are searched for real faults.
 NULL: Final = "null"
 PAYLOAD_ESCAPED_NUL: Final = r"\u0000"
 
 
 def encode_hook(value: Any) -> Any:
-    """Return a value that msgspec does not know as one that it knows."""
+    """Convert a value that msgspec does not know into one that it knows."""
     if is_model(type(value)):
         return dump_model(value)
     raise NotImplementedError(type(value).__qualname__)
@@ -196,8 +204,9 @@ def encode_object(
 ) -> str:
     """Return the JSON of an object, or raise PayloadRefused.
 
-    `walk` says that the values may hold what the text does not show, such as keys that are no
-    strings; `loose_keys` names the fields whose annotation brings such keys back.
+    With `walk` the values are searched even if their JSON looks harmless: they may hold faults that
+    it does not show, such as keys that are no strings. `loose_keys` names the fields whose
+    annotation restores such keys.
     """
     try:
         raw = _payload_encoder.encode(values)
@@ -205,7 +214,7 @@ def encode_object(
         _refuse(values, field, loose_keys, error)
     if len(raw) > limit:
         _refuse_size(values, field, len(raw), limit)
-    text = raw.decode()  # a search in text is ten times as fast as one in bytes
+    text = raw.decode()  # searching text is ten times as fast as searching bytes
     if walk or NULL in text or PAYLOAD_ESCAPED_NUL in text:
         _refuse_faults(values, field, loose_keys)
     return text
@@ -214,10 +223,10 @@ def encode_object(
 def _refuse_faults(values: dict[str, Any], field: str, loose_keys: frozenset[str]) -> None:
     for name, value in values.items():
         if fault := _finder.find_in_key(name):
-            raise fault.at(field or "arguments")
+            raise fault.to_error(field or "arguments")
         finder = _loose_finder if name in loose_keys else _finder
         if fault := finder.find(value):
-            raise fault.at(f"{field}.{name}" if field else name)
+            raise fault.to_error(f"{field}.{name}" if field else name)
 
 
 def _refuse(
@@ -240,21 +249,22 @@ def _refuse_size(values: dict[str, Any], field: str, size: int, limit: int) -> N
 
 RESULT_LIMIT: Final = 1024 * 1024
 REPR_LIMIT: Final = 1024
-MOST_VALUES: Final = 200_000
+MAX_VALUES: Final = 200_000
 # An escaped NUL: a backslash that is not itself escaped, then u0000.
 RESULT_ESCAPED_NUL: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def encode_result(value: Any, limit: int = RESULT_LIMIT) -> str:
-    """Return the JSON of a result, whatever it is.
+    """Return the JSON of a result. Never fails, whatever the result is.
 
-    NUL and lone surrogates become U+FFFD, NaN and infinity null, other things that JSON cannot hold
-    their repr. What is too large becomes {"$too_large": {"bytes": …, "limit": …}}.
+    NUL and lone surrogates become U+FFFD, NaN and infinity become null, and anything else that JSON
+    cannot hold becomes its repr. A result that is too large becomes
+    {"$too_large": {"bytes": …, "limit": …}}.
     """
     try:
         raw = _result_encoder.encode(value)
     except Exception:
-        raw = _rescued(value)
+        raw = _encode_cleaned(value)
     if len(raw) > limit:
         raw = _result_encoder.encode({"$too_large": {"bytes": len(raw), "limit": limit}})
     text = raw.decode()
@@ -262,7 +272,7 @@ def encode_result(value: Any, limit: int = RESULT_LIMIT) -> str:
 
 
 def bounded_repr(value: object) -> str:
-    """Return the repr of anything as text that can be stored, even if its repr fails."""
+    """Return the repr of a value as text that can be stored. Never fails, even if the repr does."""
     try:
         text = repr(value)
     except Exception as error:
@@ -280,7 +290,7 @@ def _hook(value: Any) -> Any:
 _result_encoder = msgspec.json.Encoder(enc_hook=_hook)
 
 
-def _rescued(value: Any) -> bytes:
+def _encode_cleaned(value: Any) -> bytes:
     try:
         return _result_encoder.encode(_Cleaner().clean(value))
     except Exception:
@@ -288,13 +298,13 @@ def _rescued(value: Any) -> bytes:
 
 
 class _Cleaner:
-    """Replaces everything that kept a value from being encoded, value by value.
+    """Replaces the parts of a value that cannot be encoded.
 
-    Values may contain themselves, so the walk has an end: RecursionError.
+    A value may contain itself, so after MAX_VALUES parts this raises RecursionError.
     """
 
     def __init__(self) -> None:
-        self._left = MOST_VALUES
+        self._left = MAX_VALUES
 
     def clean(self, value: Any) -> Any:
         self._left -= 1
@@ -305,7 +315,9 @@ class _Cleaner:
         if isinstance(value, str):
             return UNSTORABLE.sub("\ufffd", value)
         if isinstance(value, int):
-            return value if value.bit_length() <= LONGEST_INTEGER else hex(value)[:REPR_LIMIT] + "…"
+            return (
+                value if value.bit_length() <= MAX_INTEGER_BITS else hex(value)[:REPR_LIMIT] + "…"
+            )
         if isinstance(value, dict):
             return {_key(key): self.clean(item) for key, item in value.items()}
         if isinstance(value, list | tuple | set | frozenset):

@@ -1,4 +1,4 @@
-"""Reads a task's arguments out of JSON, typed by the handler's annotations."""
+"""Decodes a task's arguments from JSON into the types that the handler's annotations name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ from penstock.tasks.payload import is_model, load_model
 
 
 class Shape(Struct, frozen=True):
-    """`is_any`: nothing is known of the values. `has_any`: somewhere inside nothing is known.
-    `loose_keys`: it has dicts whose keys are typed otherwise than as text."""
+    """What is known about a type.
+
+    - `is_any`: the type itself is Any or object.
+    - `has_any`: the type, or some type inside it, is Any or object.
+    - `loose_keys`: it has dicts with keys that are not typed as text.
+    """
 
     is_any: bool
     has_any: bool
@@ -26,7 +30,7 @@ class Shape(Struct, frozen=True):
 
 
 def shape_of(setting: str, hint: Any) -> Shape:
-    """Return the shape of a type, or raise Misuse if it cannot come out of JSON."""
+    """Return the shape of a type, or raise Misuse if it cannot be read from JSON."""
     try:
         info = inspect.type_info(hint)
     except Exception as error:
@@ -43,7 +47,7 @@ def shape_of(setting: str, hint: Any) -> Shape:
 
 
 def _parts(info: Any, seen: set[Any]) -> Iterator[Any]:
-    """Yield a type and all types inside it, each class once: classes may contain themselves."""
+    """Yield a type and all types inside it. Each class comes once, as it may contain itself."""
     cls = getattr(info, "cls", None)
     if cls in seen:
         return
@@ -84,7 +88,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Reader:
-    """One Struct with a field for each parameter, and the decoder for it."""
+    """Reads the arguments of one task: into a Struct with a field for each parameter."""
 
     def __init__(self, parameters: Parameters) -> None:
         hints = parameters.hints()
@@ -101,7 +105,7 @@ class Reader:
         self._decode_extra = msgspec.json.Decoder(extra, dec_hook=load).decode
 
     def read(self, raw: str | bytes) -> Call:
-        """Return the arguments to call the handler with; what is absent gets its default."""
+        """Return the arguments for the handler. Absent ones get their defaults."""
         values = astuple(self._decode(raw))
         if self._plain:
             return values, {}
@@ -111,20 +115,23 @@ class Reader:
     def _extra(self, raw: str | bytes) -> dict[str, Any]:
         if self._parameters.extra is None:
             return {}
-        every = msgspec.json.decode(raw, type=dict[str, Raw])
-        extra = every.keys() - self._parameters.names
-        return {name: self._read_extra(name, every[name]) for name in every if name in extra}
+        values = msgspec.json.decode(raw, type=dict[str, Raw])
+        extra = values.keys() - self._parameters.names
+        return {name: self._read_extra(name, values[name]) for name in values if name in extra}
 
     def _read_extra(self, name: str, raw: Raw) -> Any:
         try:
             return self._decode_extra(raw)
         except msgspec.ValidationError as error:
-            what, _, inside = str(error).partition(" - at `$")
-            raise msgspec.ValidationError(f"{what} - at `$.{name}{inside or '`'}") from None
+            problem, _, path = str(error).partition(" - at `$")
+            raise msgspec.ValidationError(f"{problem} - at `$.{name}{path or '`'}") from None
 
 
 def load(kind: type, value: Any) -> Any:
-    """Return a value of a type that msgspec does not know."""
+    """Convert a decoded value into a type that msgspec does not know.
+
+    It is msgspec's `dec_hook`.
+    """
     if kind is object:
         return value
     if is_model(kind):
@@ -134,7 +141,7 @@ def load(kind: type, value: Any) -> Any:
 
 def _struct(parameters: Parameters, hints: dict[str, Any]) -> type[Struct]:
     fields = [
-        _field(one, hints[one.name]) for one in parameters.all if one.name in parameters.names
+        _field(each, hints[each.name]) for each in parameters.all if each.name in parameters.names
     ]
     return msgspec.defstruct(
         "Arguments",
@@ -147,5 +154,5 @@ def _struct(parameters: Parameters, hints: dict[str, Any]) -> type[Struct]:
 def _field(parameter: Parameter, hint: Any) -> tuple[str, Any] | tuple[str, Any, Any]:
     if parameter.default is Parameter.empty:
         return parameter.name, hint
-    # A factory, because msgspec refuses mutable defaults that a function may well have.
+    # A factory is used because msgspec refuses mutable defaults, which a function may have.
     return parameter.name, hint, msgspec.field(default_factory=lambda: parameter.default)

@@ -1,4 +1,4 @@
-"""The tasks an app knows, by name. Nothing is ever imported because a row names it."""
+"""The tasks of an app, by name. A name in a row never makes Penstock import anything."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from penstock.tasks.request import Request
 from penstock.tasks.task import Task
 
 
-def not_a_task(who: str, given: Any) -> str:
-    """Why this is no task, for an error of `who` wants one: "enqueue", "A schedule"."""
-    takes = f"{who} takes a task"
-    if inspect.iscoroutine(given):
-        given.close()  # Otherwise Python warns that nobody has awaited it.
+def explain_not_a_task(caller: str, value: Any) -> str:
+    """Return why a value is no task, as a message of its `caller`: "enqueue", "A schedule"."""
+    takes = f"{caller} takes a task"
+    if inspect.iscoroutine(value):
+        value.close()  # Otherwise Python warns that nobody has awaited it.
         return (
-            f"{takes}, not {given.__name__}(…), which is called already. Pass {given.__name__} "
+            f"{takes}, not {value.__name__}(…), which is called already. Pass {value.__name__} "
             "itself; its arguments come behind it, or with task.prepare(…)."
         )
-    if isinstance(given, Request):
+    if isinstance(value, Request):
         return f"{takes} with its arguments. A request is enqueued with enqueue_many([request])."
-    if isinstance(given, str):
+    if isinstance(value, str):
         return (
-            f"{takes}, not the text {given!r}. Import the task and pass that; app.tasks.get finds "
+            f"{takes}, not the text {value!r}. Import the task and pass that; app.tasks.get finds "
             "one of this app by its name."
         )
-    if callable(given):
-        name = getattr(given, "__qualname__", repr(given))
+    if callable(value):
+        name = getattr(value, "__qualname__", repr(value))
         return f"{takes}, not {name}: decorate it with @app.task."
     return (
-        f"{takes}, not {given!r}. If this is what the task returned, pass the task itself; its "
+        f"{takes}, not {value!r}. If this is what the task returned, pass the task itself; its "
         "arguments come behind it, or with task.prepare(…)."
     )
 
@@ -41,16 +41,16 @@ AnyTask = Task[..., Any]
 
 
 class Registry:
-    """The tasks an app knows, by name."""
+    """The tasks of an app, by name."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, AnyTask] = {}
         self._internal: set[str] = set()
-        # The tasks that take many jobs in one call, and how many at most: looked at for every job.
+        # The batch sizes of tasks that take many jobs in one call, by name. Read for every job.
         self.batched: dict[str, int] = {}
 
     def add(self, *tasks: AnyTask) -> None:
-        """Register tasks. One that is registered already may come again."""
+        """Register tasks. The same task may be registered again; another of its name may not."""
         for task in tasks:
             known = self._tasks.setdefault(task.name, task)
             if not known.is_same(task):
@@ -59,16 +59,16 @@ class Registry:
                 self.batched[known.name] = known.settings.batch.size
 
     def add_internal(self, *tasks: AnyTask) -> None:
-        """Register tasks that only code and the terminal may name, not callers over HTTP."""
+        """Register tasks that callers over HTTP may not enqueue, only code and the terminal."""
         self.add(*tasks)
         self._internal.update(task.name for task in tasks)
 
-    def around(self, task: AnyTask) -> AnyTask:
-        """Return the task as it is run here: with what surrounds every handler, if anything."""
+    def wrap(self, task: AnyTask) -> AnyTask:
+        """Return the task with a wrapper around its handler. A plain registry has none."""
         return task
 
     def include(self, *sources: ModuleType | AnyTask | Iterable[AnyTask]) -> None:
-        """Register tasks one by one, from a list, or all those of a module."""
+        """Register tasks, lists of tasks, or all tasks of a module."""
         for source in sources:
             self._include(source)
 
@@ -79,7 +79,10 @@ class Registry:
         raise UnknownTask(name, self._tasks)
 
     def get_public(self, name: str) -> AnyTask:
-        """Return the task of this name for callers over HTTP, to whom internal ones are unknown."""
+        """Return the task of this name for a caller over HTTP, or raise UnknownTask.
+
+        Internal tasks are unknown to such callers.
+        """
         if name in self._tasks and name not in self._internal:
             return self._tasks[name]
         raise UnknownTask(name, self._tasks.keys() - self._internal)
@@ -88,24 +91,24 @@ class Registry:
         """Return the task of this name, or None."""
         return self._tasks.get(name)
 
-    def widest(self, queue: str) -> int:
-        """The most items that a call of a task on this queue takes; 0 if its jobs share none."""
+    def max_batch_size(self, queue: str) -> int:
+        """Return the largest batch size of the tasks on this queue; 0 if none takes batches."""
         sizes = (self.batched[name] for name in self.batched if self._queue_of(name) == queue)
         return max(sizes, default=0)
 
-    def shares_all(self, queue: str) -> bool:
-        """Whether all jobs that tasks put on this queue by themselves share calls."""
+    def has_only_batches(self, queue: str) -> bool:
+        """Return whether all tasks that use this queue by default take batches."""
         return all(name in self.batched for name in self._tasks if self._queue_of(name) == queue)
 
     def _queue_of(self, name: str) -> str:
         return self._tasks[name].defaults.queue
 
     def names(self) -> list[str]:
-        """Return the names of all tasks in order."""
+        """Return the names of all tasks, sorted."""
         return sorted(self._tasks)
 
     def check(self) -> None:
-        """Look up all annotations now, so that a mistake stops the start and not the first job."""
+        """Look up all annotations now, so that a mistake is found at the start, not by a job."""
         for task in self:
             task.check()
 
@@ -114,11 +117,11 @@ class Registry:
             case Task():
                 self.add(source)
             case ModuleType():
-                self.add(*(one for one in vars(source).values() if isinstance(one, Task)))
+                self.add(*(value for value in vars(source).values() if isinstance(value, Task)))
             case Iterable() if not isinstance(source, str):
                 self.include(*source)
             case _:
-                raise Misuse(_not_included(source), "include")
+                raise Misuse(_explain_not_included(source), "include")
 
     def __contains__(self, name: object) -> bool:
         return name in self._tasks
@@ -130,7 +133,7 @@ class Registry:
         return len(self._tasks)
 
 
-def _not_included(source: Any) -> str:
+def _explain_not_included(source: Any) -> str:
     if isinstance(source, str):
         return f"Modules are included as such, not by name: import {source}, and include that."
     if callable(source):

@@ -1,4 +1,4 @@
-"""One prepared enqueue: all that a row needs, checked and encoded."""
+"""A request for a job: its task, arguments and options, checked and encoded."""
 
 from typing import Generic, TypeVar
 
@@ -9,12 +9,13 @@ from penstock.tasks.options import Options
 T_co = TypeVar("T_co", covariant=True)
 
 
-# A bulk enqueue makes hundreds of thousands of these. They are never part of a reference cycle, so
-# the garbage collector need not track them.
+# A bulk enqueue makes hundreds of thousands of requests. They are never part of a reference cycle,
+# so the garbage collector need not track them.
 class Request(Struct, Generic[T_co], frozen=True, gc=False):
-    """A task with its arguments, ready to be enqueued; T is what the handler returns.
+    """A task with its arguments, ready to be enqueued. Make it with `task.prepare(…)`.
 
-    It holds no connection and no app, so it can be made anywhere and enqueued in bulk.
+    A request holds no connection and no app, so it can be made anywhere, and enqueued in bulk with
+    `app.enqueue_many`. T is the type that the handler returns.
     """
 
     task: str
@@ -22,4 +23,4 @@ class Request(Struct, Generic[T_co], frozen=True, gc=False):
     args_version: int
     options: Options
     fingerprint: bytes | None = None
-    """What another use of its idempotency key has to agree in; its task and arguments, if None."""
+    """What two uses of one idempotency key must have in common. None: the task and arguments."""

@@ -1,4 +1,4 @@
-"""Schedules as code declares them, and the moments at which they fire, by cron or by interval."""
+"""Schedules that code declares, and the times at which they fire: by cron or by interval."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from msgspec import Struct
 from penstock.backoff import MAX_DELAY_S
 from penstock.errors import ConfigError, Misuse
 from penstock.tasks.options import matching, seconds
-from penstock.tasks.registry import not_a_task
+from penstock.tasks.registry import explain_not_a_task
 from penstock.tasks.request import Request
 from penstock.tasks.task import Task
 from penstock.zone import known_zone
 
-SHORTEST: Final = 0.1
+MIN_INTERVAL_S: Final = 0.1
 NICKNAMES: Final = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -28,20 +28,22 @@ NICKNAMES: Final = {
     "@monthly": "0 0 1 * *",
     "@yearly": "0 0 1 1 *",
 }
-CRON_ALLOWED: Final = (
+CRON_FORM: Final = (
     "five fields (minute, hour, day of the month, month, day of the week), six with seconds before "
     f"them, or {', '.join(NICKNAMES)}"
 )
-_SOME_DAY: Final = "an expression that some day fits: none of its months has such a day"
-# How far back to look for the last tick: as far as need be, for the sake of those every second.
-_SPANS: Final = tuple(timedelta(days=days) for days in (1 / 1440, 1 / 24, 1, 32, 366, 366 * 9))
+_POSSIBLE_DAY: Final = "an expression that some day fits: none of its months has such a day"
+# The search for the last tick goes back in these steps, so that frequent ticks are found fast.
+_SEARCH_SPANS: Final = tuple(
+    timedelta(days=days) for days in (1 / 1440, 1 / 24, 1, 32, 366, 366 * 9)
+)
 
 
 class Rule(NamedTuple):
-    """When a schedule fires: by `cron` in a time zone, or `every` so many seconds from an anchor.
+    """When a schedule fires: by `cron` in a time zone, or `every` so many seconds after an anchor.
 
-    On the day on which an hour is left out, what would fire in it fires at its end; on the day on
-    which one comes twice, once: for expressions that name hour and minute, as Debian's cron has it.
+    Daylight saving time is handled as in Debian's cron. An expression that names hour and minute
+    fires at the end of an hour that is left out, and only once in an hour that comes twice.
     """
 
     cron: str | None
@@ -50,14 +52,14 @@ class Rule(NamedTuple):
     anchor: datetime
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        """The ticks that come after a moment, in UTC."""
-        found = self._by_cron(moment) if self.cron is not None else self._by_interval(moment)
-        # The library may begin an hour too early where the clocks are set back.
-        return (tick for tick in found if tick > moment)
+        """Yield the ticks after a moment, in UTC."""
+        ticks = self._by_cron(moment) if self.cron is not None else self._by_interval(moment)
+        # Where clocks are set back, the library may begin an hour too early.
+        return (tick for tick in ticks if tick > moment)
 
     def latest(self, after: datetime, until: datetime) -> datetime | None:
-        """The last tick of a span of time that begins after one moment and ends with another."""
-        for span in _SPANS:
+        """Return the last tick that is later than `after` and not later than `until`, or None."""
+        for span in _SEARCH_SPANS:
             start = max(after, until - span)
             last = None
             for last in takewhile(lambda tick: tick <= until, self.after(start)):  # noqa: B007
@@ -66,10 +68,10 @@ class Rule(NamedTuple):
                 return last
         return None
 
-    def number(self, after: datetime, until: datetime, most: int) -> int:
-        """How many ticks a span of time has, or `most`."""
+    def count_ticks(self, after: datetime, until: datetime, limit: int) -> int:
+        """Count the ticks that are later than `after` and not later than `until`, up to `limit`."""
         ticks = takewhile(lambda tick: tick <= until, self.after(after))
-        return sum(1 for _ in islice(ticks, most))
+        return sum(1 for _ in islice(ticks, limit))
 
     def _by_cron(self, moment: datetime) -> Iterator[datetime]:
         assert self.cron is not None
@@ -85,23 +87,29 @@ class Rule(NamedTuple):
 
 
 def checked_cron(text: Any) -> str:
-    """A cron expression as it is stored, its nickname spelled out."""
+    """Return a cron expression in the form that is stored, or raise ConfigError.
+
+    Nicknames such as `@daily` are spelled out.
+    """
     cron = NICKNAMES.get(text.strip().lower(), text) if isinstance(text, str) else text
     try:
         expression = " ".join(cron.split())
         next(CronSim(expression, datetime.now(UTC)))
     except (AttributeError, ValueError, CronSimError) as error:
-        if _is_never(cron):
-            raise ConfigError("cron", text, _SOME_DAY) from None
-        why = f"; {error}" if isinstance(error, CronSimError) else ""
-        raise ConfigError("cron", text, f"{CRON_ALLOWED}{why}") from error
+        if _never_fires(cron):
+            raise ConfigError("cron", text, _POSSIBLE_DAY) from None
+        reason = f"; {error}" if isinstance(error, CronSimError) else ""
+        raise ConfigError("cron", text, f"{CRON_FORM}{reason}") from error
     except StopIteration:
-        raise ConfigError("cron", text, _SOME_DAY) from None
+        raise ConfigError("cron", text, _POSSIBLE_DAY) from None
     return expression
 
 
-def _is_never(cron: Any) -> bool:
-    """Whether only its months have no such day, which the library tells like any other mistake."""
+def _never_fires(cron: Any) -> bool:
+    """Return whether an expression is valid but for its months, which have no such day.
+
+    The library reports that like any other mistake.
+    """
     fields = cron.split() if isinstance(cron, str) else []
     if len(fields) not in (5, 6):
         return False
@@ -114,10 +122,10 @@ def _is_never(cron: Any) -> bool:
 
 
 def checked_every(value: Any) -> float:
-    """An interval in seconds."""
+    """Return an interval in seconds, or raise ConfigError."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
-    if type(number) not in (int, float) or not SHORTEST <= number <= MAX_DELAY_S:
-        raise ConfigError("every", value, f"{SHORTEST:g} to {MAX_DELAY_S:.0f} seconds")
+    if type(number) not in (int, float) or not MIN_INTERVAL_S <= number <= MAX_DELAY_S:
+        raise ConfigError("every", value, f"{MIN_INTERVAL_S:g} to {MAX_DELAY_S:.0f} seconds")
     return float(number)
 
 
@@ -127,14 +135,14 @@ Wins: TypeAlias = Literal["runtime", "code"]
 AnyRequest: TypeAlias = Request[Any] | Task[..., Any]
 
 NAME: Final = compile(r"[\w.:@/+-]{1,200}")
-MOST_JITTER: Final = 86_400.0
-ZONELESS: Final = "a time zone for cron alone; an interval has none, so leave it out"
-# A tick says when, and whether at all: these would contradict it.
-_NOT_SCHEDULED: Final = ("delay", "run_at", "deadline", "idempotency_key")
+MAX_JITTER_S: Final = 86_400.0
+ZONE_OF_INTERVAL: Final = "a time zone for cron alone; an interval has none, so leave it out"
+# The ticks say when a job runs, and whether it does. These options would contradict them.
+_FORBIDDEN_OPTIONS: Final = ("delay", "run_at", "deadline", "idempotency_key")
 
 
 class Declaration(Struct, frozen=True, kw_only=True):
-    """What the code says of a schedule, checked. Its anchor is for the database to set."""
+    """A schedule that the code declares, checked. The database sets the anchor of its rule."""
 
     name: str
     request: Request[Any]
@@ -159,7 +167,7 @@ def declare(
     on_start: bool,
     wins: Wins,
 ) -> Declaration:
-    """A declaration of these parts, each checked."""
+    """Check the arguments of `app.schedule`, and return the declaration."""
     if (cron is None) == (every is None):
         both = "both are given" if cron is not None else "neither is given"
         raise Misuse(f"A schedule has either cron or every, and {both}.", "cron")
@@ -170,7 +178,7 @@ def declare(
         datetime.now(UTC),
     )
     if rule.every is not None and timezone != "UTC":
-        raise ConfigError("timezone", timezone, ZONELESS)
+        raise ConfigError("timezone", timezone, ZONE_OF_INTERVAL)
     return Declaration(
         name=schedule_name(name),
         request=checked_request(what),
@@ -188,11 +196,14 @@ def schedule_name(name: Any) -> str:
 
 
 def checked_request(what: Any) -> Request[Any]:
-    """A request that can be enqueued again and again; a task stands for one without arguments."""
+    """Return a request that can be enqueued again and again, or raise Misuse.
+
+    A task stands for a request without arguments.
+    """
     request = what.prepare() if isinstance(what, Task) else what
     if not isinstance(request, Request):
-        raise Misuse(not_a_task("A schedule", what), "request")
-    for option in _NOT_SCHEDULED:
+        raise Misuse(explain_not_a_task("A schedule", what), "request")
+    for option in _FORBIDDEN_OPTIONS:
         if (value := getattr(request.options, option)) is not None:
             raise Misuse(
                 f"The request of a schedule has the option {option}, {value!r}: leave it out, for "
@@ -210,17 +221,17 @@ def checked_request(what: Any) -> Request[Any]:
 
 
 def checked_jitter(setting: str, value: Any, every: float | None = None) -> float:
-    """A jitter in seconds, of which an interval allows no more than its own length."""
+    """Return a jitter in seconds, or raise ConfigError. It must not exceed the interval."""
     length = seconds(setting, value)
-    if length > MOST_JITTER:
-        raise ConfigError(setting, value, f"0 to {MOST_JITTER:.0f} seconds")
+    if length > MAX_JITTER_S:
+        raise ConfigError(setting, value, f"0 to {MAX_JITTER_S:.0f} seconds")
     if every is not None and length > every:
         raise ConfigError(setting, value, f"0 to {every:g} seconds, the interval's length")
     return length
 
 
 def one_of(*names: str) -> Callable[[str, Any], str]:
-    """A check that a setting is one of these names."""
+    """Return a function that checks that a setting is one of these names."""
 
     def check(setting: str, value: Any) -> str:
         if value not in names:
@@ -235,20 +246,24 @@ checked_catch_up: Final = one_of("skip", "once", "all")
 
 
 class Timetable:
-    """What the code says is to be enqueued, and when. A worker writes it at its start."""
+    """The schedules that an app's code declares.
+
+    A worker writes them to the database at its start.
+    """
 
     def __init__(self) -> None:
         self._declared: dict[str, Declaration] = {}
 
-    def add(self, declared: Declaration) -> None:
-        if declared.name in self._declared:
+    def add(self, declaration: Declaration) -> None:
+        if declaration.name in self._declared:
             raise Misuse(
-                f"Two schedules are called {declared.name!r}: give one another name.", "schedule"
+                f"Two schedules are called {declaration.name!r}: give one another name.",
+                "schedule",
             )
-        self._declared[declared.name] = declared
+        self._declared[declaration.name] = declaration
 
     def names(self) -> list[str]:
-        """The names of all schedules in order."""
+        """Return the names of all schedules, sorted."""
         return sorted(self._declared)
 
     def __iter__(self) -> Iterator[Declaration]:

@@ -1,4 +1,4 @@
-"""What a task is declared with: retries, resources, child processes, micro-batching."""
+"""The settings of a task: retries, resources, child processes, micro-batching."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from msgspec.structs import replace
 
 from penstock.backoff import Exponential, Policy
 from penstock.errors import ConfigError, Misuse
-from penstock.tasks.arguments import NEWEST_VERSION, Upcaster
+from penstock.tasks.arguments import MAX_VERSION, Upcaster
 from penstock.tasks.options import Options, matching, seconds, whole
 from penstock.tasks.payload import ARGS_LIMIT
 from penstock.tasks.unique import Unique
 
 TASK_NAME: Final = compile(r"[A-Za-z0-9_.:-]{1,200}")
-# What a script is called in itself, and in the processes that it has started.
-SCRIPT: Final = ("__main__", "__mp_main__")
+# The module name of a script, in itself and in the child processes that it has started.
+SCRIPT_MODULES: Final = ("__main__", "__mp_main__")
 
 
 def default_name(fn: Callable[..., Any]) -> str:
-    """Return `module.function`; for a script, its file's name stands for the module.
+    """Return `module.function`. For a script, the name of its file stands for the module.
 
-    A script is `__main__` to itself, something else to a worker that imports it, and a third to
-    child processes: its jobs should have one name in all.
+    A script is `__main__` to itself, has another name in a worker that imports it, and a third in
+    child processes. Its tasks must have the same name in all of them.
     """
     qualname = fn.__qualname__.replace(".<locals>", "")
     module = fn.__module__
-    return f"{_main_module(fn) if module in SCRIPT else module}.{qualname}"
+    return f"{_main_module(fn) if module in SCRIPT_MODULES else module}.{qualname}"
 
 
 def place_of(fn: Callable[..., Any]) -> str:
-    """Return where a function is written, as file:line."""
+    """Return where a function is defined, as file:line."""
     code = getattr(fn, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(fn)
 
@@ -53,24 +53,28 @@ def _main_module(fn: Callable[..., Any]) -> str:
 
 UNITS: Final = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
 SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMG])i?B\s*", re.IGNORECASE)
-# A Python with Penstock in it has some 50 MB: less would kill every job.
-SMALLEST: Final = 64 * 2**20
-# Jobs far past their timeout are taken from their worker: before that their child must be gone.
-LONGEST_GRACE: Final = 20.0
-MOST_DEATHS: Final = 100
-MOST_JOBS: Final = 1_000_000
+# A Python process with Penstock takes some 50 MB, so a lower limit would kill every job.
+MIN_MEMORY_BYTES: Final = 64 * 2**20
+# A job far past its timeout is taken from its worker. Its child process must be gone before that.
+MAX_GRACE_S: Final = 20.0
+MAX_DEATHS: Final = 100
+MAX_JOBS: Final = 1_000_000
 
 
 class Process(Struct, frozen=True, kw_only=True):
-    """Run the task's jobs in child processes, where a crash hurts nobody else.
+    """Runs a task's jobs in child processes, where a crash affects no other job.
 
         @app.task(isolate=Process(memory="512MB", time=60))
         def extract(path: str) -> str: ...
 
-    A child that holds more than `memory` while it runs a job, or takes longer than `time` for it,
-    is killed; the job's error says which. After `deaths` deaths of any cause the job has failed for
-    good, as poison. One that is told to stop has `grace` seconds. Children are kept and used again:
-    until they have run `retire_after` jobs, or hold more than `retire_above` after one.
+    - `memory`: kill the child if it holds more while it runs a job. The job's error says so.
+    - `time`: kill the child if a job takes longer, in seconds.
+    - `deaths`: after so many deaths of its child, of any cause, the job fails with the reason
+      `poison`.
+    - `grace`: how many seconds a job may take to stop when it is told to.
+    - `retire_after`: replace a child after it has run so many jobs.
+    - `retire_above`: replace a child that holds more memory than this after a job. Without it, half
+      of `memory`.
     """
 
     memory: int | str | None = None
@@ -90,14 +94,14 @@ class Process(Struct, frozen=True, kw_only=True):
             set_(self, "retire_above", self.memory // 2)  # type: ignore[operator]
         if self.time is not None and not seconds("time", self.time):
             raise ConfigError("time", self.time, "more than 0 seconds, or None for no limit")
-        if seconds("grace", self.grace) > LONGEST_GRACE:
-            raise ConfigError("grace", self.grace, f"at most {LONGEST_GRACE:g} seconds")
-        whole("deaths", self.deaths, 1, MOST_DEATHS)
-        whole("retire_after", self.retire_after, 1, MOST_JOBS)
+        if seconds("grace", self.grace) > MAX_GRACE_S:
+            raise ConfigError("grace", self.grace, f"at most {MAX_GRACE_S:g} seconds")
+        whole("deaths", self.deaths, 1, MAX_DEATHS)
+        whole("retire_after", self.retire_after, 1, MAX_JOBS)
 
     @property
     def seconds(self) -> float | None:
-        """The most seconds that a job may take."""
+        """How many seconds a job may take; None means no limit."""
         return None if self.time is None else seconds("time", self.time)
 
     @property
@@ -105,13 +109,16 @@ class Process(Struct, frozen=True, kw_only=True):
         return seconds("grace", self.grace)
 
     def is_worn(self, jobs: int, resident: int) -> bool:
-        """Whether a child that has run so many jobs and holds so much is to be replaced."""
+        """Return whether to replace a child that has run `jobs` jobs and holds `resident` bytes."""
         above = self.retire_above
         return jobs >= self.retire_after or (isinstance(above, int) and resident > above)
 
 
-def isolation_of(setting: str, value: Any) -> Process | bool | None:
-    """Return `isolate=`: True stands for no limits, False for never, None for after a loss."""
+def check_isolation(setting: str, value: Any) -> Process | bool | None:
+    """Check the setting `isolate`, and return it; a Process without limits for True.
+
+    False means never, and None only after a worker was lost while it ran the job.
+    """
     if value is True:
         return Process()
     if value is None or value is False or isinstance(value, Process):
@@ -121,9 +128,9 @@ def isolation_of(setting: str, value: Any) -> Process | bool | None:
 
 def _bytes(setting: str, value: Any) -> int:
     size = value
-    if isinstance(value, str) and (found := SIZE.fullmatch(value)):
-        size = int(float(found[1]) * UNITS[f"{found[2].upper()}B"])
-    if type(size) is not int or size < SMALLEST:
+    if isinstance(value, str) and (match := SIZE.fullmatch(value)):
+        size = int(float(match[1]) * UNITS[f"{match[2].upper()}B"])
+    if type(size) is not int or size < MIN_MEMORY_BYTES:
         raise ConfigError(setting, value, 'at least 64 MB, such as "512MB", "2GB" or bytes')
     return size
 
@@ -131,22 +138,25 @@ def _bytes(setting: str, value: Any) -> int:
 Shared = Literal["tenant", "lane"]
 Key = Shared | Callable[[Any], Hashable]
 
-MOST_ITEMS: Final = 10_000
-# The database takes back what is past its timeout by a minute, counted from the claim: an item that
-# waits for others, and then for a slot, must have begun long before.
-LONGEST_LINGER: Final = 30.0
+MAX_ITEMS: Final = 10_000
+# A job that is a minute past its timeout, counted from its claim, is taken from its worker. An item
+# that waits for others, and then for a slot, must have begun long before that.
+MAX_LINGER_S: Final = 30.0
 
 
 class Batch(Struct, frozen=True):
-    """The handler takes many jobs in one call, and returns an outcome for each.
+    """Lets a handler take many jobs in one call, and return a result for each.
 
         @app.task(batch=Batch(size=64, linger=0.05))
         async def embed(items: list[Item[str]]) -> list[list[float]]: ...
 
-    A call has up to `size` items. It begins once it has them, or `linger` seconds after the first
-    of them has come. Only items of one `key` share a call: their `"tenant"`, their `"lane"`, or
-    what a function makes of the value; without one all do. Errors of `fails_all` are nobody's
-    fault, so the guilty item is not looked for: all items of the call fail with it.
+    - `size`: the most items of one call. A call begins as soon as it has so many.
+    - `linger`: how many seconds after its first item an incomplete call begins.
+    - `key`: only items of the same key share a call: `"tenant"`, `"lane"`, or a function of the
+      item's value. Without it, all items may share one.
+    - `fails_all`: errors that no single item is to blame for, such as a lost connection. All items
+      of the call fail with them. After another error the handler is called again with each half of
+      the items, and so on, until only the guilty item fails.
     """
 
     size: int
@@ -156,10 +166,10 @@ class Batch(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         set_ = msgspec.structs.force_setattr
-        if type(self.size) is not int or not 1 <= self.size <= MOST_ITEMS:
-            raise ConfigError("batch.size", self.size, f"1 to {MOST_ITEMS} items")
-        if (linger := seconds("batch.linger", self.linger)) > LONGEST_LINGER:
-            raise ConfigError("batch.linger", self.linger, f"0 to {LONGEST_LINGER:g} seconds")
+        if type(self.size) is not int or not 1 <= self.size <= MAX_ITEMS:
+            raise ConfigError("batch.size", self.size, f"1 to {MAX_ITEMS} items")
+        if (linger := seconds("batch.linger", self.linger)) > MAX_LINGER_S:
+            raise ConfigError("batch.linger", self.linger, f"0 to {MAX_LINGER_S:g} seconds")
         set_(self, "linger", linger)
         if not (self.key is None or self.key in get_args(Shared) or callable(self.key)):
             raise ConfigError(
@@ -169,22 +179,22 @@ class Batch(Struct, frozen=True):
 
     @property
     def seconds(self) -> float:
-        """How long the first item waits for more."""
+        """How many seconds an item waits for others."""
         assert isinstance(self.linger, float)
         return self.linger
 
 
-def _errors(given: Any) -> tuple[type[Exception], ...]:
+def _errors(classes: Any) -> tuple[type[Exception], ...]:
     allowed = "a tuple of exception classes"
-    if not isinstance(given, Collection) or isinstance(given, str):
-        raise ConfigError("batch.fails_all", given, allowed)
-    for one in given:
-        if not (isinstance(one, type) and issubclass(one, Exception)):
-            raise ConfigError("batch.fails_all", one, allowed)
-    return tuple(given)
+    if not isinstance(classes, Collection) or isinstance(classes, str):
+        raise ConfigError("batch.fails_all", classes, allowed)
+    for cls in classes:
+        if not (isinstance(cls, type) and issubclass(cls, Exception)):
+            raise ConfigError("batch.fails_all", cls, allowed)
+    return tuple(classes)
 
 
-LARGEST_LIMIT: Final = 64 * 1024 * 1024
+MAX_ARGS_LIMIT_BYTES: Final = 64 * 1024 * 1024
 JOB_DEFAULTS: Final = frozenset(
     {"queue", "limits", "priority", "max_attempts", "timeout", "tags", "unique"}
 )
@@ -193,7 +203,21 @@ Errors = Collection[type[Exception]]
 
 
 class TaskValues(TypedDict, total=False):
-    """What `@task(...)` takes. Durations are seconds or timedeltas."""
+    """The keyword arguments of `@task(…)`. Durations are seconds or timedeltas.
+
+    - `name`: the task's name, stored with its jobs. By default `module.function`.
+    - `queue`, `limits`, `priority`, `max_attempts`, `timeout`, `tags`, `unique`: the defaults of
+      its jobs. `task.options(…)` changes them for one job.
+    - `retry`: the policy that says how long to wait between attempts.
+    - `retry_on`: exceptions to retry; any other one fails the job at once. By default, all.
+    - `discard_on`: exceptions that fail the job at once.
+    - `resources`: the types that a worker must have open before it runs the handler.
+    - `isolate`: True or a `Process(…)` runs the jobs in child processes. None does so only after a
+      worker was lost while it ran the job, and False never.
+    - `args_version`: the version of the parameters, stored with each job.
+    - `upcasters`: functions that upgrade older arguments, each by one version.
+    - `args_limit`: how many bytes the arguments may take as JSON.
+    """
 
     name: str
     queue: str
@@ -214,20 +238,20 @@ class TaskValues(TypedDict, total=False):
 
 
 class RunValues(TypedDict, total=False):
-    """What `task.configured(...)` takes: how jobs are run, not which arguments they have."""
+    """The keyword arguments of `task.configured(…)`."""
 
     retry: Policy
     isolate: Process | bool | None
 
 
 class BatchTaskValues(TaskValues, total=False):
-    """What `@task(...)` takes with `batch`, which makes it a decorator of another type."""
+    """The keyword arguments of `@task(…)` with `batch`, which changes the decorator's type."""
 
     batch: Batch
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Checked settings of one task."""
+    """The checked settings of one task."""
 
     name: str
     defaults: Options = Options()
@@ -235,7 +259,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     retry_on: tuple[type[Exception], ...] = ()
     discard_on: tuple[type[Exception], ...] = ()
     resources: tuple[type, ...] = ()
-    # None: in a child process after the loss of a worker; False: never.
+    # None: in a child process only after a worker was lost while it ran the job. False: never.
     isolate: Process | Literal[False] | None = None
     args_version: int = 1
     upcasters: Mapping[int, Upcaster] = {}
@@ -243,8 +267,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     batch: Batch | None = None
 
 
-# The settings of Celery's tasks, and what replaces them here.
-ELSEWHERE: Final = {
+# The settings of Celery's tasks, and what to write instead.
+CELERY_SETTINGS: Final = {
     "bind": "a first parameter with the annotation `ctx: Context` (from penstock import Context) "
     "is given the context of the attempt",
     "max_retries": "write max_attempts=…, which counts the first attempt too",
@@ -265,18 +289,18 @@ def check_names(values: Mapping[str, Any]) -> None:
     """Raise TypeError for an unknown setting."""
     if unknown := sorted(values.keys() - BatchTaskValues.__optional_keys__):
         known = ", ".join(sorted(BatchTaskValues.__optional_keys__))
-        hint = f" Instead: {ELSEWHERE[unknown[0]]}." if unknown[0] in ELSEWHERE else ""
+        hint = f" Instead: {CELERY_SETTINGS[unknown[0]]}." if unknown[0] in CELERY_SETTINGS else ""
         raise TypeError(f"A task has no setting {unknown[0]!r}; it has {known}.{hint}")
 
 
-def settings_of(fn: Callable[..., Any], values: TaskValues) -> Settings:
-    """Return the settings of a task from what its decorator was given."""
-    given: dict[str, Any] = dict(values)
-    defaults = {name: given.pop(name) for name in JOB_DEFAULTS & given.keys()}
-    name = given.pop("name", None)
-    checked = {setting: CHECKS[setting](setting, value) for setting, value in given.items()}
+def make_settings(fn: Callable[..., Any], values: TaskValues) -> Settings:
+    """Check the keyword arguments of a task's decorator, and return the task's settings."""
+    others: dict[str, Any] = dict(values)
+    defaults = {name: others.pop(name) for name in JOB_DEFAULTS & others.keys()}
+    name = others.pop("name", None)
+    checked = {setting: CHECKS[setting](setting, value) for setting, value in others.items()}
     if checked.get("batch") and checked.get("isolate"):
-        raise ConfigError("isolate", given["isolate"], "None or False, where batch is set")
+        raise ConfigError("isolate", others["isolate"], "None or False, where batch is set")
     return Settings(
         name=_default_name(fn) if name is None else matching("name", name, TASK_NAME),
         defaults=Options().updated(defaults),
@@ -284,8 +308,8 @@ def settings_of(fn: Callable[..., Any], values: TaskValues) -> Settings:
     )
 
 
-def configured(settings: Settings, values: RunValues) -> Settings:
-    """Return settings of which some are set anew, each checked."""
+def reconfigure(settings: Settings, values: RunValues) -> Settings:
+    """Return the settings with some of them replaced. Raises ConfigError for a bad value."""
     if unknown := values.keys() - RunValues.__optional_keys__:
         known = " and ".join(sorted(RunValues.__optional_keys__))
         raise TypeError(f"configured() does not take {sorted(unknown)[0]!r}; it takes {known}.")
@@ -320,9 +344,9 @@ def _classes(parent: type, allowed: str) -> Callable[[str, Any], tuple[type, ...
     def check(setting: str, value: Any) -> tuple[type, ...]:
         if not isinstance(value, Collection) or isinstance(value, str):
             raise ConfigError(setting, value, allowed)
-        for one in value:
-            if not (isinstance(one, type) and issubclass(one, parent)):
-                raise ConfigError(setting, one, allowed)
+        for cls in value:
+            if not (isinstance(cls, type) and issubclass(cls, parent)):
+                raise ConfigError(setting, cls, allowed)
         return tuple(value)
 
     return check
@@ -335,7 +359,7 @@ def _batch(setting: str, value: Any) -> Batch:
 
 
 def _upcasters(setting: str, value: Any) -> Mapping[int, Upcaster]:
-    if not isinstance(value, Mapping) or not all(callable(one) for one in value.values()):
+    if not isinstance(value, Mapping) or not all(map(callable, value.values())):
         raise ConfigError(setting, value, "a dict of functions, such as {1: lift_from_1_to_2}")
     return value
 
@@ -345,9 +369,9 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "retry_on": _classes(Exception, "a tuple of exception classes"),
     "discard_on": _classes(Exception, "a tuple of exception classes"),
     "resources": _classes(object, "a tuple of types"),
-    "isolate": isolation_of,
-    "args_version": lambda setting, value: whole(setting, value, 1, NEWEST_VERSION),
+    "isolate": check_isolation,
+    "args_version": lambda setting, value: whole(setting, value, 1, MAX_VERSION),
     "upcasters": _upcasters,
-    "args_limit": lambda setting, value: whole(setting, value, 1, LARGEST_LIMIT),
+    "args_limit": lambda setting, value: whole(setting, value, 1, MAX_ARGS_LIMIT_BYTES),
     "batch": _batch,
 }

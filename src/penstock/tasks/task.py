@@ -1,4 +1,4 @@
-"""Tasks: named handlers with their defaults. A task is still the function it was made of."""
+"""Tasks: functions with a name and settings, which run as jobs. A task can still be called."""
 
 from __future__ import annotations
 
@@ -28,7 +28,12 @@ from penstock.outcome import Cancel, Discard, Done, Failed, Retry, Snooze
 from penstock.tasks.arguments import Arguments
 from penstock.tasks.handler.context import BatchContext, Context, Item
 from penstock.tasks.handler.failure import describe_error, is_retryable
-from penstock.tasks.keys import check_args, check_keys, with_key, with_keys
+from penstock.tasks.keys import (
+    check_limit_keys,
+    check_unique_args,
+    fill_limit_keys,
+    fill_unique_key,
+)
 from penstock.tasks.options import OptionValues
 from penstock.tasks.parameters import BY_POSITION, Parameters
 from penstock.tasks.reader import Call
@@ -38,18 +43,18 @@ from penstock.tasks.settings import (
     Settings,
     TaskValues,
     check_names,
-    configured,
+    make_settings,
     place_of,
-    settings_of,
+    reconfigure,
 )
 
-WRITE = "Write a function (def or async def) that calls it, and put @app.task on that."
+WRAP_REMEDY = "Write a function (def or async def) that calls it, and put @app.task on that."
 
 
 def check_function(fn: Any) -> None:
-    """Raise Misuse unless this is a function whose jobs a worker can run."""
+    """Raise Misuse unless a worker can run jobs of this function."""
     if not inspect.isfunction(fn):
-        raise Misuse(_why_not(fn))
+        raise Misuse(_explain_no_function(fn))
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise Misuse(
             f"{fn.__qualname__} is a generator, and a task returns its result: return a list "
@@ -57,11 +62,11 @@ def check_function(fn: Any) -> None:
         )
     for place, parameter in enumerate(inspect.signature(fn).parameters.values()):
         if parameter.annotation is parameter.empty:
-            _check_bare(fn, parameter.name, is_first=place == 0)
+            _check_unannotated(fn, parameter.name, is_first=place == 0)
 
 
-def _check_bare(fn: Any, name: str, *, is_first: bool) -> None:
-    """Raise Misuse for a bare `self`, `cls` or `ctx`: these are not arguments of a job."""
+def _check_unannotated(fn: Any, name: str, *, is_first: bool) -> None:
+    """Raise Misuse for a `self`, `cls` or `ctx` without annotation: it is no argument of a job."""
     if is_first and name in ("self", "cls"):
         raise Misuse(
             f"{fn.__qualname__} is a method: its first parameter is {name}, and a job has no "
@@ -78,7 +83,7 @@ def _check_bare(fn: Any, name: str, *, is_first: bool) -> None:
         )
 
 
-def _why_not(fn: Any) -> str:
+def _explain_no_function(fn: Any) -> str:
     match fn:
         case Task():
             return f"{fn.name} is a task already. Let @app.task stand above it once."
@@ -93,34 +98,36 @@ def _why_not(fn: Any) -> str:
                 "the class."
             )
         case type():
-            return f"A task is made of a function, and {fn.__qualname__} is a class. {WRITE}"
+            return f"A task is made of a function, and {fn.__qualname__} is a class. {WRAP_REMEDY}"
         case partial():
-            return f"A task is made of a function, and this is a functools.partial. {WRITE}"
+            return f"A task is made of a function, and this is a functools.partial. {WRAP_REMEDY}"
     if inspect.ismethod(fn):
         return (
             f"{fn.__qualname__} is a method that is bound to an object, and a worker has no such "
             "object. Write a function that loads the object, such as by its id, and put "
             "@app.task on that."
         )
-    what = getattr(fn, "__qualname__", None) or f"of type {type(fn).__qualname__}"
-    return f"A task is made of a function, and this is {what}, which is none. {WRITE}"
+    name = getattr(fn, "__qualname__", None) or f"of type {type(fn).__qualname__}"
+    return f"A task is made of a function, and this is {name}, which is none. {WRAP_REMEDY}"
 
 
-# The name that the argument is stored by, whatever the handler calls its list.
+# The name under which a job's argument is stored, whatever the handler calls its list.
 ITEM: Final = "item"
-SHAPE: Final = "items: list[Item[…]], after an optional ctx: BatchContext, and nothing else"
+BATCH_PARAMETERS: Final = (
+    "items: list[Item[…]], after an optional ctx: BatchContext, and nothing else"
+)
 
 
 class ItemParameters(Parameters):
-    """Says that a job has one argument, `item`, of the type that the handler's items hold."""
+    """The parameters of a batch task: a job has one argument, `item`, of the items' type."""
 
     context = BatchContext
 
-    def _arguments(self, given: list[Parameter]) -> list[Parameter]:
-        if len(given) != 1 or given[0].kind not in BY_POSITION:
-            shown = ", ".join(str(one) for one in given)
-            raise Misuse(f"{self.task}({shown}) has a batch, so it takes {SHAPE}.")
-        self._items = given[0]
+    def _arguments(self, parameters: list[Parameter]) -> list[Parameter]:
+        if len(parameters) != 1 or parameters[0].kind not in BY_POSITION:
+            shown = ", ".join(map(str, parameters))
+            raise Misuse(f"{self.task}({shown}) has a batch, so it takes {BATCH_PARAMETERS}.")
+        self._items = parameters[0]
         return [Parameter(ITEM, Parameter.POSITIONAL_OR_KEYWORD)]
 
     def hints(self) -> dict[str, Any]:
@@ -130,7 +137,7 @@ class ItemParameters(Parameters):
         kinds = get_args(hint)
         is_list = isinstance(get_origin(hint), type) and issubclass(list, get_origin(hint))
         if not is_list or len(kinds) != 1 or (get_origin(kinds[0]) or kinds[0]) is not Item:
-            raise Misuse(f"{self.task}({self._items}) has a batch, so it takes {SHAPE}.")
+            raise Misuse(f"{self.task}({self._items}) has a batch, so it takes {BATCH_PARAMETERS}.")
         return {ITEM: next(iter(get_args(kinds[0])), Any)}
 
 
@@ -140,7 +147,8 @@ P = ParamSpec("P")
 T_co = TypeVar("T_co", covariant=True)
 
 
-# What enqueues a job in Celery, Dramatiq, Procrastinate, taskiq, Django and others.
+# What to write instead of the methods that tasks of other libraries have: of Celery, Dramatiq,
+# Procrastinate, taskiq, Django and others.
 _ENQUEUE: Final = (
     "enqueue its job with `await app.enqueue({task}, …)`, or `app.sync.enqueue({task}, …)` where "
     "you cannot await. Options go with the task: `{task}.options(queue=…, delay=…)`"
@@ -153,7 +161,7 @@ _IN_WORKFLOW: Final = (
     "`{task}.prepare(…)` is a call to be made later, and a workflow has some in order: "
     "`flow.add({task}.prepare(…), after=…)`, then `await app.start_workflow(flow)`"
 )
-ELSEWHERE: Final[dict[str, str]] = {
+OTHER_LIBRARIES: Final[dict[str, str]] = {
     **dict.fromkeys(
         (
             *("delay", "apply", "send", "send_with_options", "message", "defer", "defer_async"),
@@ -176,9 +184,11 @@ ELSEWHERE: Final[dict[str, str]] = {
 
 
 class Task(Generic[P, T_co]):
-    """A named handler with its defaults.
+    """A function that runs as a job, with its name and settings. `@app.task` makes it.
 
-    P are the arguments of its jobs, without the context; T is what it returns.
+        await app.enqueue(send, "ada@example.org")
+
+    P are the arguments of its jobs, without the context. T is the type that it returns.
     """
 
     is_async: bool
@@ -198,24 +208,28 @@ class Task(Generic[P, T_co]):
         self.__wrapped__ = fn
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> Request[T_co]:
-        """Return a request with these arguments, checked and encoded, to be enqueued later.
+        """Check and encode arguments, and return a request that can be enqueued later.
+
+            await app.enqueue_many(send.prepare(address) for address in ["ada@example.org"])
 
         Raises TypeError for a call that the handler would not take, PayloadRefused for values that
-        cannot be stored or would not fit its annotations.
+        cannot be stored or do not fit its annotations.
         """
         encoded = self.arguments.encode(args, kwargs)
         options = self.defaults
         if options.limits:
-            options = with_keys(options, encoded, self.arguments.parameters)
+            options = fill_limit_keys(options, encoded, self.arguments.parameters)
         if options.unique is not None:
-            key = with_key(options.unique, self.name, encoded, self.arguments.parameters)
+            key = fill_unique_key(options.unique, self.name, encoded, self.arguments.parameters)
             options = replace(options, unique=key)
         return Request(self.name, encoded, self.settings.args_version, options)
 
     def options(self, **values: Unpack[OptionValues]) -> Self:
-        """Return this task with other defaults, for one enqueue or for many.
+        """Return this task with other options, for one enqueue or for many.
 
-        await app.enqueue(send.options(delay=60, tenant="acme"), "hello")
+            await app.enqueue(send.options(delay=60, tenant="acme"), "hello")
+
+        Raises ConfigError for a value that is not allowed. The task itself does not change.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -227,17 +241,17 @@ class Task(Generic[P, T_co]):
 
             app.include(extract.configured(isolate=Process(memory=settings.memory)))
 
-        What a deployment sets is then read when its app is made, not when the task is imported.
+        So settings of a deployment are read when the app is made, not when the task is imported.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other.settings = configured(self.settings, values)
+        other.settings = reconfigure(self.settings, values)
         return other
 
     def handled_by(self, fn: Callable[..., Any]) -> Self:
-        """Return this task with another function to run its jobs: what surrounds the handler.
+        """Return this task with another function as its handler, such as a wrapper around it.
 
-        It must take what the handler takes, and await if that does.
+        The function must take the same parameters, and be async if the handler is.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -245,47 +259,48 @@ class Task(Generic[P, T_co]):
         return other
 
     def decode(self, args: str | bytes | Mapping[str, Any], version: int) -> Call:
-        """Return what to call the handler with, without the context, from a job's stored arguments.
+        """Decode a job's stored arguments, and return those for the handler, without the context.
 
-        Raises ArgumentsDoNotFit for what the handler's annotations, or its upcasters, do not take.
+        Raises ArgumentsDoNotFit if they do not fit the annotations, or an upcaster fails.
         """
         return self.arguments.decode(args, version)
 
     def check(self) -> None:
-        """Look up the annotations now: raises ConfigError if one cannot be read from JSON."""
+        """Look up the annotations, and raise ConfigError if one cannot be read from JSON."""
         self.arguments.reader  # noqa: B018
 
     def policy(self, stored: Mapping[str, Any] | None = None) -> Policy:
-        """Return the retry policy: the one stored with the job, else the task's own."""
+        """Return the retry policy that is stored with the job, else the task's own."""
         if not stored:
             return self.settings.retry
         try:
             return load_policy(stored)
         except ConfigError as error:
-            # Anyone's SQL may have stored it; the attempt must be settled all the same.
+            # Anyone's SQL may have stored the policy. The attempt must be settled all the same.
             logger.warning("A job of the task %s has a broken retry policy: %s", self.name, error)
             return self.settings.retry
 
     def failed(self, error: BaseException, *, attempt: int = 0, worker: str = "") -> Failed:
-        """Return what it means for an attempt that the handler raised this."""
+        """Return the outcome of an attempt whose handler raised this exception."""
         return Failed(
             describe_error(error, attempt=attempt, worker=worker),
             is_retryable(error, self.settings.retry_on, self.settings.discard_on),
             error.after if isinstance(error, Retryable) else None,
         )
 
-    if not TYPE_CHECKING:  # For a checker it has the attributes above, and no others.
+    if not TYPE_CHECKING:  # To a type checker, a task has the attributes above and no others.
 
         def __getattr__(self, name: str) -> Any:
-            """Say what takes the place of what tasks of other libraries have."""
-            told = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if name in ELSEWHERE:
+            """Raise AttributeError. For a method of other libraries, say what to write instead."""
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in OTHER_LIBRARIES:
                 task = self.__dict__.get("__name__", "task")
-                told = f"A task of Penstock has no {name}: {ELSEWHERE[name].format(task=task)}."
-            raise AttributeError(told, name=name, obj=self)
+                remedy = OTHER_LIBRARIES[name].format(task=task)
+                message = f"A task of Penstock has no {name}: {remedy}."
+            raise AttributeError(message, name=name, obj=self)
 
     def is_same(self, other: Task[..., Any]) -> bool:
-        """Whether both are one task, perhaps with other options."""
+        """Return whether both are the same task, even if their options differ."""
         return self.arguments is other.arguments
 
     def __repr__(self) -> str:
@@ -333,16 +348,18 @@ class SyncContextTask(Task[P, T_co]):
 V = TypeVar("V")
 R = TypeVar("R")
 
-# What a handler may say of one item, beside its result: an exception is that item's failure.
-Said = Done | Retry | Snooze | Cancel | Discard | Exception
+# What a handler may return for one item instead of a result. An exception is that item's failure.
+ItemOutcome = Done | Retry | Snooze | Cancel | Discard | Exception
 
 
 class AsyncBatchTask(Task[[V], R], Generic[V, R]):
     is_async = True
     takes_context = False
 
-    def __call__(self, items: Sequence[Item[V]], /) -> Coroutine[Any, Any, Sequence[R | Said]]:
-        coroutine: Coroutine[Any, Any, Sequence[R | Said]] = self.fn(items)
+    def __call__(
+        self, items: Sequence[Item[V]], /
+    ) -> Coroutine[Any, Any, Sequence[R | ItemOutcome]]:
+        coroutine: Coroutine[Any, Any, Sequence[R | ItemOutcome]] = self.fn(items)
         return coroutine
 
 
@@ -352,8 +369,8 @@ class AsyncContextBatchTask(Task[[V], R], Generic[V, R]):
 
     def __call__(
         self, ctx: BatchContext, items: Sequence[Item[V]], /
-    ) -> Coroutine[Any, Any, Sequence[R | Said]]:
-        coroutine: Coroutine[Any, Any, Sequence[R | Said]] = self.fn(ctx, items)
+    ) -> Coroutine[Any, Any, Sequence[R | ItemOutcome]]:
+        coroutine: Coroutine[Any, Any, Sequence[R | ItemOutcome]] = self.fn(ctx, items)
         return coroutine
 
 
@@ -361,18 +378,18 @@ class SyncBatchTask(Task[[V], R], Generic[V, R]):
     is_async = False
     takes_context = False
 
-    def __call__(self, items: Sequence[Item[V]], /) -> Sequence[R | Said]:
-        said: Sequence[R | Said] = self.fn(items)
-        return said
+    def __call__(self, items: Sequence[Item[V]], /) -> Sequence[R | ItemOutcome]:
+        outcomes: Sequence[R | ItemOutcome] = self.fn(items)
+        return outcomes
 
 
 class SyncContextBatchTask(Task[[V], R], Generic[V, R]):
     is_async = False
     takes_context = True
 
-    def __call__(self, ctx: BatchContext, items: Sequence[Item[V]], /) -> Sequence[R | Said]:
-        said: Sequence[R | Said] = self.fn(ctx, items)
-        return said
+    def __call__(self, ctx: BatchContext, items: Sequence[Item[V]], /) -> Sequence[R | ItemOutcome]:
+        outcomes: Sequence[R | ItemOutcome] = self.fn(ctx, items)
+        return outcomes
 
 
 BATCH_KINDS: dict[tuple[bool, bool], type[Task[..., Any]]] = {
@@ -388,15 +405,16 @@ KINDS: dict[tuple[bool, bool], type[Task[..., Any]]] = {
 
 
 def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[..., Any]:
-    """Return the task of a function, of the class that says how it is called."""
+    """Make a task of a function. Its class depends on how the function is called."""
     check_names(values)
     check_function(fn)
-    settings = settings_of(fn, values)
-    reads, kinds = (Parameters, KINDS) if settings.batch is None else (ItemParameters, BATCH_KINDS)
-    parameters = reads(settings.name, fn)
-    check_keys(settings.defaults, parameters)
-    check_args(settings.defaults.unique, parameters)
+    settings = make_settings(fn, values)
+    is_batch = settings.batch is not None
+    parameters = (ItemParameters if is_batch else Parameters)(settings.name, fn)
+    check_limit_keys(settings.defaults, parameters)
+    check_unique_args(settings.defaults.unique, parameters)
     arguments = Arguments(
         parameters, settings.args_version, settings.upcasters, settings.args_limit
     )
+    kinds = BATCH_KINDS if is_batch else KINDS
     return kinds[inspect.iscoroutinefunction(fn), parameters.takes_context](fn, settings, arguments)

@@ -1,4 +1,4 @@
-"""Unique jobs: of those with one key only one is there at a time, and what happens to the next."""
+"""Unique jobs: only one job of a key exists at a time, and a rule says what becomes of the next."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -14,19 +14,24 @@ from penstock.job import UNSTORABLE
 Hold = Literal["live", "waiting"]
 OnConflict = Literal["skip", "replace", "supersede", "raise"]
 
-LONGEST_KEY: Final = 500
+MAX_KEY_CHARS: Final = 500
 
 
 class Unique(Struct, frozen=True, kw_only=True):
-    """What makes a job the same as another, for how long, and what becomes of the second one.
+    """Says which jobs count as the same, for how long, and what becomes of a second one.
 
         @app.task(unique=Unique(args=["document"], on_conflict="supersede"))
         async def index(document: int, text: str) -> None: ...
 
-    The key is made of the task, its tenant and the `args` that are named, all of them by default;
-    or it is the `key` that you give, in which `{document}` becomes that argument. A key is held
-    while its job lives, or only while it waits (`hold="waiting"`); for `keep` seconds after its
-    end, too; with a `period` until that part of time is over, whatever becomes of the job.
+    - `args`: the arguments that make the key, together with task and tenant; by default all.
+    - `key`: a key of your own instead, in which `{document}` becomes that argument.
+    - `hold`: a job holds its key until it ends (`"live"`), or only until it starts (`"waiting"`).
+    - `keep`: hold the key for so many seconds after the job's end, too.
+    - `period`: divide time into periods of so many seconds, and hold the key until the present one
+      is over, whatever becomes of the job.
+    - `on_conflict`: `"skip"` returns the job that holds the key. `"replace"` gives that job the new
+      arguments and options if it waits; if it runs, the new job takes the key. `"supersede"`
+      cancels that job and enqueues the new one. `"raise"` raises UniqueConflict.
     """
 
     args: Sequence[str] | None = None
@@ -55,14 +60,14 @@ class Unique(Struct, frozen=True, kw_only=True):
             _check_key(self.key)
 
     def stored(self) -> dict[str, Any]:
-        """The rule as SQL reads it: with its key, and without what is a default."""
+        """Return the rule as the JSON object that SQL reads."""
         rule = {"key": self.key, "hold": self.hold, "on_conflict": self.on_conflict}
-        more = {"keep": self.keep, "period": self.period}
-        return rule | {name: value for name, value in more.items() if value is not None}
+        optional = {"keep": self.keep, "period": self.period}
+        return rule | {name: value for name, value in optional.items() if value is not None}
 
 
-def unique_of(setting: str, value: Any) -> Unique | None:
-    """Return the rule of `unique=`: True stands for the defaults, None and False for no rule."""
+def check_unique(setting: str, value: Any) -> Unique | None:
+    """Check the option `unique`, and return its rule: the defaults for True, None for False."""
     if isinstance(value, Unique):
         return value
     if value is None or value is False:
@@ -76,7 +81,7 @@ def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     names = tuple(value) if isinstance(value, Iterable) else (value,)
-    if all(isinstance(one, str) for one in names):
+    if all(isinstance(name, str) for name in names):
         return names
     raise ConfigError("args", value, 'names of arguments, such as ["document"]')
 
@@ -89,6 +94,6 @@ def _seconds(setting: str, value: Any) -> float:
 
 
 def _check_key(key: Any) -> None:
-    fits = isinstance(key, str) and 1 <= len(key) <= LONGEST_KEY
+    fits = isinstance(key, str) and 1 <= len(key) <= MAX_KEY_CHARS
     if not fits or UNSTORABLE.search(key):
-        raise ConfigError("key", key, f"text of 1 to {LONGEST_KEY} characters without NUL")
+        raise ConfigError("key", key, f"text of 1 to {MAX_KEY_CHARS} characters without NUL")

@@ -1,4 +1,4 @@
-"""Jobs that wait for each other, put together before anything is stored."""
+"""Builds a workflow, jobs that wait for each other, before anything is stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.tasks.request import Request
 
 
 class Parent(Struct, frozen=True, kw_only=True):
-    """A job that another has waited for: its state and result, or its last error as text."""
+    """A job that this one has waited for: its state, and its result or its last error as text."""
 
     id: str
     step: str
@@ -31,7 +31,11 @@ class Parent(Struct, frozen=True, kw_only=True):
 
 
 class Awaited(Struct, frozen=True, kw_only=True):
-    """A job that another waits for, or has waited for; `missing` is one that was deleted."""
+    """A job that another one waits for, or has waited for.
+
+    `satisfied` says that the other one no longer waits for it. Its state is `missing` if it was
+    deleted.
+    """
 
     id: str
     step: str | None
@@ -45,12 +49,12 @@ class Awaited(Struct, frozen=True, kw_only=True):
 
 
 def by_step(parents: Iterable[Parent]) -> dict[str, Parent]:
-    """Parents by the names of their steps; of two with one name the later has its id with it."""
-    named: dict[str, Parent] = {}
+    """Return parents by their steps' names. If two have one name, the second has its id added."""
+    by_name: dict[str, Parent] = {}
     for parent in parents:
-        taken = parent.step in named
-        named[f"{parent.step} #{parent.id}" if taken else parent.step] = parent
-    return named
+        is_taken = parent.step in by_name
+        by_name[f"{parent.step} #{parent.id}" if is_taken else parent.step] = parent
+    return by_name
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -61,7 +65,7 @@ _step_name = CHECKS["requested_by"]
 
 
 class Step(Generic[T_co]):
-    """One job of a workflow that is being put together; T is what its handler returns."""
+    """One job of a workflow that is being built. T is the type that its handler returns."""
 
     __slots__ = ("flow", "name", "number", "request")
 
@@ -76,29 +80,29 @@ class Step(Generic[T_co]):
 
 
 class HasId(Protocol):
-    """A job that is in the database: what enqueue gave, or what get did."""
+    """A job in the database, such as `app.enqueue` or `app.get` returns it."""
 
     @property
     def id(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Existing:
-    """A job that is in the database, by its id."""
+class ExistingJob:
+    """A job that is in the database already, by its id."""
 
     id: str
 
 
-# A text is the name of a step: of this workflow, or one that is in the database already.
-Place: TypeAlias = Step[Any] | HasId | str
-Places: TypeAlias = Place | Iterable[Place]
+# A text is the name of a step, of this workflow or of the one in the database.
+StepReference: TypeAlias = Step[Any] | HasId | str
+StepReferences: TypeAlias = StepReference | Iterable[StepReference]
 Stage: TypeAlias = Request[Any] | Sequence[Request[Any]]
-# What an edge leads from or to: a step by its number, a job by its id, or one by its name.
-Known: TypeAlias = int | Existing | str
+# The end of an edge: the number of a step, a job in the database, or the name of a step there.
+Node: TypeAlias = int | ExistingJob | str
 
 
 class Workflow:
-    """Jobs and what each of them waits for. It needs no database until it is started.
+    """Jobs that wait for each other. Nothing is stored until `app.start_workflow(flow)`.
 
         flow = Workflow("import")
         fetch = flow.add(fetch_site.prepare(url), name="fetch")
@@ -106,9 +110,12 @@ class Workflow:
         flow.add(index_all.prepare(), after=pages, on_failure="continue")
         started = await app.start_workflow(flow)
 
-    `on_failure` says what becomes of a job if one that it waits for does not complete: `cancel`
-    ends it and all that depends on it, `continue` runs it all the same, `wait` leaves it blocked
-    until the other is run again and completes, or until somebody unblocks it.
+    `on_failure` says what becomes of a job if one that it waits for does not complete:
+
+    - `cancel`: the job and all that depend on it are cancelled.
+    - `continue`: it runs all the same.
+    - `wait`: it stays blocked until the other job is run again and completes, or until somebody
+      unblocks it.
     """
 
     def __init__(
@@ -122,8 +129,8 @@ class Workflow:
         self.on_failure = _policy(on_failure)
         self.meta: str | None = CHECKS["meta"]("meta", meta)
         self.steps: list[Step[Any]] = []
-        self.parents: list[dict[Known, OnFailure]] = []
-        self.children: list[dict[Known, OnFailure]] = []  # those that are in the database already
+        self.parents: list[dict[Node, OnFailure]] = []
+        self.children: list[dict[Node, OnFailure]] = []  # only those in the database already
         self._by_name: dict[str, Step[Any]] = {}
         self._used: dict[str, int] = {}
 
@@ -141,17 +148,17 @@ class Workflow:
         request: Request[T_co],
         *,
         name: str | None = None,
-        after: Places = (),
-        before: Places = (),
+        after: StepReferences = (),
+        before: StepReferences = (),
         on_failure: OnFailure | None = None,
     ) -> Step[T_co]:
-        """Add a job that runs after others, and before some that wait already.
+        """Add a job that waits for the jobs of `after`, and for which those of `before` wait.
 
-        Its name must be its own in the workflow; left out, it is the task's with a number.
+        Its name must be unique in the workflow. By default it is the task's name with a number.
         """
         _check_request(request)
-        parents, children = self._known(after), self._known(before)
-        step = Step(self, len(self.steps), self._named(name, request.task), request)
+        parents, children = self._resolve_all(after), self._resolve_all(before)
+        step = Step(self, len(self.steps), self._choose_name(name, request.task), request)
         policy = self.on_failure if on_failure is None else _policy(on_failure)
         self.steps.append(step)
         self._by_name[step.name] = step
@@ -159,45 +166,46 @@ class Workflow:
         self.children.append({})
         try:
             for child in children:
-                self._put_before(step, child, policy)
+                self._link_to_child(step, child, policy)
         except WorkflowCycle:
-            self._take_back(step)
+            self._remove(step)
             raise
         return step
 
     def link(
-        self, step: Step[Any] | str, *, after: Places, on_failure: OnFailure | None = None
+        self, step: Step[Any] | str, *, after: StepReferences, on_failure: OnFailure | None = None
     ) -> None:
-        """Let a step wait for others as well; raises WorkflowCycle if one of them waits for it."""
-        child = self._place(step)
+        """Let a step wait for more jobs. Raises WorkflowCycle if one of them waits for it."""
+        child = self._resolve(step)
         if not isinstance(child, int):
             raise WorkflowRefused(f"The workflow has no step {step!r} yet. Add it first.")
         policy = self.on_failure if on_failure is None else _policy(on_failure)
-        for parent in self._known(after):
+        for parent in self._resolve_all(after):
             self._link(parent, child, policy)
 
     def chain(
-        self, *stages: Stage, after: Places = (), on_failure: OnFailure | None = None
+        self, *stages: Stage, after: StepReferences = (), on_failure: OnFailure | None = None
     ) -> list[Step[Any]]:
-        """Add stages that run one after the other; the steps of the last one.
+        """Add stages that run one after the other, and return the steps of the last stage.
 
             flow.chain(fetch.prepare(), [parse.prepare(1), parse.prepare(2)], index.prepare())
 
-        A list is a stage of jobs that run side by side: the next begins when all have completed.
+        A list is a stage of jobs that run side by side. The next stage begins when all of them
+        have completed.
         """
         last: list[Step[Any]] = []
-        place: Places = after
+        parents: StepReferences = after
         for stage in stages:
             requests = [stage] if isinstance(stage, Request) else list(stage)
             if not requests:
                 raise BadArgument("stage", stage, "a request, or a list of at least one")
-            last = [self.add(each, after=place, on_failure=on_failure) for each in requests]
-            place = list(last)
+            last = [self.add(each, after=parents, on_failure=on_failure) for each in requests]
+            parents = list(last)
         return last
 
     def in_order(self) -> list[Step[Any]]:
-        """The steps, each after those that it waits for; otherwise as they were added."""
-        if all(p < number for number, p in self._inner_edges()):
+        """Return the steps, each after those that it waits for, else in the order of adding."""
+        if all(parent < number for number, parent in self._inner_edges()):
             return self.steps
         waiting = [0] * len(self.steps)
         below: list[list[int]] = [[] for _ in self.steps]
@@ -213,12 +221,13 @@ class Workflow:
         return [self.steps[number] for number in order]
 
     def _inner_edges(self) -> Iterator[tuple[int, int]]:
+        """Yield the numbers of each step and of a step of this workflow that it waits for."""
         for number, parents in enumerate(self.parents):
             for parent in parents:
                 if isinstance(parent, int):
                     yield number, parent
 
-    def _named(self, name: str | None, task: str) -> str:
+    def _choose_name(self, name: str | None, task: str) -> str:
         if name is not None:
             if name in self._by_name:
                 raise WorkflowRefused(
@@ -231,61 +240,65 @@ class Workflow:
             if chosen not in self._by_name:
                 return chosen
 
-    def _known(self, places: Places) -> list[Known]:
-        if isinstance(places, str) or not isinstance(places, Iterable):
-            return [self._place(places)]
-        return [self._place(each) for each in places]
+    def _resolve_all(self, references: StepReferences) -> list[Node]:
+        if isinstance(references, str) or not isinstance(references, Iterable):
+            return [self._resolve(references)]
+        return [self._resolve(each) for each in references]
 
-    def _place(self, place: Place) -> Known:
-        if isinstance(place, Step):
-            if place.flow is not self:
+    def _resolve(self, reference: StepReference) -> Node:
+        if isinstance(reference, Step):
+            if reference.flow is not self:
                 raise WorkflowRefused(
-                    f"The step {place.name!r} belongs to another workflow. Name a step that is in "
-                    "the database already by its name, or by its job."
+                    f"The step {reference.name!r} belongs to another workflow. Name a step that "
+                    "is in the database already by its name, or by its job."
                 )
-            return place.number
-        if isinstance(place, str):
-            own = self._by_name.get(place)
-            return place if own is None else own.number
-        if isinstance(getattr(place, "id", None), str):
-            return Existing(place.id)
-        raise TypeError(f"A job waits for steps, jobs, or names of steps; not for {place!r}.")
+            return reference.number
+        if isinstance(reference, str):
+            own = self._by_name.get(reference)
+            return reference if own is None else own.number
+        if isinstance(getattr(reference, "id", None), str):
+            return ExistingJob(reference.id)
+        raise TypeError(f"A job waits for steps, jobs, or names of steps; not for {reference!r}.")
 
-    def _put_before(self, step: Step[Any], child: Known, policy: OnFailure) -> None:
+    def _link_to_child(self, step: Step[Any], child: Node, policy: OnFailure) -> None:
         if isinstance(child, int):
             self._link(step.number, child, policy)
         else:
             self.children[step.number][child] = policy
 
-    def _link(self, parent: Known, child: int, policy: OnFailure) -> None:
-        if isinstance(parent, int) and (way := self._way(child, parent)):
-            raise WorkflowCycle(*(self.steps[each].name for each in way))
+    def _link(self, parent: Node, child: int, policy: OnFailure) -> None:
+        if isinstance(parent, int) and (cycle := self._find_cycle(child, parent)):
+            raise WorkflowCycle(*(self.steps[number].name for number in cycle))
         self.parents[child][parent] = policy
 
-    def _way(self, start: int, end: int) -> list[int]:
-        """The way down from one step to another and back to the first; empty if there is none."""
+    def _find_cycle(self, start: int, end: int) -> list[int]:
+        """Return the cycle that an edge from `end` to `start` would close; [] if it closes none.
+
+        That is the path from `start` to `end` along children, and back to `start`.
+        """
         came_from = {end: start}
         level = [end]
         while level and start not in came_from:
-            found = []
+            next_level = []
             for number in level:
                 for parent in self.parents[number]:
                     if isinstance(parent, int) and parent not in came_from:
                         came_from[parent] = number
-                        found.append(parent)
-            level = found
+                        next_level.append(parent)
+            level = next_level
         if start not in came_from and start != end:
             return []
-        way = [start]
-        while way[-1] != end:
-            way.append(came_from[way[-1]])
-        return [*way, start]
+        path = [start]
+        while path[-1] != end:
+            path.append(came_from[path[-1]])
+        return [*path, start]
 
-    def _take_back(self, step: Step[Any]) -> None:
+    def _remove(self, step: Step[Any]) -> None:
+        """Remove the step that was added last."""
         for parents in self.parents:
             parents.pop(step.number, None)
-        for kept in (self.steps, self.parents, self.children):
-            kept.pop()
+        for values in (self.steps, self.parents, self.children):
+            values.pop()
         del self._by_name[step.name]
 
 

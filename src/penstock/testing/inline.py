@@ -23,7 +23,7 @@ from penstock.outcome import PARK_LIMIT_S, Done, Transition, outcome_of
 from penstock.store import ClaimedJob, Settlement, Store
 from penstock.store.steps import Awaited, Saved
 from penstock.tasks import Options, Request, Task
-from penstock.tasks.registry import not_a_task
+from penstock.tasks.registry import explain_not_a_task
 from penstock.tasks.workflow import Parent
 from penstock.telemetry import Events
 from penstock.testing.errors import surprise
@@ -178,7 +178,7 @@ class Inline:
         assert (ran.state, ran.delay) == ("scheduled", 30)
         """
         if not isinstance(task, Task):
-            raise TypeError(not_a_task("run", task))
+            raise TypeError(explain_not_a_task("run", task))
         job = unstored(task.prepare(*args, **kwargs), self.number)
         watch = Watch()
         reported: list[Told] = []

@@ -88,8 +88,8 @@ class Parts:
         self._upkeep = upkeep
         self.states = states
         for state in states.values():
-            if tasks.shares_all(state.name):
-                state.groups.expected_items = tasks.widest(state.name)
+            if tasks.has_only_batches(state.name):
+                state.groups.expected_items = tasks.max_batch_size(state.name)
         self._tally = tally
         self.lines = JobLines() if log.completed else None
         self.quota = quota
@@ -491,7 +491,7 @@ def _info(
         "python": platform.python_version(),
         "penstock": version("penstock"),
         "queues": {name: state.slots.limit for name, state in states.items()},
-        "calls": {name: size for name in states if (size := tasks.widest(name))},
+        "calls": {name: size for name in states if (size := tasks.max_batch_size(name))},
         "tenants": None if tenants.only is None else sorted(tenants.only),
         "except_tenants": sorted(tenants.excepted),
         "tasks": tasks.names(),

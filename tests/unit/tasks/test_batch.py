@@ -10,7 +10,7 @@ import pytest
 from penstock import Batch, BatchContext, Context, Item, Process, task
 from penstock.config import Upkeep
 from penstock.errors import ConfigError
-from penstock.tasks.settings import LONGEST_LINGER
+from penstock.tasks.settings import MAX_LINGER_S
 from penstock.worker.timing import Timing
 
 
@@ -45,7 +45,7 @@ def test_a_linger_may_be_a_timedelta() -> None:
 
 def test_longest_linger_is_shorter_than_the_overtime_grace() -> None:
     """A job is taken back by its claim and its timeout, while the timeout begins with the call."""
-    assert Batch(8, linger=LONGEST_LINGER).seconds + Timing().items_wait < Upkeep().overtime_grace
+    assert Batch(8, linger=MAX_LINGER_S).seconds + Timing().items_wait < Upkeep().overtime_grace
 
 
 def test_a_job_has_one_argument_of_the_type_that_the_items_hold() -> None:

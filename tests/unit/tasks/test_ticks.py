@@ -130,8 +130,8 @@ def test_the_last_tick_of_a_span_is_found_however_long_the_span() -> None:
 
 
 def test_ticks_are_counted_up_to_a_bound() -> None:
-    assert cron("0 * * * *").number(at("2026-03-02 00:00"), at("2026-03-02 05:00"), 100) == 5
-    assert cron("* * * * * *").number(at("2026-03-01"), at("2026-03-02"), 100) == 100
+    assert cron("0 * * * *").count_ticks(at("2026-03-02 00:00"), at("2026-03-02 05:00"), 100) == 5
+    assert cron("* * * * * *").count_ticks(at("2026-03-01"), at("2026-03-02"), 100) == 100
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ class ProjectTasks(Registry):
     """Tasks whose handlers run as Django's code expects; what users call directly stays as is."""
 
     def add(self, *tasks: AnyTask) -> None:
-        super().add(*map(self.around, tasks))
+        super().add(*map(self.wrap, tasks))
 
-    def around(self, task: AnyTask) -> AnyTask:
+    def wrap(self, task: AnyTask) -> AnyTask:
         known = self.find(task.name)
         return known if known is not None and known.is_same(task) else surrounded(task)
 

@@ -47,7 +47,7 @@ class Imports:
             or self._missing_resources(task)
         ):
             return None
-        return path if self._tasks.around(loaded).fn is task.fn else None
+        return path if self._tasks.wrap(loaded).fn is task.fn else None
 
     def _missing_resources(self, task: Task[..., Any]) -> list[str]:
         """Return the resources of a task that a child could not open."""
