@@ -28,34 +28,34 @@ def test_call_is_over_once_each_item_has_ended_or_stopped() -> None:
     first, second, third, fourth = call.attempts
     first.end()
     second.stop("timeout")
-    third.stopped = "refused"  # The fence's word, which the settle has yet to confirm.
-    assert (call.wanted, call.is_over) == (2, False)
+    third.stop_reason = "refused"  # The fence's word, which the settle has yet to confirm.
+    assert (call.pending, call.is_over) == (2, False)
     third.stop("shutdown")
     fourth.stop("cancelled")
-    assert (call.wanted, call.is_over) == (0, True)
+    assert (call.pending, call.is_over) == (0, True)
     for attempt in call.attempts:
         attempt.stop("shutdown")
         attempt.end()
-    assert call.wanted == 0
+    assert call.pending == 0
 
 
 def test_to_stop_a_large_call_each_item_is_asked_a_few_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = 0
-    is_wanted = ItemAttempt.is_wanted.fget  # type: ignore[attr-defined]
+    is_pending = ItemAttempt.is_pending.fget  # type: ignore[attr-defined]
 
     def counted(attempt: ItemAttempt) -> bool:
         nonlocal asked
         asked += 1
-        return bool(is_wanted(attempt))
+        return bool(is_pending(attempt))
 
     def stopped(attempt: ItemAttempt) -> None:
         attempt.end()
         assert not call.is_over or attempt is call.attempts[-1]
 
     call = shared(1000, stopped)
-    monkeypatch.setattr(ItemAttempt, "is_wanted", property(counted))
+    monkeypatch.setattr(ItemAttempt, "is_pending", property(counted))
     for attempt in call.attempts:
         attempt.stop("shutdown")
     assert call.is_over

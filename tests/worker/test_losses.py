@@ -305,7 +305,7 @@ async def test_a_suspect_that_runs_for_long_lets_the_next_begin(
 
     jobs = await app.enqueue_many(work.prepare() for _ in range(5))
     await connection.execute(SUSPECT)
-    async with worker_of(app, {"default": 5}, **SIDE_BY_SIDE, suspect_turn=(0.01, 0.02)):
+    async with worker_of(app, {"default": 5}, **SIDE_BY_SIDE, suspect_window=(0.01, 0.02)):
         for job in jobs:
             await app.wait(job, timeout=30)
 

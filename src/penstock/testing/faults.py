@@ -105,10 +105,10 @@ class Cancel(Fault):
     async def strike(self, app: Penstock, call: Call) -> None:
         # The database tells the worker too, which might stop the call before the handler begins.
         # One that is stopping already is left alone.
-        call.attempt.stopped = "cancelled"
+        call.attempt.stop_reason = "cancelled"
         await app.cancel(call.job)
         await _begun()
-        call.attempt.stopped = None
+        call.attempt.stop_reason = None
         await _stop(call, "cancelled", self.at)
 
 

@@ -33,7 +33,7 @@ from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.executor import Executor
 from penstock.worker.run.journal import Journal
-from penstock.worker.run.resources import Opened, Resources
+from penstock.worker.run.resources import Resources, WorkerResources
 
 T = TypeVar("T")
 
@@ -183,11 +183,11 @@ class Inline:
         watch = Watch()
         reported: list[Told] = []
         settled: list[Settlement] = []
-        opened = Opened(self._openers(task), Health(Events()), self._database)
+        resources = WorkerResources(self._openers(task), Health(Events()), self._database)
         executor = Executor(
             watch.over([task]),
             _NoStore(),
-            opened,
+            resources,
             _Plenty(),
             _NoJournal(self.parents),
             lambda _, *report: reported.append(Told(*report)),
@@ -197,11 +197,11 @@ class Inline:
             park_limit=PARK_LIMIT_S,
         )
         try:
-            await opened.tick()
+            await resources.tick()
             await _finished(executor, job)
         finally:
             executor.close()
-            await opened.close()
+            await resources.close()
         return _told(job, settled[0], watch, reported)
 
     @property
@@ -302,7 +302,7 @@ async def _finished(executor: Executor, job: ClaimedJob) -> None:
     finally:
         await _end(attempt)
     if not attempt.is_settled:
-        executor.never_ran(attempt)
+        executor.handle_unstarted(attempt)
 
 
 async def _end(attempt: Attempt) -> None:

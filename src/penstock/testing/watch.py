@@ -16,7 +16,7 @@ from penstock.tasks import AsyncContextTask, Item, Registry, SyncContextTask, Ta
 from penstock.tasks.handler.waits import suspension
 from penstock.tasks.task import BATCH_KINDS
 from penstock.worker.attempt import Attempt
-from penstock.worker.run.calls import is_of_all
+from penstock.worker.run.calls import fails_all_items
 from penstock.worker.run.context import AttemptContext
 
 AnyTask = Task[..., Any]
@@ -53,7 +53,7 @@ class Shared:
     def raised(self, error: BaseException) -> bool:
         """Whether to tell of an error: not of one for which the guilty item is still looked for."""
         calls = [self.calls[number] for number in self.left]
-        if not calls or not (len(calls) == 1 or is_of_all(error, self._task)):
+        if not calls or not (len(calls) == 1 or fails_all_items(error, self._task)):
             return False
         return self._tell(calls[0], error)
 
@@ -271,7 +271,7 @@ class Watch:
             self.waits.append(error)
             return False
         told_to_stop = isinstance(error, asyncio.CancelledError | StaleAttempt)
-        return not call.struck and not (told_to_stop and call.attempt.stopped is not None)
+        return not call.struck and not (told_to_stop and call.attempt.stop_reason is not None)
 
     def note(self, call: Call, error: BaseException) -> None:
         error.add_note(call.note())

@@ -35,11 +35,11 @@ from penstock.worker.lease import LeaseKeeper, Reconciler
 from penstock.worker.limits.keeper import LimitKeeper
 from penstock.worker.limits.rules import RulesReader
 from penstock.worker.listener import Listener
-from penstock.worker.run.budgets import Budgets, Owed
+from penstock.worker.run.budgets import Budgets, BudgetWriter
 from penstock.worker.run.executor import Executor
 from penstock.worker.run.journal import Journal
 from penstock.worker.run.progress import Progress
-from penstock.worker.run.resources import Opened, Resources
+from penstock.worker.run.resources import Resources, WorkerResources
 from penstock.worker.run.suspects import Suspects
 from penstock.worker.settle.report import JobLines, Tally, word_of
 from penstock.worker.settle.settler import Settler
@@ -96,11 +96,13 @@ class Parts:
         self._cancelled_early: list[tuple[int, UUID]] = []
         imports = Imports(tasks, resources)
         imports.check(tasks)
-        self.opened = Opened(resources, health, link.opened, imports.child_only_resources, timing)
-        # For handlers, who ask through the worker.
-        explained = partial(link.explained, doubt=TRY_AGAIN, is_sent=True)
-        self.owed = Owed(pool, health)
-        self.budgets = Budgets(pool, store, self.owed, explained)
+        self.resources = WorkerResources(
+            resources, health, link.opened, imports.child_only_resources, timing
+        )
+        # For errors of statements that handlers run through the worker.
+        explain = partial(link.explained, doubt=TRY_AGAIN, is_sent=True)
+        self.budget_writer = BudgetWriter(pool, health)
+        self.budgets = Budgets(pool, store, self.budget_writer, explain)
         self.progress = Progress(pool, store, health)
         self.settler = Settler(
             pool,
@@ -110,13 +112,13 @@ class Parts:
             retry_most=pace.unwritten_retry,
             backoff=(timing.settle_retry, timing.settle_retry_most),
             tell_after=liveness.lease / 2,
-            before=self.progress.last_words,
+            before=self.progress.flush_before_settle,
             settled=self._settled,
             refused=self._refused,
             flushed=self._make_room,
             unwritten_changed=self._beat_soon,
         )
-        journal = Journal(pool, store, explained, timing)
+        journal = Journal(pool, store, explain, timing)
         self.suspects = Suspects(pool, store, health, timing)
         self.isolation = ChildPool(
             partial(
@@ -139,7 +141,7 @@ class Parts:
         self.executor = Executor(
             tasks,
             store,
-            self.opened,
+            self.resources,
             self.budgets,
             journal,
             self.progress.report,
@@ -257,11 +259,11 @@ class Parts:
     @property
     def services(self) -> list[Service]:
         return [
-            self.opened,
+            self.resources,
             self.lease_keeper,
             self.listener,
             self.progress,
-            self.owed,
+            self.budget_writer,
             self.reconciler,
             self.rules_reader,
             self.limit_keeper,
@@ -282,7 +284,7 @@ class Parts:
         return {
             **self._fixed_info,
             "hears": self.listener.is_listening,
-            "missing_resources": self.opened.troubles,
+            "missing_resources": self.resources.problems,
             "alone": None if alone is None else str(alone),
             "children": self.isolation.count,
             "children_most": self.isolation.max_children,
@@ -447,7 +449,7 @@ class Parts:
 
     def _refused(self, settlement: Settlement, answer: Answer) -> None:
         attempt: Attempt | None = settlement.source
-        if attempt is not None and attempt.is_doubtful:
+        if attempt is not None and attempt.is_uncertain:
             return
         if answer != "cancelled":
             self._tally.refused += 1
@@ -460,7 +462,7 @@ def _waited(attempt: Attempt) -> float:
     """From being ready to the beginning; clocks of two machines differ a little."""
     ready_at: datetime = attempt.job.row["ready_at"]
     since = (datetime.now(UTC) - ready_at).total_seconds()
-    return max(0.0, since - (time.monotonic() - attempt.began))
+    return max(0.0, since - (time.monotonic() - attempt.started_at))
 
 
 def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:

@@ -211,10 +211,10 @@ class Shutdown:
             )
         await self._part("child processes", CHILDREN_GONE, crew.isolation.close())
         # What users have opened may close meanwhile: their jobs are over.
-        closing = asyncio.ensure_future(self._part("resources", ALL_CLOSED, crew.opened.close()))
+        closing = asyncio.ensure_future(self._part("resources", ALL_CLOSED, crew.resources.close()))
         idle = (
             crew.progress,
-            crew.owed,
+            crew.budget_writer,
             crew.reconciler,
             crew.rules_reader,
             crew.limit_keeper,

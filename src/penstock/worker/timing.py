@@ -44,7 +44,7 @@ class Timing:
     # How long a suspect that runs in this process keeps others from being marked; then one more
     # begins beside it. The time is random, so that no handler regularly crashes just after the next
     # mark.
-    suspect_turn: tuple[float, float] = (3.0, 6.0)
+    suspect_window: tuple[float, float] = (3.0, 6.0)
 
     # A drain waits for a batch whose row somebody holds; what it leaves, workers' folds finish.
     batch_wait: float = 5.0

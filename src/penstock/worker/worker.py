@@ -136,8 +136,8 @@ class Worker:
         self._pool = await self._link.open_another(size=self._pool_size, name="penstock worker")
         self._crew = crew = self._hire(Quota(limit))
         try:
-            crew.opened.start()
-            await crew.opened.tried(self._timing.resources_wait)
+            crew.resources.start()
+            await crew.resources.wait_until_tried(self._timing.resources_wait)
             schema, place = self._link.store.schema, self._link.database.place
             check = partial(check_worker, self._pool, schema, place)
             await self._in_time(check, left())

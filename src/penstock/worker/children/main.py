@@ -40,13 +40,13 @@ from penstock.worker.children.remote import RemoteBudgets, RemoteJournal
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.executor import Executor
 from penstock.worker.run.items import ItemAttempt
-from penstock.worker.run.progress import MESSAGE_LIMIT
-from penstock.worker.run.resources import Offers, Opener, opening
+from penstock.worker.run.progress import MAX_MESSAGE_CHARS
+from penstock.worker.run.resources import Opener, OpenResources, call_opener
 
 resource_logger = logging.getLogger("penstock.resources")
 
 
-class ChildResources(Offers):
+class ChildResources(OpenResources):
     """The resources that one child has open."""
 
     def __init__(self, openers: dict[type[Any], Opener], database: Database) -> None:
@@ -78,7 +78,7 @@ class ChildResources(Offers):
 
     async def _enter(self, kind: type[Any]) -> None:
         try:
-            opener = opening(self._openers[kind], self._database)
+            opener = call_opener(self._openers[kind], self._database)
             self._open[kind] = await self._stack.enter_async_context(opener)
         except (Exception, asyncio.CancelledError) as error:
             resource_logger.error(
@@ -229,7 +229,7 @@ class MainLoop:
             self._channel.send(self._unsent_report)
             self._unsent_report = None
         # An item is settled when it is told to stop, before its handler has ended.
-        idle = attempt is None or attempt.stopped is None or _is_stopped_when_settled(attempt)
+        idle = attempt is None or attempt.stop_reason is None or _is_stopped_when_settled(attempt)
         self._settled, self._is_idle = True, idle
         if idle:
             self._limits_page.end(self._row)
@@ -239,7 +239,7 @@ class MainLoop:
                 settlement.result,
                 settlement.is_check,
                 attempt is not None and attempt.completed,
-                attempt is not None and attempt.stopped == "refused",
+                attempt is not None and attempt.stop_reason == "refused",
                 idle,
                 resident_bytes(os.getpid()),
             )
@@ -254,7 +254,7 @@ class MainLoop:
             return
         self._attempt = None
         if not attempt.is_settled:
-            self._executor.never_ran(attempt)
+            self._executor.handle_unstarted(attempt)
         if self._settled and self._is_idle:
             return  # The worker may have assigned another, whose limits are on the page.
         self._limits_page.end(self._row)
@@ -265,7 +265,7 @@ class MainLoop:
     def _report(
         self, attempt: Attempt, done: float, total: float | None, message: str | None
     ) -> None:
-        text = None if message is None else storable(str(message), MESSAGE_LIMIT)
+        text = None if message is None else storable(str(message), MAX_MESSAGE_CHARS)
         max_units = None if total is None else float(total)
         report = ProgressReport(attempt.job.token, float(done), max_units, text)
         now = time.monotonic()

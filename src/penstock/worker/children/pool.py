@@ -172,7 +172,7 @@ class ChildPool:
     async def _stop(self, assignment: Assignment, child: ChildConnection) -> None:
         """Tell the handler to stop, and kill the child if it does not stop in time."""
         assignment.future = self._loop.create_future()
-        child.send(Stop(assignment.attempt.stopped or "cancelled"))
+        child.send(Stop(assignment.attempt.stop_reason or "cancelled"))
         assignment.timer = self._loop.call_later(
             assignment.process.grace_seconds, self._kill, child
         )

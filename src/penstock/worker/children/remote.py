@@ -95,7 +95,7 @@ class RemoteJournal(Journal):
         try:
             return await _call_worker(self._channel, attempt.job, method, *args)
         except StaleAttempt:
-            attempt.stopped = attempt.stopped or "refused"
+            attempt.stop_reason = attempt.stop_reason or "refused"
             raise
 
 

@@ -216,7 +216,7 @@ class Dispatcher:
         if attempt.timer is not None:
             attempt.timer.cancel()
         if not attempt.is_settled:
-            self._executor.never_ran(attempt)
+            self._executor.handle_unstarted(attempt)
         if self.running.get(attempt.job.id) is attempt:
             del self.running[attempt.job.id]
         if attempt.job.grants:

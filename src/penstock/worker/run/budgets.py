@@ -1,4 +1,4 @@
-"""Budgets in handlers: units that are reserved before a block and settled after it."""
+"""Budgets of handlers: units are reserved before a block and corrected after it."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ from penstock.store.grants import Limits
 from penstock.tasks import Budget, NotNow
 from penstock.tasks.options import seconds
 from penstock.worker.attempt import StopReason
-from penstock.worker.run.journal import Explained, as_it_is
-from penstock.worker.run.threads import LOOK, Bridge
+from penstock.worker.run.journal import ExplainError, keep_error
+from penstock.worker.run.threads import CHECK_INTERVAL_S, Bridge
 
 logger = logging.getLogger("penstock.worker")
 
-FOR_EVER: Final = 3600.0
+IDLE_PAUSE_S: Final = 3600.0
 
 
-class Debt(Struct, frozen=True):
-    """A change of a budget that has to be written."""
+class BudgetWrite(Struct, frozen=True):
+    """A change of a budget that must be written."""
 
-    unpaid: str
+    log_text: str
     """The log line if it is never written."""
-    pay: Callable[[Executor], Awaitable[Any]]
-    is_safe_twice: bool
-    """Whether to write it again if the answer was lost: in doubt, units count as spent."""
+    write: Callable[[Executor], Awaitable[Any]]
+    is_repeatable: bool
+    """Whether to write it again if the answer was lost. In doubt, units count as spent."""
 
 
-class Owed(Service):
-    """Writes changes of budgets at once, or as soon as the database serves again."""
+class BudgetWriter(Service):
+    """Writes changes of budgets at once, or as soon as the database is back."""
 
     name = "budgets"
 
     def __init__(self, pool: Pool, health: Health) -> None:
         super().__init__(health)
         self._pool = pool
-        self._debts: deque[Debt] = deque()
+        self._unwritten: deque[BudgetWrite] = deque()
 
     @property
-    def debts(self) -> int:
-        return len(self._debts)
+    def unwritten(self) -> int:
+        return len(self._unwritten)
 
-    async def pay(self, debt: Debt) -> Any:
-        """The result of the write; None if it is kept for later, or cannot be made at all."""
+    async def write(self, change: BudgetWrite) -> Any:
+        """Write a change and return the result; None if it is kept for later or cannot be made."""
         with suppress(Exception):
-            return await self._paid(debt)
+            return await self._write_or_keep(change)
         self.wake()
         return None
 
     async def tick(self) -> float:
-        while self._debts:
-            await self._paid(self._debts.popleft())
-        return FOR_EVER
+        while self._unwritten:
+            await self._write_or_keep(self._unwritten.popleft())
+        return IDLE_PAUSE_S
 
     async def stop(self) -> None:
         await super().stop()
@@ -71,23 +71,23 @@ class Owed(Service):
             with suppress(Exception):
                 await self.tick()
         finally:
-            for debt in self._debts:
-                logger.warning("%s: the worker stops.", debt.unpaid)
-            self._debts.clear()
+            for change in self._unwritten:
+                logger.warning("%s: the worker stops.", change.log_text)
+            self._unwritten.clear()
 
-    async def _paid(self, debt: Debt) -> Any:
-        """Like `pay`, but raises the error if the debt is kept for later."""
+    async def _write_or_keep(self, change: BudgetWrite) -> Any:
+        """Write a change; raise the error if the change is kept for later."""
         is_sent = False
         try:
-            async with self._pool.acquire() as on:
+            async with self._pool.acquire() as connection:
                 is_sent = True
-                return await debt.pay(on)
+                return await change.write(connection)
         except (Exception, asyncio.CancelledError) as error:
-            is_doubtful = is_sent and not debt.is_safe_twice and _may_have_happened(error)
+            is_doubtful = is_sent and not change.is_repeatable and _may_have_happened(error)
             if _may_pass(error) and not is_doubtful:
-                self._debts.append(debt)
+                self._unwritten.append(change)
                 raise
-            logger.warning("%s: %s.", debt.unpaid, errors.why(error))
+            logger.warning("%s: %s.", change.log_text, errors.why(error))
             if isinstance(error, asyncio.CancelledError):
                 raise
             return None
@@ -103,117 +103,122 @@ def _may_have_happened(error: BaseException) -> bool:
     return is_lost or isinstance(error, asyncio.CancelledError)
 
 
-# So many of the worker's connections at most wait for a bucket: claims and settles need theirs.
-CONNECTIONS = 2
+# At most this many of the worker's connections wait for buckets: claims and settles need the
+# others.
+MAX_CONNECTIONS = 2
 # After this the job asks again, however long the wait: an operator may have opened the key.
-LONGEST_WAIT = 300.0
-# Those who wait for one bucket are told times one after the other, but for those who have longest
-# to wait, or close a key together: they come back spread over a part of the wait.
-SPREAD = 1 / 50
-# What is taken to be spent in the end of what was reserved, before the first has ended. Who comes
-# too early asks once more; but what nobody comes for in time runs over.
-SHARE = 0.5
-# What the next end adds to what is known, and of how many keys it is.
-NEWS = 0.1
-KEYS = 10_000
+MAX_WAIT_S = 300.0
+# Jobs that wait for one bucket get different times, except those with the longest wait and those
+# that close a key together. Waits are spread by this part of their length.
+WAIT_SPREAD = 1 / 50
+# The share of its reserved units that a block is expected to spend, before the first one has ended.
+# Who comes too early asks once more, but tokens that nobody takes in time overflow.
+FIRST_SPENT_SHARE = 0.5
+# How much each ended block changes the known share, and how many keys are remembered.
+SHARE_WEIGHT = 0.1
+MAX_KEYS = 10_000
 # While the database is away nobody can be asked.
-AWAY = 1.0
-A_YEAR = 31_536_000.0
+AWAY_RETRY_S = 1.0
+YEAR_S = 31_536_000.0
 
 
 class Budgets:
     """The budgets of a worker's handlers, on the worker's connections."""
 
     def __init__(
-        self, pool: Pool, store: Store, owed: Owed, explained: Explained = as_it_is
+        self, pool: Pool, store: Store, writer: BudgetWriter, explain: ExplainError = keep_error
     ) -> None:
         self._pool = pool
-        self._owed = owed
-        self._explained = explained
+        self._writer = writer
+        self._explain = explain
         self._limits = Limits(store)
-        self._turn = asyncio.Semaphore(CONNECTIONS)
+        self._connection_slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self._rng = random.Random()
         self._shares: dict[str, float] = {}
         self.has_rate: Callable[[str], bool] = lambda key: False
         self.on_close: Callable[[str, float], None] = lambda *_: None
 
     async def reserve(self, key: str, units: float) -> float | None:
-        """None if the units are reserved, else the seconds after which to ask again."""
+        """Reserve units. Return None, or the seconds after which to ask again."""
         try:
-            async with self._turn:
-                share = self._shares.get(key, SHARE)
+            async with self._connection_slots:
+                share = self._shares.get(key, FIRST_SPENT_SHARE)
                 return await self._limits.reserve(self._pool, key, units, share)
         except Exception as error:
             if errors.is_lost(error) or errors.is_transient(error):
                 if not errors.is_unavailable(error):
                     logger.warning("The budget %r could not be asked: %r", key, error)
-                return AWAY
-            if (told := self._explained(error)) is not None:
-                raise told from told.__cause__ or error
+                return AWAY_RETRY_S
+            if (explained := self._explain(error)) is not None:
+                raise explained from explained.__cause__ or error
             raise
 
     async def correct(self, key: str, units: float) -> None:
-        """Give back units, or charge more (below 0); the work itself is done, so nothing fails."""
-        await self._pay(
+        """Give back units, or charge more (below 0).
+
+        The work is done already, so this never fails.
+        """
+        await self._write(
             f"The budget {key!r} was not corrected by {units:g}",
-            lambda on: self._limits.correct(on, key, units),
-            is_safe_twice=units < 0,
+            lambda connection: self._limits.correct(connection, key, units),
+            is_repeatable=units < 0,
         )
 
     async def close(self, key: str, wait: float) -> float:
-        """Close a key to everybody; the seconds until it opens."""
-        wait = min(wait, A_YEAR)
-        # Here first: after the answer it may have been opened again already, and that be known.
+        """Close a key for everybody, and return the seconds until it opens."""
+        wait = min(wait, YEAR_S)
+        # This worker closes the key first: after the answer it may have been opened again already,
+        # and the worker may know.
         self.on_close(key, wait)
         opens_at = time.monotonic() + wait
 
-        async def close(on: Executor) -> float:
+        async def close(connection: Executor) -> float:
             left = max(opens_at - time.monotonic(), 0.0)
-            return await self._limits.close_bucket(on, key, left)
+            return await self._limits.close_bucket(connection, key, left)
 
-        unpaid = f"Other workers were not told that the key {key!r} is closed"
-        told: float | None = await self._pay(unpaid, close, is_safe_twice=True)
-        return wait if told is None else told
+        log_text = f"Other workers were not told that the key {key!r} is closed"
+        seconds_left: float | None = await self._write(log_text, close, is_repeatable=True)
+        return wait if seconds_left is None else seconds_left
 
     def learn(self, key: str, share: float) -> None:
-        """A block has ended and spent such a share of what it had reserved."""
-        known = self._shares.get(key, share)
-        if len(self._shares) >= KEYS:
+        """Learn which share of its reserved units a block has spent."""
+        old_share = self._shares.get(key, share)
+        if len(self._shares) >= MAX_KEYS:
             self._shares.clear()
-        self._shares[key] = known + NEWS * (share - known)
+        self._shares[key] = old_share + SHARE_WEIGHT * (share - old_share)
 
     async def give_back_starts(self, keys: Sequence[str]) -> None:
-        """Give back what starts took: one of a key for each time that it is named."""
+        """Give back what starts took: one for each time that a key is named."""
         back = {key: -n for key, n in Counter(keys).items()}
-        await self._pay(
+        await self._write(
             f"Starts were not given back to {', '.join(back)}",
-            lambda on: self._limits.take(on, back),
-            is_safe_twice=False,
+            lambda connection: self._limits.take(connection, back),
+            is_repeatable=False,
         )
 
-    async def _pay(
-        self, unpaid: str, pay: Callable[[Executor], Awaitable[Any]], *, is_safe_twice: bool
+    async def _write(
+        self, log_text: str, write: Callable[[Executor], Awaitable[Any]], *, is_repeatable: bool
     ) -> Any:
-        async with self._turn:
-            return await self._owed.pay(Debt(unpaid, pay, is_safe_twice))
+        async with self._connection_slots:
+            return await self._writer.write(BudgetWrite(log_text, write, is_repeatable))
 
-    def put_off(self, key: str, wait: float) -> NotNow:
-        """What ends an attempt that must wait."""
-        return NotNow(self.spread(min(wait, LONGEST_WAIT)), key)
+    def not_now(self, key: str, wait: float) -> NotNow:
+        """Return the exception that ends an attempt which must wait."""
+        return NotNow(self.spread_wait(min(wait, MAX_WAIT_S)), key)
 
-    def spread(self, wait: float) -> float:
-        return wait + self._rng.random() * wait * SPREAD
+    def spread_wait(self, wait: float) -> float:
+        return wait + self._rng.random() * wait * WAIT_SPREAD
 
 
 class Stoppable(Protocol):
-    """An attempt, or a call of several: what may be told to stop."""
+    """An attempt, or a call of several: it can be told to stop."""
 
     @property
-    def stopped(self) -> StopReason | None: ...
+    def stop_reason(self) -> StopReason | None: ...
 
 
 class BudgetBlock:
-    """One block of a handler, with its part of a budget."""
+    """One `async with ctx.budget(…)` block of a handler."""
 
     def __init__(
         self, budgets: Budgets, attempt: Stoppable, key: str, units: float, wait: float | timedelta
@@ -226,24 +231,25 @@ class BudgetBlock:
     async def __aenter__(self) -> Budget:
         budgets, key, left = self._budgets, self._budget.key, self._wait
         while (wait := await budgets.reserve(key, self._budget.units)) is not None:
-            if wait >= left or self._attempt.stopped is not None:
-                raise budgets.put_off(key, wait)
-            pause = min(budgets.spread(wait), left)
+            if wait >= left or self._attempt.stop_reason is not None:
+                raise budgets.not_now(key, wait)
+            pause = min(budgets.spread_wait(wait), left)
             left -= await self._pause(pause)
         return self._budget
 
-    def stop_here(self) -> None:
-        """A thread cannot be stopped; here, before it begins anything, is the place to end it."""
-        if self._attempt.stopped is not None:
-            raise self._budgets.put_off(self._budget.key, 0.0)
+    def raise_if_stopped(self) -> None:
+        """End a stopped attempt here: its thread cannot be stopped later."""
+        if self._attempt.stop_reason is not None:
+            raise self._budgets.not_now(self._budget.key, 0.0)
 
     async def _pause(self, length: float) -> float:
-        """Wait here, unless the attempt is told to stop; how long that was."""
+        """Wait, unless the attempt is told to stop; return how long that was."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        # By looking: nothing on the loop is told when the attempt of a thread is to stop.
-        while (left := began + length - loop.time()) > 0 and self._attempt.stopped is None:  # noqa: ASYNC110
-            await asyncio.sleep(min(left, LOOK))
+        # It checks now and then: nothing on the loop is told when an attempt in a thread is to
+        # stop.
+        while (left := began + length - loop.time()) > 0 and self._attempt.stop_reason is None:  # noqa: ASYNC110
+            await asyncio.sleep(min(left, CHECK_INTERVAL_S))
         return loop.time() - began
 
     async def __aexit__(
@@ -260,20 +266,20 @@ class BudgetBlock:
             budgets.learn(key, 1 - back / self._budget.units)
         if back:
             await budgets.correct(key, back)
-        # One that is told to stop, or to wait already, goes on with that.
+        # An attempt that must stop or wait already goes on with that.
         if closes is not None and (error is None or isinstance(error, Exception)):
-            raise budgets.put_off(key, closes) from error
+            raise budgets.not_now(key, closes) from error
 
 
 class SyncBudgetBlock:
-    """The same for a handler in a thread."""
+    """A budget block for a handler in a thread."""
 
     def __init__(self, bridge: Bridge, block: BudgetBlock) -> None:
         self._bridge = bridge
         self._block = block
 
     def __enter__(self) -> Budget:
-        self._block.stop_here()
+        self._block.raise_if_stopped()
         return self._bridge.run(self._block.__aenter__())
 
     def __exit__(

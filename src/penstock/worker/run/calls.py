@@ -1,6 +1,6 @@
-"""Runs handlers that take many jobs: one call for all, and what came of each.
+"""Runs handlers that take many jobs: one call for all, with an outcome for each.
 
-An error of one item must not cost the others: a call that raises is made again for each half of its
+An error of one item must not cost the others. A call that raises is made again for each half of its
 items, until the guilty one is alone and fails with its own error.
 """
 
@@ -26,29 +26,29 @@ from penstock.worker.run.context import CallContext
 from penstock.worker.run.items import ItemAttempt, SharedCall
 from penstock.worker.run.journal import Journal
 from penstock.worker.run.outcomes import Outcomes
-from penstock.worker.run.resources import Offers
-from penstock.worker.run.threads import Bridge, in_thread
+from penstock.worker.run.resources import OpenResources
+from penstock.worker.run.threads import Bridge, call_in_thread
 
 logger = logging.getLogger("penstock.worker")
 
 
 class Calls:
-    """Starts calls and hands the outcomes of their items on."""
+    """Starts shared calls, and hands on the outcomes of their items."""
 
     def __init__(
         self,
-        endings: Outcomes,
+        outcomes: Outcomes,
         context: Callable[[Attempt], Context],
         threads: ThreadPoolExecutor,
-        opened: Offers,
+        resources: OpenResources,
         budgets: Budgets,
         journal: Journal,
         bridge: Bridge,
     ) -> None:
-        self._endings = endings
+        self._outcomes = outcomes
         self._context = context
         self._threads = threads
-        self._opened = opened
+        self._resources = resources
         self._budgets = budgets
         self._journal = journal
         self._bridge = bridge
@@ -57,7 +57,7 @@ class Calls:
     def start(
         self, task: Task[Any, Any], entries: Iterable[Entry], state: QueueState, worker: str
     ) -> SharedCall:
-        """Start the call of some items; each is an attempt of its own with its own timeout."""
+        """Start a call for some items. Each is an attempt of its own, with its own timeout."""
         call = self.prepare(task, entries, state, worker)
         body = self._run(call)
         if sys.version_info >= (3, 12):
@@ -73,15 +73,15 @@ class Calls:
     def prepare(
         self, task: Task[Any, Any], entries: Iterable[Entry], state: QueueState, worker: str
     ) -> SharedCall:
-        """The call of some items, which does not begin yet."""
+        """Create the call of some items without starting it."""
         call = SharedCall(task, state)
-        on_stop = partial(self._stopped, call)
+        on_stop = partial(self._on_item_stop, call)
         for job, value in entries:
             job.worker = worker
             call.add(ItemAttempt(job, value, call, on_stop))
         return call
 
-    async def run_alone(self, call: SharedCall, value: Any) -> None:
+    async def run_single(self, call: SharedCall, value: Any) -> None:
         """Run the prepared call of one item, whose value is known only now."""
         call.attempts[0].value = value
         await self._run(call)
@@ -89,45 +89,45 @@ class Calls:
     def _begin_timeouts(self, call: SharedCall) -> None:
         for attempt in call.attempts:
             if attempt.job.timeout is not None and not attempt.is_settled:
-                attempt.limit(self._loop, attempt.job.timeout)
+                attempt.start_timeout(self._loop, attempt.job.timeout)
 
-    def _stopped(self, call: SharedCall, attempt: ItemAttempt) -> None:
-        """One item is told to stop: it is settled, and the call ends if it was the last."""
+    def _on_item_stop(self, call: SharedCall, attempt: ItemAttempt) -> None:
+        """Settle an item that is told to stop; end the call if it was the last."""
         if not attempt.is_settled:
-            self._endings.interrupted(attempt, asyncio.CancelledError())
+            self._outcomes.handle_stop(attempt, asyncio.CancelledError())
         if call.is_over and call.future is not None and not call.future.done():
             call.future.cancel()
 
     async def _run(self, call: SharedCall) -> None:
         parts: list[Sequence[ItemAttempt]] = [call.attempts]
         while parts:
-            part = [attempt for attempt in parts.pop() if attempt.is_wanted]
+            part = [attempt for attempt in parts.pop() if attempt.is_pending]
             if not part:
                 continue
             try:
-                values = await self._answers(call, part)
+                values = await self._call_handler(call, part)
             except BaseException as error:
                 if not call.is_over:
-                    parts.extend(reversed(await self._raised(call, part, error)))
+                    parts.extend(reversed(await self._split_or_fail(call, part, error)))
             else:
-                await self._returned(part, values)
+                await self._handle_values(part, values)
 
     # The handler
 
-    async def _answers(self, call: SharedCall, part: list[ItemAttempt]) -> object:
-        """What the handler says of some items."""
-        given: tuple[Any, ...] = (
+    async def _call_handler(self, call: SharedCall, part: list[ItemAttempt]) -> object:
+        """Call the handler with some items, and return its values."""
+        arguments: tuple[Any, ...] = (
             [Item(attempt.value, self._context(attempt)) for attempt in part],
         )
         if call.task.takes_context:
-            context = CallContext(call, len(part), self._opened, self._budgets, self._bridge)
-            given = (context, *given)
+            context = CallContext(call, len(part), self._resources, self._budgets, self._bridge)
+            arguments = (context, *arguments)
         if call.task.is_async:
-            return await call.task.fn(*given)
-        return await self._in_thread(call, given)
+            return await call.task.fn(*arguments)
+        return await self._in_thread(call, arguments)
 
-    async def _in_thread(self, call: SharedCall, given: tuple[Any, ...]) -> object:
-        thread = self._threads.submit(in_thread, call.task.fn, *given)
+    async def _in_thread(self, call: SharedCall, arguments: tuple[Any, ...]) -> object:
+        thread = self._threads.submit(call_in_thread, call.task.fn, *arguments)
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             return await asyncio.shield(returned)
@@ -139,82 +139,83 @@ class Calls:
                 logger.warning(
                     "All items of a call of %s were stopped (%s); its thread keeps its slot.",
                     call.task.name,
-                    call.stopped,
+                    call.stop_reason,
                 )
                 await asyncio.wait([returned])
                 if not returned.cancelled():
                     returned.exception()
             raise
 
-    # What came of it
+    # Outcomes
 
-    async def _returned(self, part: list[ItemAttempt], values: object) -> None:
+    async def _handle_values(self, part: list[ItemAttempt], values: object) -> None:
         try:
-            outcomes = _outcomes(part, values)
+            outcomes = _check_values(part, values)
         except Exception as problem:
-            await self._fail(part, problem)
+            await self._fail_items(part, problem)
             return
         failed: list[tuple[ItemAttempt, BaseException]] = []
         for attempt, value in zip(part, outcomes, strict=True):
             if isinstance(value, BaseException):
                 failed.append((attempt, value))
-            elif attempt.is_wanted:
-                self._endings.returned(attempt, value)
+            elif attempt.is_pending:
+                self._outcomes.handle_return(attempt, value)
         for attempt, error in failed:
-            await self._fail([attempt], error)
+            await self._fail_items([attempt], error)
 
-    async def _raised(
+    async def _split_or_fail(
         self, call: SharedCall, part: list[ItemAttempt], error: BaseException
     ) -> list[list[ItemAttempt]]:
-        """The items to call the handler for again, in parts; the others have failed."""
-        if len(part) == 1 or is_of_all(error, call.task):
-            await self._fail(part, error)
+        """Return the items to call the handler for again, in parts; fail the others."""
+        if len(part) == 1 or fails_all_items(error, call.task):
+            await self._fail_items(part, error)
             return []
         if isinstance(error, StaleAttempt):
-            refused = [attempt for attempt in part if attempt.stopped is not None]
-            await self._fail(refused, error)
+            refused = [attempt for attempt in part if attempt.stop_reason is not None]
+            await self._fail_items(refused, error)
             if refused:
-                return [[attempt for attempt in part if attempt.is_wanted]]
-        part = await self._uncompleted(part, error)
+                return [[attempt for attempt in part if attempt.is_pending]]
+        part = await self._drop_completed(part, error)
         middle = (len(part) + 1) // 2
         return [part[:middle], part[middle:]]
 
-    async def _uncompleted(
+    async def _drop_completed(
         self, part: list[ItemAttempt], error: BaseException
     ) -> list[ItemAttempt]:
-        """Those that ctx.complete has not ended: its transaction may have been rolled back."""
-        claimed = [attempt for attempt in part if attempt.completed]
-        if not claimed:
+        """Return the items that ctx.complete has not ended: its transaction may have been rolled
+        back."""
+        completed_items = [attempt for attempt in part if attempt.completed]
+        if not completed_items:
             return part
         try:
-            done = await self._journal.completed(claimed)
+            done = await self._journal.completed(completed_items)
         except Exception as doubt:
-            # Their settle asks the same, and goes on asking while the database is away.
+            # Their settle asks the same question, and repeats it while the database is away.
             logger.warning("What a call of %s has completed is not known: %r", part[0].task, doubt)
-            done = {attempt.job.id for attempt in claimed}
-        for attempt in claimed:
+            done = {attempt.job.id for attempt in completed_items}
+        for attempt in completed_items:
             if attempt.job.id in done:
-                self._endings.raised(attempt, error)
+                self._outcomes.handle_error(attempt, error)
             else:
                 attempt.completed = False
-        return [attempt for attempt in part if attempt.is_wanted]
+        return [attempt for attempt in part if attempt.is_pending]
 
-    async def _fail(self, part: Sequence[ItemAttempt], error: BaseException) -> None:
-        """All these items have failed with the error, or must wait for what it says."""
+    async def _fail_items(self, part: Sequence[ItemAttempt], error: BaseException) -> None:
+        """Fail all these items with the error, or let them wait if it says so."""
         lanes: dict[str, list[ItemAttempt]] = {}
         for attempt in part:
             lanes.setdefault(attempt.job.row["lane"], []).append(attempt)
         for attempts in lanes.values():
-            heeded = await self._endings.heed(attempts[0], error, len(attempts))
+            handled_error = await self._outcomes.handle_refusal(attempts[0], error, len(attempts))
             for attempt in attempts:
-                if attempt.is_wanted:
-                    self._endings.raised(attempt, heeded)
+                if attempt.is_pending:
+                    self._outcomes.handle_error(attempt, handled_error)
 
 
-def is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
-    """Whether an error is about no item: an empty budget, a server that refuses, an outage.
+def fails_all_items(error: BaseException, task: Task[Any, Any]) -> bool:
+    """Return whether an error concerns all items: an empty budget, a refusing server, an outage.
 
-    A sleep or a wait for an event is one item's own, and found as a failure is.
+    A sleep or a wait for an event belongs to one item, and is found as a failure is.
     """
     assert task.settings.batch is not None
     if isinstance(suspension(error), NotNow) or retry_after(error) is not None:
@@ -225,8 +226,8 @@ def is_of_all(error: BaseException, task: Task[Any, Any]) -> bool:
     return isinstance(error, outages)
 
 
-def _outcomes(part: list[ItemAttempt], values: Any) -> list[Any]:
-    """What a handler returned, as an outcome for each item; raises what is wrong with the whole."""
+def _check_values(part: list[ItemAttempt], values: Any) -> list[Any]:
+    """Return the handler's values, one for each item; raise what is wrong with them as a whole."""
     task = part[0].task
     if isinstance(values, Awaitable):
         remedy = "`await` it, in an `async def`"
@@ -241,9 +242,9 @@ def _outcomes(part: list[ItemAttempt], values: Any) -> list[Any]:
 
 
 def _is_list(values: object) -> bool:
-    """Whether it holds outcomes in order: a list, a tuple, an array; not what has keys or no order.
+    """Return whether a value holds outcomes in order: a list, a tuple, an array.
 
-    What has keys may yield those instead: a dict, a frame of columns.
+    A value with keys may yield those instead: a dict, a data frame.
     """
     if isinstance(values, list | tuple):
         return True

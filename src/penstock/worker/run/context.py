@@ -1,4 +1,4 @@
-"""The context of an attempt, as the worker gives it to handlers that await, block or share."""
+"""The contexts that the worker gives to handlers: async, sync and micro-batched."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from penstock.tasks.workflow import Parent, Workflow, by_step
 from penstock.worker.attempt import Attempt
 from penstock.worker.run.budgets import BudgetBlock, Budgets, SyncBudgetBlock
 from penstock.worker.run.items import SharedCall
-from penstock.worker.run.journal import Journal, stale
-from penstock.worker.run.resources import Offers
-from penstock.worker.run.steps import Memory, StepRunner
+from penstock.worker.run.journal import Journal, stale_error
+from penstock.worker.run.resources import OpenResources
+from penstock.worker.run.steps import SavedSteps, StepRunner
 from penstock.worker.run.threads import Bridge
 from penstock.worker.run.waits import Poller, sleep, wait_for_event
 
 
 class SyncAttempt(SyncContext):
-    """The context of an attempt in a thread: what must be awaited is, on the worker's loop."""
+    """The context of an attempt in a thread: coroutines run on the worker's loop."""
 
     def __init__(self, context: AttemptContext, bridge: Bridge) -> None:
         self._context = context
@@ -55,7 +55,7 @@ class SyncAttempt(SyncContext):
         cache: Any = None,
         **kwargs: Any,
     ) -> Any:
-        runner = StepRunner(self._context.memory, cache)
+        runner = StepRunner(self._context.saved_steps, cache)
         return runner.run_blocking(self._bridge, name, fn, args, kwargs)
 
     def parents(self) -> dict[str, Parent]:
@@ -65,14 +65,16 @@ class SyncAttempt(SyncContext):
         return self._bridge.run(self._context.add_steps(flow))
 
     def sleep(self, length: float | timedelta) -> None:
-        self._bridge.run(sleep(self._context.memory, seconds=seconds("length", length)))
+        self._bridge.run(sleep(self._context.saved_steps, seconds=seconds("length", length)))
 
     def sleep_until(self, when: datetime) -> None:
         until = CHECKS["run_at"]("when", when)
-        self._bridge.run(sleep(self._context.memory, until=until))
+        self._bridge.run(sleep(self._context.saved_steps, until=until))
 
     def wait_for_event(self, name: str, timeout: float | timedelta | None = None) -> Any:
-        return self._bridge.run(wait_for_event(self._context.memory, *event_wait(name, timeout)))
+        return self._bridge.run(
+            wait_for_event(self._context.saved_steps, *event_wait(name, timeout))
+        )
 
     def poll(
         self,
@@ -85,7 +87,7 @@ class SyncAttempt(SyncContext):
         within: float | timedelta | None = None,
         **kwargs: Any,
     ) -> Any:
-        poller = Poller(self._context.memory, Polling(every, most, within))
+        poller = Poller(self._context.saved_steps, Polling(every, most, within))
         return poller.run_blocking(self._bridge, name, check, args, kwargs)
 
 
@@ -126,7 +128,7 @@ class AttemptContext(Context):
         self,
         attempt: Attempt,
         store: Store,
-        opened: Offers,
+        resources: OpenResources,
         budgets: Budgets,
         journal: Journal,
         bridge: Bridge,
@@ -134,13 +136,13 @@ class AttemptContext(Context):
     ) -> None:
         self._attempt = attempt
         self._store = store
-        self._opened = opened
+        self._resources = resources
         self._budgets = budgets
         self._journal = journal
         self._bridge = bridge
         self._report = report
         self._logger: JobLogger | None = None
-        self._memory: Memory | None = None
+        self._saved_steps: SavedSteps | None = None
         self._extensions = 0
 
     @property
@@ -166,7 +168,7 @@ class AttemptContext(Context):
 
     @property
     def cancelled(self) -> bool:
-        return self._attempt.stopped is not None
+        return self._attempt.stop_reason is not None
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         self._report(self._attempt, done, total, message)
@@ -176,13 +178,14 @@ class AttemptContext(Context):
         return SyncAttempt(self, self._bridge)
 
     @property
-    def memory(self) -> Memory:
-        """What the job's attempts have kept; a job without steps never asks for it."""
-        if self._memory is None:
-            self._memory = Memory(self._attempt, self._journal)
-        return self._memory
+    def saved_steps(self) -> SavedSteps:
+        """What the job's attempts have saved. A job without steps never reads it."""
+        if self._saved_steps is None:
+            self._saved_steps = SavedSteps(self._attempt, self._journal)
+        return self._saved_steps
 
-    # Not `async def`: a sync handler that forgets `.sync` awaits nothing, and must hear of it.
+    # These are not `async def`: a sync handler that forgets `.sync` awaits nothing, and must get an
+    # error.
     def fence(self, conn: Any) -> Coroutine[Any, Any, None]:
         return self.fence_on(adapt(conn))
 
@@ -210,13 +213,13 @@ class AttemptContext(Context):
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """What the fence says, as handlers hear it."""
+        """Turn the fence's database errors into errors for handlers."""
         try:
             yield
         except Exception as error:
             if errors.is_state(error, errors.COMPLETED_ALREADY):
                 raise RuntimeError(COMPLETED_ALREADY) from error
-            if refused := stale(self._attempt, error):
+            if refused := stale_error(self._attempt, error):
                 raise refused from error
             raise
 
@@ -236,7 +239,7 @@ class AttemptContext(Context):
         **kwargs: Any,
     ) -> Coroutine[Any, Any, Any]:
         self._expect_async("step")
-        return StepRunner(self.memory, cache).run(name, fn, args, kwargs)
+        return StepRunner(self.saved_steps, cache).run(name, fn, args, kwargs)
 
     def parents(self) -> Coroutine[Any, Any, dict[str, Parent]]:
         self._expect_async("parents")
@@ -257,21 +260,21 @@ class AttemptContext(Context):
         # A later attempt that does the same makes the same calls in the same order.
         self._extensions += 1
         added = await self._journal.extend(self._attempt, self._extensions, encode_steps(flow))
-        return {step.name: str(each.id) for step, each in zip(flow.in_order(), added, strict=True)}
+        return {step.name: str(job.id) for step, job in zip(flow.in_order(), added, strict=True)}
 
     def sleep(self, length: float | timedelta) -> Coroutine[Any, Any, None]:
         self._expect_async("sleep")
-        return sleep(self.memory, seconds=seconds("length", length))
+        return sleep(self.saved_steps, seconds=seconds("length", length))
 
     def sleep_until(self, when: datetime) -> Coroutine[Any, Any, None]:
         self._expect_async("sleep_until")
-        return sleep(self.memory, until=CHECKS["run_at"]("when", when))
+        return sleep(self.saved_steps, until=CHECKS["run_at"]("when", when))
 
     def wait_for_event(
         self, name: str, timeout: float | timedelta | None = None
     ) -> Coroutine[Any, Any, Any]:
         self._expect_async("wait_for_event")
-        return wait_for_event(self.memory, *event_wait(name, timeout))
+        return wait_for_event(self.saved_steps, *event_wait(name, timeout))
 
     def poll(
         self,
@@ -285,14 +288,14 @@ class AttemptContext(Context):
         **kwargs: Any,
     ) -> Coroutine[Any, Any, Any]:
         self._expect_async("poll")
-        return Poller(self.memory, Polling(every, most, within)).run(name, check, args, kwargs)
+        return Poller(self.saved_steps, Polling(every, most, within)).run(name, check, args, kwargs)
 
     def _expect_async(self, call: str) -> None:
         if not self._attempt.task.is_async:
             raise RuntimeError(f"A sync handler cannot await: `ctx.sync.{call}(…)`.")
 
     def resource(self, kind: type[R]) -> R:
-        return self._opened.get(kind)
+        return self._resources.get(kind)
 
 
 class CallLogger(logging.LoggerAdapter[logging.Logger]):
@@ -305,14 +308,19 @@ class CallLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class CallContext(BatchContext):
-    """The logger, budgets and resources of one call."""
+    """The logger, budgets and resources of one shared call."""
 
     def __init__(
-        self, call: SharedCall, items: int, opened: Offers, budgets: Budgets, bridge: Bridge
+        self,
+        call: SharedCall,
+        items: int,
+        resources: OpenResources,
+        budgets: Budgets,
+        bridge: Bridge,
     ) -> None:
         self._call = call
         self._items = items
-        self._opened = opened
+        self._resources = resources
         self._budgets = budgets
         self._bridge = bridge
 
@@ -323,7 +331,7 @@ class CallContext(BatchContext):
 
     @property
     def cancelled(self) -> bool:
-        return self._call.stopped is not None
+        return self._call.stop_reason is not None
 
     def budget(self, key: str, *, units: float, wait: float | timedelta = 0.0) -> BudgetBlock:
         return BudgetBlock(self._budgets, self._call, key, units, wait)
@@ -336,11 +344,11 @@ class CallContext(BatchContext):
         return SyncCall(self, self._bridge)
 
     def resource(self, kind: type[R]) -> R:
-        return self._opened.get(kind)
+        return self._resources.get(kind)
 
 
 class SyncCall(SyncBatchContext):
-    """The same for a handler in a thread: what must be awaited is, on the worker's loop."""
+    """A shared call's context in a thread: coroutines run on the worker's loop."""
 
     def __init__(self, context: CallContext, bridge: Bridge) -> None:
         self._context = context

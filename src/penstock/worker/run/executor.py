@@ -1,7 +1,7 @@
-"""Runs attempts: finds the task, decodes the arguments, calls the handler, says what came of it.
+"""Runs attempts: finds the task, decodes the arguments, calls the handler, decides the outcome.
 
-Async handlers run on the loop. On Python 3.12 and later they start eagerly: one that never waits
-is done before it is ever scheduled. Sync handlers run in threads.
+Async handlers run on the loop. On Python 3.12 and later they start eagerly: one that never waits is
+done before it is ever scheduled. Sync handlers run in threads.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from penstock.worker.run.context import AttemptContext, Report
 from penstock.worker.run.items import SharedCall
 from penstock.worker.run.journal import Journal
 from penstock.worker.run.outcomes import Outcomes, Settle
-from penstock.worker.run.resources import Offers
+from penstock.worker.run.resources import OpenResources
 from penstock.worker.run.suspects import MarkRefused, Suspects
-from penstock.worker.run.threads import Bridge, in_thread
+from penstock.worker.run.threads import Bridge, call_in_thread
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.worker")
@@ -54,7 +54,7 @@ class Executor:
         self,
         tasks: Registry,
         store: Store,
-        opened: Offers,
+        resources: OpenResources,
         budgets: Budgets,
         journal: Journal,
         report: Report,
@@ -71,7 +71,7 @@ class Executor:
     ) -> None:
         self._tasks = tasks
         self._store = store
-        self._opened = opened
+        self._resources = resources
         self._budgets = budgets
         self._journal = journal
         self._bridge = Bridge()
@@ -83,46 +83,46 @@ class Executor:
         self._suspects = suspects
         self._loop = asyncio.get_running_loop()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
-        settled = settle if tracing is None else partial(_concluded, settle)
-        self._endings = Outcomes(
+        settle_outcome = settle if tracing is None else partial(_settle_traced, settle)
+        self._outcomes = Outcomes(
             budgets,
-            settled,
+            settle_outcome,
             worker=worker,
             park_limit=park_limit,
             park_shortest=timing.parked,
             log=log or JobLog(),
         )
         self._calls = Calls(
-            self._endings,
+            self._outcomes,
             self._context,
             self._threads,
-            opened,
+            resources,
             budgets,
             journal,
             self._bridge,
         )
 
     def start(self, job: ClaimedJob, state: QueueState) -> Attempt | None:
-        """Start an attempt; None if it cannot be run here and is put back."""
+        """Start an attempt; return None if it cannot be run here and is put back."""
         task = self._tasks.find(job.task)
         if task is None:
             self._park(job, Parked("unknown_task"))
             return None
         if (process := self._process(task, job)) is not None:
             attempt = Attempt(job, task, state)
-            # Its child keeps the time, and begins when the handler does.
+            # The child keeps the time, from when the handler begins.
             child = partial(self._in_child, attempt, process)
-            attempt.future = self._loop.create_task(self._followed(attempt, child))
+            attempt.future = self._loop.create_task(self._trace(attempt, child))
             return attempt
         if self._suspects is not None and job.row["suspect"]:
             return self._start_suspect(task, job, state, self._suspects)
-        if (call := self._decoded(task, job)) is None:
+        if (call := self._decode_or_park(task, job)) is None:
             return None
         if task.settings.batch is not None:
             return self._calls.start(task, [Entry(job, *call[0])], state, self._worker).attempts[0]
         job.worker = self._worker
         attempt = Attempt(job, task, state)
-        body = self._followed(attempt, partial(self._handler(task), attempt, call))
+        body = self._trace(attempt, partial(self._handler(task), attempt, call))
         if sys.version_info >= (3, 12):
             attempt.future = asyncio.Task(body, loop=self._loop, eager_start=True)
             if attempt.future.done():
@@ -130,7 +130,7 @@ class Executor:
         else:
             attempt.future = self._loop.create_task(body)
         if job.timeout is not None:
-            attempt.limit(self._loop, job.timeout)
+            attempt.start_timeout(self._loop, job.timeout)
         return attempt
 
     def _handler(
@@ -143,7 +143,7 @@ class Executor:
     ) -> Attempt | None:
         """Start a suspect in this process: no code of the user runs before its mark.
 
-        An item has a call of its own, so it needs no key.
+        A micro-batched item gets a call of its own, so it needs no key.
         """
         if not self._has_resources(task, job):
             return None
@@ -153,24 +153,24 @@ class Executor:
             [attempt] = item.attempts
             body = partial(self._run_item, item)
             attempt.future = item.future = self._loop.create_task(
-                self._marked(attempt, body, suspects)
+                self._run_marked(attempt, body, suspects)
             )
             return attempt
         job.worker = self._worker
         attempt = Attempt(job, task, state)
-        body = partial(self._run_followed, attempt)
-        attempt.future = self._loop.create_task(self._marked(attempt, body, suspects))
+        body = partial(self._run_traced, attempt)
+        attempt.future = self._loop.create_task(self._run_marked(attempt, body, suspects))
         return attempt
 
     async def _run_item(self, item: SharedCall, call: Call) -> None:
         [value], _ = call
-        await self._calls.run_alone(item, value)
+        await self._calls.run_single(item, value)
 
-    async def _run_followed(self, attempt: Attempt, call: Call) -> None:
-        await self._followed(attempt, partial(self._handler(attempt.task), attempt, call))
+    async def _run_traced(self, attempt: Attempt, call: Call) -> None:
+        await self._trace(attempt, partial(self._handler(attempt.task), attempt, call))
 
     def isolates(self, job: ClaimedJob) -> bool:
-        """Whether an attempt would run in a child process."""
+        """Return whether an attempt would run in a child process."""
         task = self._tasks.find(job.task)
         return task is not None and self._process(task, job) is not None
 
@@ -178,25 +178,26 @@ class Executor:
         return self._isolation.process_of(task, job) if self._isolation else None
 
     def add_to_group(self, job: ClaimedJob, state: QueueState) -> bool:
-        """Put an item where it waits for its call; False if it cannot be run here."""
+        """Add an item to the group that will share its call; return False if it cannot run here."""
         task = self._tasks.get(job.task)
-        if (call := self._decoded(task, job)) is None:
+        if (call := self._decode_or_park(task, job)) is None:
             return False
         (value,), _ = call
         try:
             key = group_key(task, job, value)
         except Exception as error:
-            self._endings.write(job, task.failed(error), task, None)
+            self._outcomes.settle(job, task.failed(error), task, None)
             return False
         state.groups.add(task, key, Entry(job, value), self._loop.time())
         return True
 
     def start_call(self, group: Group, state: QueueState) -> SharedCall:
-        """Start the call of items that were gathered."""
+        """Start the call of a group's items."""
         return self._calls.start(group.task, group.entries, state, self._worker)
 
-    def _decoded(self, task: Task[Any, Any], job: ClaimedJob) -> Call | None:
-        """What to call the handler with; None if it cannot be run here and is put back."""
+    def _decode_or_park(self, task: Task[Any, Any], job: ClaimedJob) -> Call | None:
+        """Decode the handler's arguments; return None if the job cannot run here and is put
+        back."""
         if not self._has_resources(task, job):
             return None
         try:
@@ -206,49 +207,51 @@ class Executor:
             return None
 
     def _has_resources(self, task: Task[Any, Any], job: ClaimedJob) -> bool:
-        """Whether a handler's resources are open; if not, the job is put back."""
-        if task.settings.resources and (missing := self._opened.missing(task.settings.resources)):
-            self._park(job, Parked("missing_resource", _note("ResourceMissing", missing)))
+        """Return whether a handler's resources are open; if not, put the job back."""
+        if task.settings.resources and (
+            missing := self._resources.missing(task.settings.resources)
+        ):
+            self._park(job, Parked("missing_resource", _missing_error("ResourceMissing", missing)))
             return False
         return True
 
     def release(self, job: ClaimedJob) -> None:
-        """Give back an attempt that was never started."""
-        self._endings.write(job, Released(), None, None)
+        """Give back a job that was never started."""
+        self._outcomes.settle(job, Released(), None, None)
 
-    # What is run
+    # Running attempts
 
-    def _followed(self, attempt: Attempt, body: Body) -> Coroutine[Any, Any, None]:
-        """The body of an attempt, before the eyes of who follows jobs."""
+    def _trace(self, attempt: Attempt, body: Body) -> Coroutine[Any, Any, None]:
+        """Return the attempt's coroutine, inside its trace if jobs are traced."""
         if self._tracing is None:
             return body()
         attempt.trace = self._tracing.running(attempt.job)
-        return _within(attempt.trace, body)
+        return _run_in_trace(attempt.trace, body)
 
-    async def _marked(
+    async def _run_marked(
         self,
         attempt: Attempt,
         body: Callable[[Call], Coroutine[Any, Any, None]],
         suspects: Suspects,
     ) -> None:
-        """Mark a suspect as begun once it is its turn, then decode its arguments and run it."""
+        """Mark a suspect as begun once its window opens, then decode its arguments and run it."""
         attempt.has_begun = False
         async with AsyncExitStack() as stack:
             try:
-                turn = await stack.enter_async_context(suspects.turn())
-                is_marked = await suspects.mark_in_turn(attempt.job, turn)
+                window = await stack.enter_async_context(suspects.window())
+                is_marked = await suspects.mark_in_window(attempt.job, window)
             except asyncio.CancelledError as error:
                 if not attempt.is_settled:
-                    self._endings.interrupted(attempt, error)
+                    self._outcomes.handle_stop(attempt, error)
                 return
             except MarkRefused as refusal:
                 if not attempt.is_settled:
                     self._put_back(attempt, "unmarked", refusal)
                 return
             if not is_marked:
-                self._endings.lost(attempt)
+                self._outcomes.handle_lost_job(attempt)
                 return
-            turn.begin()
+            window.begin()
             try:
                 call = attempt.task.decode(attempt.job.args, attempt.job.args_version)
             except ArgumentsDoNotFit as error:
@@ -256,7 +259,7 @@ class Executor:
                 return
             attempt.begin()
             if attempt.job.timeout is not None:
-                attempt.limit(self._loop, attempt.job.timeout)
+                attempt.start_timeout(self._loop, attempt.job.timeout)
             await body(call)
 
     async def _on_loop(self, attempt: Attempt, call: Call) -> None:
@@ -267,73 +270,79 @@ class Executor:
             else:
                 value = await attempt.task.fn(*args, **kwargs)
         except asyncio.CancelledError as error:
-            self._endings.interrupted(attempt, error)
+            self._outcomes.handle_stop(attempt, error)
         except BaseException as error:
-            self._endings.raised(attempt, await self._endings.heed(attempt, error))
+            self._outcomes.handle_error(
+                attempt, await self._outcomes.handle_refusal(attempt, error)
+            )
         else:
-            self._endings.returned(attempt, value)
+            self._outcomes.handle_return(attempt, value)
 
     async def _in_thread(self, attempt: Attempt, call: Call) -> None:
         args, kwargs = call
         if attempt.task.takes_context:
             args = (self._context(attempt), *args)
-        # As asyncio.to_thread does: what is true of this attempt alone is so in its thread.
+        # Like asyncio.to_thread, the thread gets a copy of this attempt's context variables.
         surroundings = copy_context()
-        thread = self._threads.submit(surroundings.run, in_thread, attempt.task.fn, *args, **kwargs)
+        thread = self._threads.submit(
+            surroundings.run, call_in_thread, attempt.task.fn, *args, **kwargs
+        )
         returned = asyncio.wrap_future(thread, loop=self._loop)
         try:
             value = await asyncio.shield(returned)
         except asyncio.CancelledError as error:
-            self._endings.interrupted(attempt, error)
+            self._outcomes.handle_stop(attempt, error)
             if thread.cancel():
-                return  # It was still waiting for a thread, and must not begin any more.
+                return  # It was still waiting for a thread, and must not begin now.
             # A thread cannot be stopped: it keeps its slot until it returns.
             attempt.overdue = not thread.done()
             if attempt.overdue:
                 logger.warning(
-                    "%r was stopped (%s); its thread keeps its slot.", attempt, attempt.stopped
+                    "%r was stopped (%s); its thread keeps its slot.", attempt, attempt.stop_reason
                 )
             await asyncio.wait([returned])
-            _forget(returned)
+            _ignore_error(returned)
         except BaseException as error:
-            self._endings.raised(attempt, await self._endings.heed(attempt, error))
+            self._outcomes.handle_error(
+                attempt, await self._outcomes.handle_refusal(attempt, error)
+            )
         else:
-            self._endings.returned(attempt, value)
+            self._outcomes.handle_return(attempt, value)
 
     async def _in_child(self, attempt: Attempt, process: Process) -> None:
         assert self._isolation is not None
         attempt.job.worker = self._worker
         try:
-            answer = await self._isolation.run(attempt, process, self._endings.rated(attempt))
+            answer = await self._isolation.run(attempt, process, self._outcomes.rated_keys(attempt))
         except asyncio.CancelledError as error:
             attempt.has_begun = False
-            self._endings.interrupted(attempt, error)
+            self._outcomes.handle_stop(attempt, error)
         except NotStarted:
             attempt.has_begun = False
-            attempt.stopped = attempt.stopped or "shutdown"
-            self._endings.interrupted(attempt, asyncio.CancelledError())
+            attempt.stop_reason = attempt.stop_reason or "shutdown"
+            self._outcomes.handle_stop(attempt, asyncio.CancelledError())
         except LostJob:
             attempt.has_begun = False
-            self._endings.lost(attempt)
+            self._outcomes.handle_lost_job(attempt)
         except MarkRefused as refusal:
             attempt.has_begun = False
             self._put_back(attempt, "unmarked", refusal)
         except NoProcess as error:
-            # There is no child process to run it, or there is none any more.
+            # There is no child process to run it, or not any more.
             self._put_back(attempt, "no_process", error)
         else:
             if isinstance(answer, Ended):
-                self._endings.decided(attempt, answer)
-            elif attempt.stopped is not None or answer is None:
-                self._endings.interrupted(attempt, asyncio.CancelledError())
+                self._outcomes.settle_child_outcome(attempt, answer)
+            elif attempt.stop_reason is not None or answer is None:
+                self._outcomes.handle_stop(attempt, asyncio.CancelledError())
             else:
-                self._endings.conclude(attempt, self._isolation.outcome(attempt, process, answer))
+                self._outcomes.conclude(attempt, self._isolation.outcome(attempt, process, answer))
 
     def _context(self, attempt: Attempt) -> Context:
         return AttemptContext(
             attempt,
             self._store,
-            self._opened,
+            self._resources,
             self._budgets,
             self._journal,
             self._bridge,
@@ -341,37 +350,37 @@ class Executor:
         )
 
     def _put_back(self, attempt: Attempt, reason: ParkedReason, error: Exception) -> None:
-        """It cannot be run here for now."""
-        if attempt.stopped is not None:
-            self._endings.interrupted(attempt, asyncio.CancelledError())
+        """Park an attempt that cannot run here for now."""
+        if attempt.stop_reason is not None:
+            self._outcomes.handle_stop(attempt, asyncio.CancelledError())
         else:
-            self._endings.conclude(attempt, Parked(reason, describe_error(error, kind="parked")))
+            self._outcomes.conclude(attempt, Parked(reason, describe_error(error, kind="parked")))
 
-    def never_ran(self, attempt: Attempt) -> None:
-        """The attempt was stopped before its first step (not started eagerly)."""
-        self._endings.interrupted(attempt, asyncio.CancelledError())
+    def handle_unstarted(self, attempt: Attempt) -> None:
+        """End an attempt that was stopped before its first step (not started eagerly)."""
+        self._outcomes.handle_stop(attempt, asyncio.CancelledError())
 
     def _park(self, job: ClaimedJob, parked: Parked) -> None:
-        self._endings.write(job, parked, None, None)
+        self._outcomes.settle(job, parked, None, None)
 
     def close(self) -> None:
-        """Take no more threads; those that still run are left to themselves."""
+        """Accept no more threads. Those that still run are left to themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-async def _within(trace: Trace, body: Body) -> None:
+async def _run_in_trace(trace: Trace, body: Body) -> None:
     with trace:
         await body()
 
 
-def _concluded(settle: Settle, settlement: Settlement) -> None:
+def _settle_traced(settle: Settle, settlement: Settlement) -> None:
     attempt: Attempt | None = settlement.source
     if attempt is not None and attempt.trace is not None:
         attempt.trace.concluded(settlement.transition)
     settle(settlement)
 
 
-def _note(kind: str, names: list[str]) -> AttemptError:
+def _missing_error(kind: str, names: list[str]) -> AttemptError:
     return AttemptError(
         kind="parked",
         type=kind,
@@ -379,7 +388,7 @@ def _note(kind: str, names: list[str]) -> AttemptError:
     )
 
 
-def _forget(thread: asyncio.Future[Any]) -> None:
-    """An overdue thread's exception has nobody to go to; looking at it keeps asyncio quiet."""
+def _ignore_error(thread: asyncio.Future[Any]) -> None:
+    """Read an overdue thread's exception, or asyncio would warn that nobody did."""
     if not thread.cancelled():
         thread.exception()

@@ -1,4 +1,4 @@
-"""The attempts that share calls of their handler, while they run."""
+"""The attempts that share a call of their handler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.worker.claim.queue import QueueState
 
 
 class ItemAttempt(Attempt):
-    """One attempt among several of a call. It is stopped without the others."""
+    """One of several attempts that share a call. It can be stopped without the others."""
 
     __slots__ = ("_call", "_on_stop", "value")
 
@@ -31,57 +31,57 @@ class ItemAttempt(Attempt):
         self._on_stop = on_stop
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether its outcome is still asked for; the fence's word alone does not settle that."""
-        return not self.is_settled and self.stopped in (None, "refused")
+    def is_pending(self) -> bool:
+        """Whether its outcome is still needed. The fence's refusal alone does not change that."""
+        return not self.is_settled and self.stop_reason in (None, "refused")
 
     def stop(self, reason: StopReason) -> None:
-        """Settle it now; the handler finds its flag set, and goes on with the others."""
-        if self.stopped not in (None, "refused"):
+        """Settle the item now. The handler sees its flag set, and goes on with the others."""
+        if self.stop_reason not in (None, "refused"):
             return
-        if self.stopped is None:
-            self._leave()
-            self.stopped = reason
+        if self.stop_reason is None:
+            self._uncount()
+            self.stop_reason = reason
         self._on_stop(self)
 
     def end(self) -> None:
-        self._leave()
+        self._uncount()
         super().end()
 
-    def _leave(self) -> None:
-        if self.is_wanted:
-            self._call.wanted -= 1
+    def _uncount(self) -> None:
+        if self.is_pending:
+            self._call.pending -= 1
 
 
 class SharedCall:
-    """The attempts of one slot, and the future that runs their handler for them."""
+    """The attempts that share one slot and one call of their handler."""
 
     def __init__(self, task: Task[Any, Any], state: QueueState) -> None:
         self.task = task
         self.state = state
         self.attempts: list[ItemAttempt] = []
-        # How many outcomes somebody still waits for.
-        self.wanted = 0
+        # How many outcomes are still needed.
+        self.pending = 0
         self.future: asyncio.Task[None] | None = None
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """How long it has taken."""
-        return time.monotonic() - self._began
+        """How many seconds the call has taken."""
+        return time.monotonic() - self._started_at
 
     def add(self, attempt: ItemAttempt) -> None:
         self.attempts.append(attempt)
-        self.wanted += 1
+        self.pending += 1
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for an outcome any more."""
-        return not self.wanted
+        """Whether no outcome is needed any more."""
+        return not self.pending
 
     @property
-    def stopped(self) -> StopReason | None:
-        """Why to stop, once all its items are told to."""
-        if any(attempt.stopped is None for attempt in self.attempts):
+    def stop_reason(self) -> StopReason | None:
+        """Why to stop, once all of its items are to stop; else None."""
+        if any(attempt.stop_reason is None for attempt in self.attempts):
             return None
-        return self.attempts[0].stopped
+        return self.attempts[0].stop_reason

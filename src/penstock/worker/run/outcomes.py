@@ -1,4 +1,4 @@
-"""What comes of attempts: how each end of a handler is told, decided and handed over."""
+"""Decides what each end of a handler means for its job, and hands that over to be settled."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from penstock.worker.settle.report import fields_of
 logger = logging.getLogger("penstock.worker")
 
 _NO_POLICY = Exponential()
-# Limits of a whole queue, lane or task.
-OURS = ("queue:", "lane:", "task:")
+# Keys of a whole queue, lane or task.
+SHARED_KEYS = ("queue:", "lane:", "task:")
 
-# How much of an error's message is logged; all of it is with the job.
-MESSAGE_SHOWN = 500
-# Of a task whose jobs a worker cannot run it says so once in so long.
-PARKED_AGAIN_S = 600.0
-UNKNOWN = (
+# How much of an error's message is logged; all of it is stored with the job.
+MAX_MESSAGE_CHARS = 500
+# How often a worker logs that it cannot run the jobs of a task.
+PARKED_LOG_INTERVAL_S = 600.0
+UNKNOWN_TASK = (
     "it does not know the task {task}. Import the module that has it before the worker starts, or "
     "register it with app.include; a task that was renamed can keep its old name with "
     'task(name="{task}").'
@@ -74,27 +74,27 @@ class Outcomes:
         self._park_shortest = park_shortest
         self._log = log
         self._rng = random.Random()
-        self._parked_told: dict[tuple[str, str], float] = {}
+        self._parked_logged_at: dict[tuple[str, str], float] = {}
 
-    def returned(self, attempt: Attempt, value: object) -> None:
-        """The handler returned."""
+    def handle_return(self, attempt: Attempt, value: object) -> None:
+        """Handle what a handler returned."""
         if attempt.completed:
-            self._verify(attempt)
+            self._check_completion(attempt)
         elif value is None:
             job = attempt.job
             attempt.end()
             self._settle(Settlement(job.id, job.token, DONE, None, attempt))
         elif isinstance(value, Awaitable):
-            self.raised(attempt, _unawaited(attempt, value))
+            self.handle_error(attempt, _unawaited_error(attempt, value))
         else:
             self.conclude(attempt, outcome_of(value))
 
-    def raised(self, attempt: Attempt, error: BaseException) -> None:
-        """The handler raised, or what it raised was heeded as this."""
-        if isinstance(error, StaleAttempt) and attempt.stopped not in (None, "refused"):
+    def handle_error(self, attempt: Attempt, error: BaseException) -> None:
+        """Handle what a handler raised, or what that stands for."""
+        if isinstance(error, StaleAttempt) and attempt.stop_reason not in (None, "refused"):
             return
         if (wait := suspension(error)) is not None:
-            self._put_off(attempt, wait)
+            self._suspend(attempt, wait)
             return
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             logger.error("%r raised %s; it is taken for a failure.", attempt, type(error).__name__)
@@ -103,15 +103,15 @@ class Outcomes:
             logger.warning("%r raised %s after ctx.complete.", attempt, type(error).__name__)
         self.conclude(attempt, attempt.task.failed(error, attempt=job.number, worker=self._worker))
 
-    def _put_off(self, attempt: Attempt, wait: Suspended) -> None:
-        if attempt.stopped in (None, "refused"):
+    def _suspend(self, attempt: Attempt, wait: Suspended) -> None:
+        if attempt.stop_reason in (None, "refused"):
             self.conclude(attempt, wait.outcome)
         else:
-            self.interrupted(attempt, wait)
+            self.handle_stop(attempt, wait)
 
-    def interrupted(self, attempt: Attempt, error: BaseException) -> None:
+    def handle_stop(self, attempt: Attempt, error: BaseException) -> None:
         """End an attempt that was stopped, for the reason that it knows."""
-        match attempt.stopped:
+        match attempt.stop_reason:
             case "timeout":
                 self.conclude(attempt, TimedOut(self._timeout_error(attempt, error)))
             case "shutdown":
@@ -119,17 +119,20 @@ class Outcomes:
             case "cancelled" | "lost":
                 attempt.end()
             case "refused" | None:
-                self.raised(attempt, error)
+                self.handle_error(attempt, error)
 
-    def lost(self, attempt: Attempt) -> None:
-        """The job was taken from the attempt before it began: there is nothing to write."""
+    def handle_lost_job(self, attempt: Attempt) -> None:
+        """End an attempt whose job was taken back before it began: there is nothing to write."""
         logger.info("%r was taken back before it began.", attempt)
-        attempt.stopped = attempt.stopped or "lost"
+        attempt.stop_reason = attempt.stop_reason or "lost"
         attempt.end()
 
-    def _verify(self, attempt: Attempt) -> None:
-        """After ctx.complete: if the handler's transaction did commit, this is a repeat and changes
-        nothing; if it did not, the work is undone and the attempt has failed."""
+    def _check_completion(self, attempt: Attempt) -> None:
+        """End an attempt after ctx.complete.
+
+        If the handler's transaction did commit, this settle is a repeat and changes nothing. If
+        not, the work is undone and the attempt has failed.
+        """
         error = AttemptError(
             type="NotCommitted",
             message="ctx.complete was called, but its transaction was not committed.",
@@ -139,11 +142,11 @@ class Outcomes:
         self.conclude(attempt, Failed(error))
 
     def conclude(self, attempt: Attempt, outcome: Outcome) -> None:
-        """The attempt is over, with this outcome."""
+        """End the attempt with this outcome."""
         attempt.end()
-        self.write(attempt.job, outcome, attempt.task, attempt)
+        self.settle(attempt.job, outcome, attempt.task, attempt)
 
-    def write(
+    def settle(
         self,
         job: ClaimedJob,
         outcome: Outcome,
@@ -154,13 +157,13 @@ class Outcomes:
         try:
             transition = self._decide(job, outcome, task)
         except Exception as error:
-            # What a handler or a policy of the user's gave makes no sense: that is its failure.
+            # The handler's or policy's value makes no sense: that is its own failure.
             failed = Failed(describe_error(error), retryable=False)
             outcome, transition = failed, self._decide(job, failed, None)
         if transition.error is not None:
             transition.error.setdefault("attempt", job.number)
             transition.error.setdefault("worker", self._worker)
-        if transition.counts_failure and attempt is not None and not attempt.is_doubtful:
+        if transition.counts_failure and attempt is not None and not attempt.is_uncertain:
             self._log_failure(attempt, transition)
         elif isinstance(outcome, Parked):
             self._log_parked(job, outcome, transition)
@@ -171,26 +174,26 @@ class Outcomes:
         self._settle(Settlement(job.id, job.token, transition, result, attempt, is_check))
 
     def _log_failure(self, attempt: Attempt, transition: Transition) -> None:
-        """Say that an attempt failed, with its error's message in one line."""
+        """Log a failed attempt, with its error's message in one line."""
         error = transition.error or {}
         kind, message = error.get("type", "an error"), " ".join(error.get("message", "").split())
-        told = f"{kind}: {message[:MESSAGE_SHOWN]}" if message else kind
+        text = f"{kind}: {message[:MAX_MESSAGE_CHARS]}" if message else kind
         trace = error.get("traceback", "")
         if self._log.tracebacks and trace:
-            told += f"\n{trace.rstrip()}"
+            text += f"\n{trace.rstrip()}"
         elif place := raised_at(trace):
-            told += f" ({place})"
+            text += f" ({place})"
         fields = fields_of(attempt.job)
         if transition.state == "failed":
             logger.error(
-                "%r failed for good (%s): %s", attempt, transition.reason, told, extra=fields
+                "%r failed for good (%s): %s", attempt, transition.reason, text, extra=fields
             )
         else:
             logger.warning(
                 "%r failed and runs again in %s: %s",
                 attempt,
                 span(transition.delay),
-                told,
+                text,
                 extra=fields,
             )
 
@@ -198,14 +201,14 @@ class Outcomes:
         """Log that this worker cannot run a job: now and then for each task, and each failure."""
         has_failed = transition.state == "failed"
         about, now = (parked.reason, job.task), time.monotonic()
-        told = self._parked_told.get(about, -PARKED_AGAIN_S)
+        logged_at = self._parked_logged_at.get(about, -PARKED_LOG_INTERVAL_S)
         if not has_failed:
-            if now - told < PARKED_AGAIN_S:
+            if now - logged_at < PARKED_LOG_INTERVAL_S:
                 return
-            self._parked_told[about] = now
+            self._parked_logged_at[about] = now
         what = "failed for good" if has_failed else "put back to be tried again"
         if parked.reason == "unknown_task":
-            why = UNKNOWN.format(task=job.task)
+            why = UNKNOWN_TASK.format(task=job.task)
         else:
             why = parked.error.message if parked.error else parked.reason
         logger.log(
@@ -230,61 +233,70 @@ class Outcomes:
         )
 
     def _timeout_error(self, attempt: Attempt, error: BaseException) -> AttemptError:
-        told = describe_error(error, attempt=attempt.job.number, worker=self._worker)
+        described = describe_error(error, attempt=attempt.job.number, worker=self._worker)
         return AttemptError(
             kind="timeout",
             type="TimedOut",
             message=f"The attempt took longer than its timeout of {attempt.job.timeout:g} s.",
-            traceback=told.traceback,
+            traceback=described.traceback,
             attempt=attempt.job.number,
             worker=self._worker,
         )
 
-    def decided(self, attempt: Attempt, ended: Ended) -> None:
-        """A child process has decided what becomes of the job."""
+    def settle_child_outcome(self, attempt: Attempt, ended: Ended) -> None:
+        """Settle an attempt whose outcome a child process has decided."""
         job, transition = attempt.job, ended.transition
         attempt.completed = ended.completed
         if ended.refused:
-            attempt.stopped = attempt.stopped or "refused"
+            attempt.stop_reason = attempt.stop_reason or "refused"
         attempt.end()
         if transition == DONE:
-            transition = DONE  # By which a settle knows what is simply completed.
+            transition = DONE  # A settle compares by identity to find plain completions.
         self._settle(
             Settlement(job.id, job.token, transition, ended.result, attempt, ended.is_check)
         )
 
-    # Servers that refuse
+    # Refusals by servers (such as HTTP 429)
 
-    async def heed(self, attempt: Attempt, error: BaseException, count: int = 1) -> BaseException:
-        """The error, or what it stands for. A start in vain has cost the job's keys nothing, nor
-        have those of others that shared its call and lane."""
+    async def handle_refusal(
+        self, attempt: Attempt, error: BaseException, count: int = 1
+    ) -> BaseException:
+        """Return the error, or what it stands for if a server refused the call.
+
+        If the job must wait, its keys and those of the others in its call get their starts back.
+        """
         if (wait := http_retry_after(error)) is not None:
-            error = await self._refused(attempt, error, wait)
-        is_in_vain = isinstance(suspension(error), NotNow) and attempt.stopped is None
-        if is_in_vain and (keys := self.rated(attempt)):
+            error = await self._close_keys(attempt, error, wait)
+        is_in_vain = isinstance(suspension(error), NotNow) and attempt.stop_reason is None
+        if is_in_vain and (keys := self.rated_keys(attempt)):
             await self._budgets.give_back_starts(keys * count)
         return error
 
-    async def _refused(self, attempt: Attempt, error: BaseException, wait: float) -> BaseException:
-        """A server refused and says for how long: the keys that the job was given are closed to
-        everybody, and it must wait."""
-        keys = self.rated(attempt)
+    async def _close_keys(
+        self, attempt: Attempt, error: BaseException, wait: float
+    ) -> BaseException:
+        """Close the job's keys for everybody, because a server refused and named a wait."""
+        keys = self.rated_keys(attempt)
         if not keys or not attempt.task.failed(error).retryable:
             return error
         waits = [await self._budgets.close(key, wait) for key in keys]
-        put_off = self._budgets.put_off(keys[0], max(waits))
-        put_off.__cause__ = error
-        return put_off
+        not_now = self._budgets.not_now(keys[0], max(waits))
+        not_now.__cause__ = error
+        return not_now
 
-    def rated(self, attempt: Attempt) -> list[str]:
-        """The keys that the job was given and that have a rate. Not those of a whole queue or task,
-        whose jobs may talk to many servers."""
+    def rated_keys(self, attempt: Attempt) -> list[str]:
+        """Return the job's own keys that have a rate.
+
+        Keys of a whole queue or task are left out: their jobs may call many servers.
+        """
         _, limits = split_lane(attempt.job.row["lane"])
-        return [key for key in limits if not key.startswith(OURS) and self._budgets.has_rate(key)]
+        return [
+            key for key in limits if not key.startswith(SHARED_KEYS) and self._budgets.has_rate(key)
+        ]
 
 
-def _unawaited(attempt: Attempt, value: Awaitable[object]) -> TypeError:
-    """What it means that a handler returned work instead of doing it."""
+def _unawaited_error(attempt: Attempt, value: Awaitable[object]) -> TypeError:
+    """Return the error for a handler that returned an awaitable instead of awaiting it."""
     remedy = (
         "`await` it" if attempt.task.is_async else "make the handler `async def` and `await` it"
     )

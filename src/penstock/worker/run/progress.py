@@ -1,4 +1,4 @@
-"""Progress reports on their way to the database: the newest of each job, a few times a second."""
+"""Writes progress reports: the newest of each job, a few times a second."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock.worker.attempt import Attempt
 
 logger = logging.getLogger("penstock.progress")
 
-INTERVAL = 0.25
-MESSAGE_LIMIT = 1000
+WRITE_INTERVAL_S = 0.25
+MAX_MESSAGE_CHARS = 1000
 
-Told = tuple[Attempt, float, float | None, str | None]
+Report = tuple[Attempt, float, float | None, str | None]
 
 
 class Progress(Service):
-    """Gathers reports from any thread and writes the newest of each job."""
+    """Collects reports from any thread, and writes the newest of each job."""
 
     name = "progress"
 
@@ -28,50 +28,51 @@ class Progress(Service):
         self._pool = pool
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._newest: dict[int, Told] = {}
+        self._newest: dict[int, Report] = {}
         self._writing = asyncio.Lock()
 
     def report(
         self, attempt: Attempt, done: float, total: float | None, message: str | None
     ) -> None:
-        """Take a report. Called on the loop or from a handler's thread."""
-        text = None if message is None else storable(str(message), MESSAGE_LIMIT)
-        told = (attempt, float(done), None if total is None else float(total), text)
-        idle = not self._newest
-        self._newest[attempt.job.id] = told
-        if idle:
+        """Take a report. Safe to call on the loop or in a handler's thread."""
+        text = None if message is None else storable(str(message), MAX_MESSAGE_CHARS)
+        report = (attempt, float(done), None if total is None else float(total), text)
+        is_idle = not self._newest
+        self._newest[attempt.job.id] = report
+        if is_idle:
             self._loop.call_soon_threadsafe(self.wake)
 
-    async def last_words(self) -> None:
-        """Before outcomes are written: what their handlers told must come first, or is refused."""
+    async def flush_before_settle(self) -> None:
+        """Write reports before their jobs are settled: later, they would be refused."""
         if not self._newest and not self._writing.locked():
             return
         try:
             await self.flush()
         except Exception as error:
-            # A job's end matters more than how far it was just before.
+            # A job's outcome matters more than its last progress.
             if not errors.is_unavailable(error):
                 logger.warning("A last report of progress was not written: %s", error)
 
     async def flush(self) -> None:
         """Write the newest report of each job."""
         async with self._writing:
-            told, self._newest = list(self._newest.values()), {}
-            if told:
-                await self._write(told)
+            reports, self._newest = list(self._newest.values()), {}
+            if reports:
+                await self._write(reports)
 
-    async def _write(self, told: list[Told]) -> None:
-        reports = [
+    async def _write(self, reports: list[Report]) -> None:
+        rows = [
             (attempt.job.id, attempt.job.token, done, total, message)
-            for attempt, done, total, message in told
+            for attempt, done, total, message in reports
         ]
-        refused = set(await self._store.progress(self._pool, reports))
-        for attempt, *_ in told:
-            # Settled meanwhile is no sign of anything; still running here means superseded.
+        refused = set(await self._store.progress(self._pool, rows))
+        for attempt, *_ in reports:
+            # A job that was settled meanwhile refuses its report, which means nothing. A job that
+            # still runs here has been taken by another worker.
             if attempt.job.id in refused and not attempt.is_settled and not attempt.completed:
                 attempt.stop("lost")
 
     async def tick(self) -> float:
         await self.flush()
-        await asyncio.sleep(INTERVAL)
+        await asyncio.sleep(WRITE_INTERVAL_S)
         return 0 if self._newest else 3600.0

@@ -1,4 +1,4 @@
-"""Typed things that handlers need and the worker opens once: a pool, a client, a model."""
+"""Typed resources that handlers need and the worker opens once: a pool, a client, a model."""
 
 from __future__ import annotations
 
@@ -24,50 +24,50 @@ Opener = (
     | Callable[[Database], AbstractAsyncContextManager[Any]]
 )
 
-ERROR_SHOWN = 500
+MAX_ERROR_CHARS = 500
 NOT_YET = "it is still being opened"
 
 
-class Offers:
-    """Open resources, as handlers and those who start them ask for them."""
+class OpenResources:
+    """The open resources, by type."""
 
     def __init__(self) -> None:
         self._open: dict[type[Any], Any] = {}
 
     def get(self, kind: type[R]) -> R:
         try:
-            found: R = self._open[kind]
+            resource: R = self._open[kind]
         except KeyError:
             raise ResourceMissing(kind.__name__) from None
-        return found
+        return resource
 
     def missing(self, kinds: Iterable[type[Any]]) -> list[str]:
-        """The names of those that are not open."""
+        """Return the names of those types that are not open."""
         return [kind.__name__ for kind in kinds if kind not in self._open]
 
 
 class Resources:
-    """How to open each kind; shared by all workers of an app."""
+    """How to open each type of resource. All workers of an app share this."""
 
     def __init__(self) -> None:
         self._openers: dict[type[Any], Opener] = {}
 
     def add(self, kind: type[Any], opener: Opener) -> None:
-        """Say what opens a kind: a function that gives an async context manager."""
+        """Register the opener of a type: a function that returns an async context manager."""
         if kind in self._openers:
             raise Misuse(f"The resource {kind.__name__} has two openers: keep one.", "resource")
         self._openers[kind] = opener
 
     def decorator(self, kind: type[Any] | Opener | None) -> Any:
-        """Serve `@app.resource` and `@app.resource(HttpClient)`."""
+        """Implement `@app.resource` and `@app.resource(HttpClient)`."""
         if isinstance(kind, type):
-            return partial(self._added, kind)
+            return partial(self._add_and_return, kind)
         if kind is None:
             return self.decorator
-        self.add(_kind_opened_by(kind), kind)
+        self.add(_yielded_type(kind), kind)
         return kind
 
-    def _added(self, kind: type[Any], opener: Opener) -> Opener:
+    def _add_and_return(self, kind: type[Any], opener: Opener) -> Opener:
         self.add(kind, opener)
         return opener
 
@@ -75,9 +75,12 @@ class Resources:
         return iter(self._openers.items())
 
 
-class Opened(Offers, Service):
-    """The resources that one worker has open. One that fails to open is tried again and again;
-    meanwhile the tasks that need it wait, visibly, and the rest runs."""
+class WorkerResources(OpenResources, Service):
+    """The resources of one worker.
+
+    One that fails to open is tried again and again. Meanwhile its tasks wait, visibly, and the
+    others run.
+    """
 
     name = "resources"
 
@@ -86,48 +89,48 @@ class Opened(Offers, Service):
         resources: Resources,
         health: Health,
         database: Database,
-        elsewhere: Collection[type[Any]] = (),
+        excluded: Collection[type[Any]] = (),
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
-        Offers.__init__(self)
+        OpenResources.__init__(self)
         Service.__init__(self, health)
         self._database = database
         self._retry = timing.resources_retry
         self._stack = AsyncExitStack()
-        self._closed: dict[type[Any], Opener] = {
-            kind: opener for kind, opener in resources if kind not in elsewhere
+        self._not_open: dict[type[Any], Opener] = {
+            kind: opener for kind, opener in resources if kind not in excluded
         }
-        self._said: set[type[Any]] = set()
+        self._logged: set[type[Any]] = set()
         # Replaced, never changed: the heartbeat reads it from another thread.
-        self.troubles: dict[str, str] = {kind.__name__: NOT_YET for kind in self._closed}
-        self._tried = asyncio.Event()
+        self.problems: dict[str, str] = {kind.__name__: NOT_YET for kind in self._not_open}
+        self._all_tried = asyncio.Event()
 
-    async def tried(self, timeout: float) -> None:
-        """Wait until each was tried once, but not for one that takes for ever."""
+    async def wait_until_tried(self, timeout: float) -> None:
+        """Wait until opening each was tried once, or until the timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                await self._tried.wait()
+                await self._all_tried.wait()
 
     async def tick(self) -> float:
-        for kind, opener in list(self._closed.items()):
+        for kind, opener in list(self._not_open.items()):
             try:
                 self._open[kind] = await self._stack.enter_async_context(
-                    opening(opener, self._database)
+                    call_opener(opener, self._database)
                 )
             except Exception as error:
-                self._say(kind, error)
-                self.troubles = {**self.troubles, kind.__name__: _told(error)}
+                self._log_once(kind, error)
+                self.problems = {**self.problems, kind.__name__: _describe_error(error)}
                 continue
-            del self._closed[kind]
-            self.troubles = {
-                name: why for name, why in self.troubles.items() if name != kind.__name__
+            del self._not_open[kind]
+            self.problems = {
+                name: why for name, why in self.problems.items() if name != kind.__name__
             }
-        self._tried.set()
-        return self._retry if self._closed else float("inf")
+        self._all_tried.set()
+        return self._retry if self._not_open else float("inf")
 
-    def _say(self, kind: type[Any], error: Exception) -> None:
-        if kind not in self._said:
-            self._said.add(kind)
+    def _log_once(self, kind: type[Any], error: Exception) -> None:
+        if kind not in self._logged:
+            self._logged.add(kind)
             logger.error(
                 "The resource %s could not be opened, its tasks wait: %r", kind.__name__, error
             )
@@ -144,25 +147,25 @@ class Opened(Offers, Service):
         await self._stack.aclose()
 
 
-def opening(opener: Opener, database: Database) -> AbstractAsyncContextManager[Any]:
-    """What opens a resource; one that takes an argument is told where the worker works."""
-    made: Any = opener
-    takes_it = any(
-        each.default is each.empty and each.kind is not each.VAR_POSITIONAL
-        for each in inspect.signature(made).parameters.values()
+def call_opener(opener: Opener, database: Database) -> AbstractAsyncContextManager[Any]:
+    """Call an opener, with the database if it takes an argument."""
+    make: Any = opener
+    takes_database = any(
+        parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+        for parameter in inspect.signature(make).parameters.values()
     )
-    opened: AbstractAsyncContextManager[Any] = made(database) if takes_it else made()
-    return opened
+    manager: AbstractAsyncContextManager[Any] = make(database) if takes_database else make()
+    return manager
 
 
-def _told(error: Exception) -> str:
-    return storable(f"{type(error).__name__}: {error}", ERROR_SHOWN)
+def _describe_error(error: Exception) -> str:
+    return storable(f"{type(error).__name__}: {error}", MAX_ERROR_CHARS)
 
 
-def _kind_opened_by(opener: Any) -> type[Any]:
-    """The type that an opener yields, from its annotation."""
-    hinted = get_type_hints(opener).get("return") if callable(opener) else None
-    kinds = get_args(hinted)
+def _yielded_type(opener: Any) -> type[Any]:
+    """Return the type that an opener yields, from its annotation."""
+    return_type = get_type_hints(opener).get("return") if callable(opener) else None
+    kinds = get_args(return_type)
     if kinds and isinstance(kinds[0], type):
         return kinds[0]
     name = getattr(opener, "__name__", opener)

@@ -1,4 +1,4 @@
-"""The steps of one attempt: those that are done are not run again."""
+"""The steps of an attempt: those that are done are not run again."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from penstock.worker.attempt import Attempt
 from penstock.worker.run.journal import Journal
 from penstock.worker.run.threads import Bridge
 
-Key = tuple[str, str]
+StepKey = tuple[str, str]
 
 
-class Memory:
-    """What the job's attempts have kept, read when the first one asks, and added to by this one."""
+class SavedSteps:
+    """What the job's attempts have saved: read on first use, and added to by this attempt."""
 
     def __init__(self, attempt: Attempt, journal: Journal) -> None:
         self.attempt = attempt
         self.journal = journal
-        self._saved: dict[Key, str] | None = None
-        self._used: set[Key] = set()
+        self._saved: dict[StepKey, str] | None = None
+        self._used: set[StepKey] = set()
         self._counts: Counter[str] = Counter()
         self._size = 0
         self._reading = asyncio.Lock()
 
-    def count(self, what: str) -> int:
-        """The number of this call among those of its kind in this attempt."""
+    def next_number(self, what: str) -> int:
+        """Return the number of this call among those of its kind in this attempt."""
         self._counts[what] += 1
         return self._counts[what]
 
     async def find(self, kind: str, name: str) -> str | None:
-        """The result of a step, if it is done. Each step is asked for once in an attempt."""
-        if self.attempt.stopped is not None:
-            # A thread cannot be stopped; here, before it begins anything, is the place to end it.
+        """Return a step's result if it is done. An attempt may ask for each step once."""
+        if self.attempt.stop_reason is not None:
+            # A thread cannot be stopped, so a stopped attempt ends here, before it begins anything.
             raise Suspended(Snooze(0.0), "The attempt is stopped.")
         if (kind, name) in self._used:
             raise DuplicateStep(name, kind)
@@ -48,26 +48,26 @@ class Memory:
         async with self._reading:
             if self._saved is None:
                 saved = await self.journal.read(self.attempt)
-                self._saved = {(one.kind, one.name): one.result or "null" for one in saved}
+                self._saved = {(step.kind, step.name): step.result or "null" for step in saved}
                 self._size = sum(map(len, self._saved.values()))
         return self._saved.get((kind, name))
 
-    async def keep(self, kind: str, name: str, result: str) -> float:
-        """Keep a result; how many seconds ago the step was first kept."""
-        self.note(kind, name, result)
+    async def save(self, kind: str, name: str, result: str) -> float:
+        """Save a result; return how many seconds ago the step was first saved."""
+        self.remember(kind, name, result)
         return await self.journal.save(self.attempt, Saved(kind, name, result))
 
     async def share(self, name: str, result: str, key: bytes, ttl: float) -> None:
-        """Keep a step's result for other jobs as well."""
-        self.note("step", name, result)
+        """Save a step's result for other jobs as well."""
+        self.remember("step", name, result)
         await self.journal.share(self.attempt, Saved("step", name, result), key, ttl)
 
-    def known(self, kind: str, name: str) -> str | None:
-        """The result of a step that this attempt has asked for before."""
+    def get_read(self, kind: str, name: str) -> str | None:
+        """Return the result of a step that this attempt has asked for before."""
         return (self._saved or {}).get((kind, name))
 
-    def note(self, kind: str, name: str, result: str) -> None:
-        """Remember what is kept; raises TooManySteps if it is more than can be read."""
+    def remember(self, kind: str, name: str, result: str) -> None:
+        """Remember a saved result. Raise TooManySteps if there is more than can be read."""
         assert self._saved is not None
         self._size += len(result) - len(self._saved.get((kind, name), ""))
         self._saved[kind, name] = result
@@ -75,8 +75,8 @@ class Memory:
             raise TooManySteps(len(self._saved), self._size, MOST_STEPS, STEPS_LIMIT)
 
 
-class _Begun(NamedTuple):
-    """A step that is to be run, or has been: then with its result."""
+class _StepCall(NamedTuple):
+    """A step before its run, or after it with its result."""
 
     name: str
     recorded: Recorded
@@ -85,24 +85,24 @@ class _Begun(NamedTuple):
 
 
 class StepRunner:
-    """`ctx.step`, for handlers that await and for those that do not."""
+    """Runs `ctx.step`, for async and sync handlers."""
 
-    def __init__(self, memory: Memory, cache: Cache | None) -> None:
+    def __init__(self, saved_steps: SavedSteps, cache: Cache | None) -> None:
         if not isinstance(cache, Cache | None):
             raise BadArgument("cache", cache, "a Cache, such as Cache(ttl=3600)")
-        self._memory = memory
+        self._saved_steps = saved_steps
         self._cache = cache
 
     async def run(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        begun = await self._begin(name, fn, args, kwargs)
-        if begun.done is None:
+        call = await self._begin(name, fn, args, kwargs)
+        if call.done is None:
             value = fn(*args, **kwargs)
             if isinstance(value, Awaitable):
                 value = await value
-            begun = await self._end(begun, value)
-        return _result(begun)
+            call = await self._end(call, value)
+        return _decode_result(call)
 
     def run_blocking(
         self,
@@ -112,43 +112,43 @@ class StepRunner:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        begun = bridge.run(self._begin(name, fn, args, kwargs))
-        if begun.done is None:
+        call = bridge.run(self._begin(name, fn, args, kwargs))
+        if call.done is None:
             value = fn(*args, **kwargs)
             if isinstance(value, Awaitable):
-                raise unawaited(name, value)
-            begun = bridge.run(self._end(begun, value))
-        return _result(begun)
+                raise unawaited_result(name, value)
+            call = bridge.run(self._end(call, value))
+        return _decode_result(call)
 
     async def _begin(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> _Begun:
+    ) -> _StepCall:
         name = step_name(name)
         if not callable(fn):
-            raise called(name, fn)
-        done, key = await self._memory.find("step", name), None
+            raise not_a_function(name, fn)
+        done, key = await self._saved_steps.find("step", name), None
         if done is None and self._cache is not None:
             key = self._cache.key(name, fn, args, kwargs)
-            done = await self._memory.journal.recall(self._memory.attempt, name, key)
-        return _Begun(name, Recorded(name, fn), done, key)
+            done = await self._saved_steps.journal.recall(self._saved_steps.attempt, name, key)
+        return _StepCall(name, Recorded(name, fn), done, key)
 
-    async def _end(self, begun: _Begun, value: Any) -> _Begun:
-        encoded = begun.recorded.encode(value)
-        begun.recorded.decode(encoded)  # What cannot be read again must not be kept.
-        if self._cache is None or begun.key is None:
-            await self._memory.keep("step", begun.name, encoded)
+    async def _end(self, call: _StepCall, value: Any) -> _StepCall:
+        encoded = call.recorded.encode(value)
+        call.recorded.decode(encoded)  # A result that cannot be read again must not be saved.
+        if self._cache is None or call.key is None:
+            await self._saved_steps.save("step", call.name, encoded)
         else:
-            await self._memory.share(begun.name, encoded, begun.key, self._cache.seconds)
-        return begun._replace(done=encoded)
+            await self._saved_steps.share(call.name, encoded, call.key, self._cache.seconds)
+        return call._replace(done=encoded)
 
 
-def _result(begun: _Begun) -> Any:
-    assert begun.done is not None
-    return begun.recorded.decode(begun.done)
+def _decode_result(call: _StepCall) -> Any:
+    assert call.done is not None
+    return call.recorded.decode(call.done)
 
 
-def called(name: str, value: Any) -> TypeError:
-    """What it means that something else was given than a function."""
+def not_a_function(name: str, value: Any) -> TypeError:
+    """Return the error for a step that was given something else than a function."""
     if isinstance(value, Coroutine):
         value.close()
     return TypeError(
@@ -158,10 +158,10 @@ def called(name: str, value: Any) -> TypeError:
     )
 
 
-def unawaited(name: str, value: Awaitable[Any]) -> TypeError:
-    """What it means that a sync handler's function returned work instead of doing it."""
+def unawaited_result(name: str, value: Awaitable[Any]) -> TypeError:
+    """Return the error for a sync handler whose function returned an awaitable."""
     if isinstance(value, Coroutine):
-        value.close()  # Or Python warns of it, wherever the garbage collector finds it.
+        value.close()  # Otherwise Python warns when the garbage collector finds it.
     return TypeError(
         f"The function of the step {name!r} returned a {type(value).__name__}, which a sync handler"
         " cannot await: make the handler `async def` and `await ctx.step(…)`."

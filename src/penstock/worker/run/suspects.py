@@ -1,11 +1,11 @@
 """Marks suspects as begun before they begin.
 
 A suspect is a job that was taken from a lost worker, which it may have killed. Only an attempt that
-is marked costs its job a loss if this worker is lost, too: what has been fetched and has not begun
-pays nothing. Fresh jobs are not marked, so they pay no write.
+is marked costs its job a loss if this worker is lost, too; a job that was fetched and has not begun
+pays nothing. Fresh jobs are not marked, so they cost no extra write.
 
-Suspects that run in this process take turns: one is marked and runs, and no other is marked for the
-first seconds. So if it kills the process at once, the others pay nothing.
+Suspects that run in this process are marked one after the other: while one runs, no other is marked
+for the first seconds. So if it kills the process at once, the others pay nothing.
 """
 
 from __future__ import annotations
@@ -23,45 +23,47 @@ from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.worker")
 
-FOR_EVER = 3600.0
+IDLE_PAUSE_S = 3600.0
 BUSY_PAUSE_S = 0.05
-# How often a turn tries to lock a row that another transaction holds, before it is the next one's.
-BUSY_TRIES = 20
+# How often a window tries to lock a row that another transaction holds, before it closes.
+MAX_BUSY_TRIES = 20
 
-HELD = "The job cannot be marked as begun: an open transaction has locked its row."
+ROW_LOCKED = "The job cannot be marked as begun: an open transaction has locked its row."
 
 
 class MarkRefused(Exception):
-    """The database refuses to mark an attempt as begun, and says why."""
+    """The database refuses to mark an attempt as begun. The message says why."""
 
 
-class Turn:
-    """The right of one suspect to be marked and to run in this process."""
+class StartWindow:
+    """The time in which one suspect may be marked and run in this process."""
 
-    def __init__(self, seconds: float, ended: Callable[[], None]) -> None:
+    def __init__(self, seconds: float, on_end: Callable[[], None]) -> None:
         self._seconds = seconds
-        self._ended = ended
+        self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
         self.job: ClaimedJob | None = None
         self.busy_tries = 0
 
     def begin(self) -> None:
-        """Start the suspect's time; if it runs longer, the next one gets its turn meanwhile."""
+        """Start the window's time. If the suspect runs longer, the next window opens meanwhile."""
         self._timer = asyncio.get_running_loop().call_later(self._seconds, self.end)
 
     def end(self) -> None:
-        """End the turn, so that the next suspect gets its own."""
+        """Close the window, so that the next suspect gets its own."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._is_over:
             self._is_over = True
-            self._ended()
+            self._on_end()
 
 
 class Suspects(Service):
-    """The suspects that wait for their mark. Those for child processes share one write if they come
-    while another is under way."""
+    """Marks waiting suspects.
+
+    Suspects for child processes share one write if they come while another is under way.
+    """
 
     name = "marks of suspects"
 
@@ -73,32 +75,34 @@ class Suspects(Service):
         self._pool = pool
         self._store = store
         self._waiting: dict[ClaimedJob, asyncio.Future[bool]] = {}
-        self._turns = asyncio.Lock()
-        # The turn of the suspect that may be marked and run in this process.
-        self._turn: Turn | None = None
+        self._window_lock = asyncio.Lock()
+        # The window of the suspect that may be marked and run in this process.
+        self._window: StartWindow | None = None
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[Turn]:
-        """Wait for the turn of a suspect that is to run in this process."""
-        await self._turns.acquire()
-        turn = self._turn = Turn(random.uniform(*self._timing.suspect_turn), self._next_turn)
+    async def window(self) -> AsyncIterator[StartWindow]:
+        """Wait for the window of a suspect that is to run in this process."""
+        await self._window_lock.acquire()
+        window = self._window = StartWindow(
+            random.uniform(*self._timing.suspect_window), self._open_next_window
+        )
         try:
-            yield turn
+            yield window
         finally:
-            turn.end()
+            window.end()
 
-    def _next_turn(self) -> None:
-        self._turn = None
-        self._turns.release()
+    def _open_next_window(self) -> None:
+        self._window = None
+        self._window_lock.release()
         self.wake()
 
-    async def mark_in_turn(self, job: ClaimedJob, turn: Turn) -> bool:
-        """Mark a suspect whose turn it is to run in this process, as `mark` does."""
-        turn.job = job
+    async def mark_in_window(self, job: ClaimedJob, window: StartWindow) -> bool:
+        """Mark the suspect whose window is open, as `mark` does."""
+        window.job = job
         return await self.mark(job)
 
     async def mark(self, job: ClaimedJob) -> bool:
-        """Mark an attempt as begun, if it is a suspect's; False if it has lost its job.
+        """Mark an attempt as begun if its job is a suspect; return False if it has lost the job.
 
         It waits for the database as long as that takes. Raises MarkRefused if the database refuses
         for good, as a trigger may, or where a right is missing.
@@ -114,24 +118,24 @@ class Suspects(Service):
             del self._waiting[job]
 
     async def tick(self) -> float:
-        turn = self._turn
-        here = None if turn is None else turn.job
-        waiting = [one for one, marked in self._waiting.items() if not marked.done()]
-        if here is not None and here not in waiting:
-            return FOR_EVER  # It runs: the end of its turn wakes this.
+        window = self._window
+        in_process = None if window is None else window.job
+        waiting = [job for job, marked in self._waiting.items() if not marked.done()]
+        if in_process is not None and in_process not in waiting:
+            return IDLE_PAUSE_S  # It runs, and the end of its window wakes this service.
         is_busy = False
-        if elsewhere := [one for one in waiting if one is not here]:
-            is_busy = await self._write(elsewhere)
+        if for_children := [job for job in waiting if job is not in_process]:
+            is_busy = await self._write(for_children)
         # It may have been told to stop meanwhile.
-        if turn is not None and here is not None and self._unanswered(here):
-            turn.busy_tries += 1
-            is_busy = await self._write([here]) or is_busy
-            if turn.busy_tries >= BUSY_TRIES and (marked := self._unanswered(here)):
-                marked.set_exception(MarkRefused(HELD))
-        return BUSY_PAUSE_S if is_busy else FOR_EVER
+        if window is not None and in_process is not None and self._pending(in_process):
+            window.busy_tries += 1
+            is_busy = await self._write([in_process]) or is_busy
+            if window.busy_tries >= MAX_BUSY_TRIES and (marked := self._pending(in_process)):
+                marked.set_exception(MarkRefused(ROW_LOCKED))
+        return BUSY_PAUSE_S if is_busy else IDLE_PAUSE_S
 
     async def _write(self, jobs: Sequence[ClaimedJob]) -> bool:
-        """Mark what can be marked, and halve around what is refused; whether some are busy."""
+        """Mark what can be marked, halving around what is refused; return whether some are busy."""
         try:
             marked, busy = await self._store.mark_started(self._pool, jobs)
         except Exception as error:
@@ -145,7 +149,7 @@ class Suspects(Service):
             is_busy = await self._write(jobs[:middle])
             return await self._write(jobs[middle:]) or is_busy
         for job in jobs:
-            if (future := self._unanswered(job)) and job.token not in busy:
+            if (future := self._pending(job)) and job.token not in busy:
                 future.set_result(job.token in marked)
         return bool(busy)
 
@@ -159,9 +163,9 @@ class Suspects(Service):
             errors.with_hint(error),
         )
         for job in jobs:
-            if future := self._unanswered(job):
+            if future := self._pending(job):
                 future.set_exception(MarkRefused(why))
 
-    def _unanswered(self, job: ClaimedJob) -> asyncio.Future[bool] | None:
+    def _pending(self, job: ClaimedJob) -> asyncio.Future[bool] | None:
         future = self._waiting.get(job)
         return None if future is None or future.done() else future

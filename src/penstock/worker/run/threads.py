@@ -1,4 +1,4 @@
-"""Handlers that block, in threads, and their way to the worker's event loop."""
+"""Handlers that run in threads, and their way to the worker's event loop."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# So often a thread that waits looks whether the loop is still there.
-LOOK = 0.2
+# A waiting thread checks this often whether the loop is still there.
+CHECK_INTERVAL_S = 0.2
 
 
 class Bridge:
-    """Runs coroutines of handlers in threads on the loop that it was made in."""
+    """Runs coroutines on the loop that it was made in, for handlers in threads."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result, for a handler in a thread, which waits for it."""
+        """Run a coroutine on the loop, wait for it in this thread, and return its result."""
         if threading.get_ident() == self._thread:
             coroutine.close()
             raise RuntimeError(
@@ -35,18 +35,18 @@ class Bridge:
             coroutine.close()
             raise
         while True:
-            wait_for([future], LOOK)
+            wait_for([future], CHECK_INTERVAL_S)
             if future.done():
                 return future.result()
             if self._loop.is_closed():
-                # It ended before it began what it was just given.
+                # The loop ended before it began the coroutine.
                 raise RuntimeError("The worker has stopped.")
 
 
-def in_thread(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a thread of the worker does for a handler."""
+def call_in_thread(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a handler in a thread, with an error that a future can carry."""
     try:
         return fn(*args, **kwargs)
     except StopIteration as error:
-        # No future can carry it: on Python 3.11 the one who waits would wait for ever.
+        # No future can carry it: on Python 3.11 the waiter would wait for ever.
         raise RuntimeError("The handler raised StopIteration.") from error

@@ -1,4 +1,4 @@
-"""How an attempt ends whose handler sleeps, polls or waits for an event, and how it goes on."""
+"""How sleeps, polls and waits for events end an attempt, and how a later attempt continues."""
 
 from __future__ import annotations
 
@@ -16,104 +16,111 @@ from penstock.store.steps import Awaited
 from penstock.tasks.handler.failure import retry_after
 from penstock.tasks.handler.steps import Recorded, step_name
 from penstock.tasks.handler.waits import Pending, Polling, Polls, Suspended, pending_of
-from penstock.worker.run.steps import Memory, unawaited
+from penstock.worker.run.steps import SavedSteps, unawaited_result
 from penstock.worker.run.threads import Bridge
 
 
-class _Slept(Struct):
+class _SleepRecord(Struct):
     until: datetime
 
 
-async def sleep(memory: Memory, *, until: datetime | None = None, seconds: float = 0.0) -> None:
-    """Go on if the sleep is over by the database's clock, else end the attempt until then."""
-    name = str(memory.count("sleep"))
-    saved = await memory.find("sleep", name)
-    # Ready since then, by that same clock: it need not be asked again for every sleep before.
-    ready_at = memory.attempt.job.row["ready_at"]
-    if saved is not None and json.decode(saved, type=_Slept).until <= ready_at:
+async def sleep(
+    saved_steps: SavedSteps, *, until: datetime | None = None, seconds: float = 0.0
+) -> None:
+    """Return if the sleep is over by the database's clock, else end the attempt until then."""
+    name = str(saved_steps.next_number("sleep"))
+    saved = await saved_steps.find("sleep", name)
+    # The job has been ready since then, by that same clock, so earlier sleeps need not be asked
+    # for.
+    ready_at = saved_steps.attempt.job.row["ready_at"]
+    if saved is not None and json.decode(saved, type=_SleepRecord).until <= ready_at:
         return
-    left = await memory.journal.sleep(memory.attempt, name, until, seconds)
+    left = await saved_steps.journal.sleep(saved_steps.attempt, name, until, seconds)
     if left > 0:
         raise Suspended(Snooze(left, f"sleep:{name}"), f"The job sleeps for {left:.1f} s.")
 
 
-# While somebody sends such an event, in a transaction that is still open.
-BUSY = 1.0
+# The pause while a transaction that sends such an event is still open.
+BUSY_RETRY_S = 1.0
 
 
-class _Got(Struct):
-    """An event as its step keeps it, or that there was none in time."""
+class _EventRecord(Struct):
+    """The event that a step has got, or that none came in time."""
 
     event: int = 0
     payload: Any = None
     timed_out: bool = False
 
 
-async def wait_for_event(memory: Memory, name: str, timeout: float | None) -> Any:
-    """The payload of the next event of a name; ends the attempt if there is none yet."""
-    number = memory.count(f"event {name}")
+async def wait_for_event(saved_steps: SavedSteps, name: str, timeout: float | None) -> Any:
+    """Return the payload of the next event of a name; end the attempt if there is none yet."""
+    number = saved_steps.next_number(f"event {name}")
     step = f"{name}:{number}"
-    saved = await memory.find("event", step)
+    saved = await saved_steps.find("event", step)
     if saved is None:
-        after = _last_event(memory, name, number)
-        saved = await _asked(memory, step, name, after, timeout)
-    got = json.decode(saved, type=_Got)
-    if got.timed_out:
+        after = _last_event(saved_steps, name, number)
+        saved = await _ask_for_event(saved_steps, step, name, after, timeout)
+    record = json.decode(saved, type=_EventRecord)
+    if record.timed_out:
         raise EventTimeout(name)
-    return got.payload
+    return record.payload
 
 
-async def _asked(memory: Memory, step: str, name: str, after: int, timeout: float | None) -> str:
-    awaited: Awaited = await memory.journal.wait_for_event(
-        memory.attempt, step, name, after, timeout
+async def _ask_for_event(
+    saved_steps: SavedSteps, step: str, name: str, after: int, timeout: float | None
+) -> str:
+    awaited: Awaited = await saved_steps.journal.wait_for_event(
+        saved_steps.attempt, step, name, after, timeout
     )
-    told = f"The job waits for the event {name!r}."
+    message = f"The job waits for the event {name!r}."
     if awaited.answer == "wait":
-        raise Suspended(Waiting(f"event:{name}"), told)
+        raise Suspended(Waiting(f"event:{name}"), message)
     if awaited.answer == "busy":
-        raise Suspended(Snooze(BUSY, f"event:{name}"), told)
+        raise Suspended(Snooze(BUSY_RETRY_S, f"event:{name}"), message)
     assert awaited.result is not None
-    memory.note("event", step, awaited.result)
+    saved_steps.remember("event", step, awaited.result)
     return awaited.result
 
 
-def _last_event(memory: Memory, name: str, number: int) -> int:
-    """The last event of this name that the job has had; 0 if it has had none."""
-    earlier = (memory.known("event", f"{name}:{one}") for one in range(number - 1, 0, -1))
-    events = (json.decode(saved, type=_Got).event for saved in earlier if saved is not None)
+def _last_event(saved_steps: SavedSteps, name: str, number: int) -> int:
+    """Return the last event of this name that the job has had; 0 if it has had none."""
+    earlier = (
+        saved_steps.get_read("event", f"{name}:{index}") for index in range(number - 1, 0, -1)
+    )
+    events = (json.decode(saved, type=_EventRecord).event for saved in earlier if saved is not None)
     return next((event for event in events if event), 0)
 
 
 logger = logging.getLogger("penstock.worker")
 
 
-class _Begun(NamedTuple):
+class _PollCall(NamedTuple):
     name: str
     recorded: Recorded
     polls: Polls
 
 
 class Poller:
-    """Asks by a function of the handler's, and remembers how often."""
+    """Runs `ctx.poll`: calls the handler's function, and remembers how often."""
 
-    def __init__(self, memory: Memory, polling: Polling) -> None:
-        self._memory = memory
+    def __init__(self, saved_steps: SavedSteps, polling: Polling) -> None:
+        self._saved_steps = saved_steps
         self._polling = polling
         self._rng = random.Random()
 
     async def run(
         self, name: str, check: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        begun = await self._begin(name, check)
-        if begun.polls.answer is UNSET:
+        call = await self._begin(name, check)
+        if call.polls.answer is UNSET:
             try:
                 value = check(*args, **kwargs)
                 if isinstance(value, Awaitable):
                     value = await value
             except Exception as error:
-                value = self._unanswered(begun, error)
-            begun = await self._end(begun, value)
-        return _answer(begun)
+                value = self._pending_on_error(call, error)
+            call = await self._end(call, value)
+        return _decode_answer(call)
 
     def run_blocking(
         self,
@@ -123,55 +130,55 @@ class Poller:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        begun = bridge.run(self._begin(name, check))
-        if begun.polls.answer is UNSET:
+        call = bridge.run(self._begin(name, check))
+        if call.polls.answer is UNSET:
             try:
                 value = check(*args, **kwargs)
             except Exception as error:
-                value = self._unanswered(begun, error)
+                value = self._pending_on_error(call, error)
             if isinstance(value, Awaitable):
-                raise unawaited(name, value)
-            begun = bridge.run(self._end(begun, value))
-        return _answer(begun)
+                raise unawaited_result(name, value)
+            call = bridge.run(self._end(call, value))
+        return _decode_answer(call)
 
-    async def _begin(self, name: str, check: Callable[..., Any]) -> _Begun:
+    async def _begin(self, name: str, check: Callable[..., Any]) -> _PollCall:
         name = step_name(name)
-        polls = Polls.read(await self._memory.find("poll", name))
+        polls = Polls.read(await self._saved_steps.find("poll", name))
         if polls.timed_out:
             raise PollTimeout(name, polls.polls)
-        return _Begun(name, Recorded(name, check), polls)
+        return _PollCall(name, Recorded(name, check), polls)
 
-    def _unanswered(self, begun: _Begun, error: Exception) -> Pending:
-        """An error that another attempt may not have is a poll without an answer."""
-        attempt = self._memory.attempt
+    def _pending_on_error(self, call: _PollCall, error: Exception) -> Pending:
+        """Treat an error that may not come again as a poll without an answer; raise any other."""
+        attempt = self._saved_steps.attempt
         if isinstance(error, StaleAttempt) or not attempt.task.failed(error).retryable:
             raise error
         kind = type(error).__name__
-        logger.warning("%r polled %r in vain: %s", attempt, begun.name, kind)
+        logger.warning("%r polled %r in vain: %s", attempt, call.name, kind)
         return Pending(retry_after(error))
 
-    async def _end(self, begun: _Begun, value: Any) -> _Begun:
-        number = begun.polls.polls + 1
+    async def _end(self, call: _PollCall, value: Any) -> _PollCall:
+        number = call.polls.polls + 1
         if (pending := pending_of(value)) is not None:
-            raise await self._next(begun.name, number, pending)
-        encoded = begun.recorded.encode(value)
-        begun.recorded.decode(encoded)
+            raise await self._suspension(call.name, number, pending)
+        encoded = call.recorded.encode(value)
+        call.recorded.decode(encoded)
         polls = Polls(number, Raw(encoded.encode()))
-        await self._memory.keep("poll", begun.name, polls.text)
-        return begun._replace(polls=polls)
+        await self._saved_steps.save("poll", call.name, polls.text)
+        return call._replace(polls=polls)
 
-    async def _next(self, name: str, number: int, pending: Pending) -> BaseException:
-        """What ends an attempt that got no answer."""
+    async def _suspension(self, name: str, number: int, pending: Pending) -> BaseException:
+        """Return what ends an attempt whose poll had no answer."""
         polling = self._polling
-        age = await self._memory.keep("poll", name, Polls(number).text)
+        age = await self._saved_steps.save("poll", name, Polls(number).text)
         if polling.is_over(number, age):
-            await self._memory.keep("poll", name, Polls(number, timed_out=True).text)
+            await self._saved_steps.save("poll", name, Polls(number, timed_out=True).text)
             return PollTimeout(name, number)
         delay = polling.delay(number, age, pending, self._rng)
-        told = f"The job polls {name!r} again in {delay:.1f} s."
-        return Suspended(Snooze(delay, f"poll:{name}"), told)
+        message = f"The job polls {name!r} again in {delay:.1f} s."
+        return Suspended(Snooze(delay, f"poll:{name}"), message)
 
 
-def _answer(begun: _Begun) -> Any:
-    assert isinstance(begun.polls.answer, Raw)
-    return begun.recorded.decode(bytes(begun.polls.answer).decode())
+def _decode_answer(call: _PollCall) -> Any:
+    assert isinstance(call.polls.answer, Raw)
+    return call.recorded.decode(bytes(call.polls.answer).decode())
