@@ -10,7 +10,7 @@ import pytest
 from penstock import Fixed, JobLog, Penstock
 from penstock.outcome import DONE, RELEASED, Transition
 from penstock.store import Settlement
-from penstock.worker.settle.report import LINES_PER_SECOND, JobLines, Ration
+from penstock.worker.settle.report import MAX_LINES_PER_S, JobLines, LineQuota
 from tests.fixtures.until import until
 from tests.fixtures.worker import worker_of
 
@@ -120,11 +120,11 @@ async def test_beyond_a_hundred_lines_a_second_only_a_count_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, WORKER):
-        told = JobLines(Ration())
+        told = JobLines(LineQuota())
         told.settled([*settled(60), *settled(1, RELEASED), *settled(1, Transition("failed"))])
         told.settled(settled(1000))
         told.close()
-    assert len(lines(caplog, "completed in 250 ms")) <= 2 * LINES_PER_SECOND
+    assert len(lines(caplog, "completed in 250 ms")) <= 2 * MAX_LINES_PER_S
     summaries = [record.getMessage() for record in lines(caplog, "more job")]
     assert len(summaries) == 1
     each = len(lines(caplog, "completed in 250 ms"))
@@ -135,16 +135,16 @@ async def test_the_count_is_logged_when_the_second_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, WORKER):
-        told = JobLines(Ration())
+        told = JobLines(LineQuota())
         told.settled(settled(500))
         await until(lambda: lines(caplog, "more job"), what="the number")
-    assert len(lines(caplog, "completed in")) == LINES_PER_SECOND
+    assert len(lines(caplog, "completed in")) == MAX_LINES_PER_S
 
 
 async def test_nothing_is_counted_where_nobody_would_read_it() -> None:
     logging.getLogger(WORKER).setLevel(logging.WARNING)
     try:
-        told = JobLines(Ration())
+        told = JobLines(LineQuota())
         told.settled([object()] * 3)  # type: ignore[list-item]
     finally:
         logging.getLogger(WORKER).setLevel(logging.NOTSET)

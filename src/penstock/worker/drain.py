@@ -85,7 +85,7 @@ async def _quiet(crew: Parts) -> None:
         for claimer in crew.claimers.values():
             await claimer.wait_until_idle()
         await crew.dispatcher.wait_until_idle()
-        await crew.settler.drained()
+        await crew.settler.wait_until_written()
         is_kept = crew.settler.unsettled > 0
         is_over = not is_kept or crew.settler.is_stuck
         if is_over and not (crew.dispatcher.jobs() or crew.mover.jobs()):

@@ -41,7 +41,7 @@ from penstock.worker.run.journal import Journal
 from penstock.worker.run.progress import Progress
 from penstock.worker.run.resources import Resources, WorkerResources
 from penstock.worker.run.suspects import Suspects
-from penstock.worker.settle.report import JobLines, Tally, word_of
+from penstock.worker.settle.report import JobLines, Tally, name_outcome
 from penstock.worker.settle.settler import Settler
 from penstock.worker.tenants import Tenants
 from penstock.worker.timing import DEFAULT_TIMING, Timing
@@ -111,12 +111,12 @@ class Parts:
             partitions_ahead=upkeep.partitions_ahead,
             retry_most=pace.unwritten_retry,
             backoff=(timing.settle_retry, timing.settle_retry_most),
-            tell_after=liveness.lease / 2,
-            before=self.progress.flush_before_settle,
-            settled=self._settled,
-            refused=self._refused,
-            flushed=self._make_room,
-            unwritten_changed=self._beat_soon,
+            report_after=liveness.lease / 2,
+            before_settle=self.progress.flush_before_settle,
+            on_settled=self._note_settled,
+            on_refused=self._note_refused,
+            on_flushed=self._claim_if_room,
+            on_unwritten_changed=self._beat_soon,
         )
         journal = Journal(pool, store, explain, timing)
         self.suspects = Suspects(pool, store, health, timing)
@@ -238,7 +238,7 @@ class Parts:
         self.lease_keeper.on_signals = self._signalled
         self.lease_keeper.on_lapse = self._lapsed
         self.lease_keeper.on_doubt = self.reconciler.wake
-        self.lease_keeper.on_exit = self.settler.last_words
+        self.lease_keeper.on_exit = self.settler.report_before_exit
         self.listener.on_ready = self._heard_ready
         self.listener.on_due = self.maintenance.promoter.due
         self.listener.on_signal = self.lease_keeper.beat_soon
@@ -321,9 +321,9 @@ class Parts:
 
     def note_unwritten(self) -> None:
         """The outcomes that are left after the settler's close are not written any more."""
-        self._tally.unwritten += len(self.settler.given_up())
+        self._tally.unwritten += len(self.settler.list_given_up())
 
-    def _make_room(self) -> None:
+    def _claim_if_room(self) -> None:
         if self.settler.unsettled <= self._pace.unsettled_most // 2:
             for state in self.states.values():
                 self._claim_if_wanted(state)
@@ -333,7 +333,7 @@ class Parts:
         run again if the job that will run alone kills this worker."""
         async with self.lease_keeper.undisturbed():
             self.dispatcher.release_prefetched()
-        await self.settler.drained()
+        await self.settler.wait_until_written()
 
     def _scan_interval(self) -> float:
         return self._pace.rescan if self.listener.is_listening else self._pace.poll
@@ -412,7 +412,7 @@ class Parts:
 
     # Outcomes
 
-    def _settled(self, batch: Sequence[Settlement]) -> None:
+    def _note_settled(self, batch: Sequence[Settlement]) -> None:
         self._tally.add(batch)
         if self.lines is not None:
             self.lines.settled(batch)
@@ -442,12 +442,12 @@ class Parts:
                 transition.state,
                 transition.reason,
                 attempt.seconds,
-                word_of(transition),
+                name_outcome(transition),
                 _waited(attempt),
             )
         )
 
-    def _refused(self, settlement: Settlement, answer: Answer) -> None:
+    def _note_refused(self, settlement: Settlement, answer: Answer) -> None:
         attempt: Attempt | None = settlement.source
         if attempt is not None and attempt.is_uncertain:
             return

@@ -283,7 +283,7 @@ class Worker:
             logger.critical("The event loop is blocked by %r.", blocking)
         for attempt in list(crew.dispatcher.running.values()):
             logger.critical("%r still runs, at %s.", attempt, where(attempt.future))
-        unwritten = crew.settler.last_words()
+        unwritten = crew.settler.report_before_exit()
         try:
             given_back = crew.lease_keeper.give_back(unwritten, "The worker's process ended.")
             asyncio.run(asyncio.wait_for(given_back, GIVE_BACK))

@@ -33,7 +33,7 @@ from penstock.wording import span
 from penstock.worker.attempt import Attempt
 from penstock.worker.children.messages import Ended
 from penstock.worker.run.budgets import Budgets
-from penstock.worker.settle.report import fields_of
+from penstock.worker.settle.report import log_fields
 
 logger = logging.getLogger("penstock.worker")
 
@@ -183,7 +183,7 @@ class Outcomes:
             text += f"\n{trace.rstrip()}"
         elif place := raised_at(trace):
             text += f" ({place})"
-        fields = fields_of(attempt.job)
+        fields = log_fields(attempt.job)
         if transition.state == "failed":
             logger.error(
                 "%r failed for good (%s): %s", attempt, transition.reason, text, extra=fields
@@ -218,7 +218,7 @@ class Outcomes:
             job.task,
             what,
             why,
-            extra=fields_of(job),
+            extra=log_fields(job),
         )
 
     def _decide(self, job: ClaimedJob, outcome: Outcome, task: Task[Any, Any] | None) -> Transition:

@@ -1,1 +1,1 @@
-"""Settling: outcomes on their way to the database."""
+"""Settling: writing the outcomes of attempts to the database."""

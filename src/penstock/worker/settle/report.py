@@ -1,4 +1,4 @@
-"""After a settle: what a worker's attempts came to, counted and logged."""
+"""After a settle: counts and logs what became of a worker's attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.worker.attempt import Attempt
 
 
 class Tally:
-    """Settled attempts by what became of their jobs. True counts: only what the database took."""
+    """Counts of settled attempts by what became of their jobs: only what the database accepted."""
 
     def __init__(self) -> None:
         self.completed = 0
@@ -30,15 +30,17 @@ class Tally:
         self.unwritten = 0
 
     def add(self, batch: Sequence[Settlement]) -> None:
-        others = [one.transition for one in batch if one.transition is not DONE]
+        others = [
+            settlement.transition for settlement in batch if settlement.transition is not DONE
+        ]
         self.completed += len(batch) - len(others)
         for transition in others:
-            name = word_of(transition)
+            name = name_outcome(transition)
             setattr(self, name, getattr(self, name) + 1)
 
     @property
     def settled(self) -> int:
-        """Attempts that ran and were settled, whatever they came to."""
+        """How many attempts ran and were settled, whatever their outcome."""
         ended = self.completed + self.failed + self.cancelled
         return ended + self.retried + self.snoozed + self.blocked
 
@@ -50,8 +52,8 @@ class Tally:
         return f"<Tally {', '.join(parts) or 'nothing'}>"
 
 
-def word_of(transition: Transition) -> str:
-    """What an attempt came to, in a word."""
+def name_outcome(transition: Transition) -> str:
+    """Return an attempt's outcome in a word."""
     if transition.state in ("completed", "failed", "cancelled", "blocked"):
         return transition.state
     if transition.stuck:
@@ -63,11 +65,11 @@ def word_of(transition: Transition) -> str:
 
 logger = logging.getLogger("penstock.worker")
 
-LINES_PER_SECOND = 100
+MAX_LINES_PER_S = 100
 
 
-def fields_of(job: ClaimedJob) -> dict[str, object]:
-    """What a line about a job carries, for programs."""
+def log_fields(job: ClaimedJob) -> dict[str, object]:
+    """Return what a log line about a job carries for programs."""
     return {
         "job_id": str(job.id),
         "task": job.task,
@@ -76,44 +78,48 @@ def fields_of(job: ClaimedJob) -> dict[str, object]:
     }
 
 
-class Ration:
-    """How many lines are left of a second's worth. All workers of a process share one."""
+class LineQuota:
+    """How many lines may be logged in this second. All workers of a process share one."""
 
     def __init__(self) -> None:
         self.ends = 0.0
         self._left = 0
 
     def take(self, wanted: int) -> int:
-        """How many lines may be written now, of so many."""
+        """Return how many of the wanted lines may be logged now."""
         now = time.monotonic()
         if now >= self.ends:
             self.ends = now + 1.0
-            self._left = LINES_PER_SECOND
+            self._left = MAX_LINES_PER_S
         taken = min(wanted, self._left)
         self._left -= taken
         return taken
 
 
-_ration = Ration()
+_quota = LineQuota()
 
 
 class JobLines:
-    """Says of each completed job how long it took. Of those beyond a hundred lines a second only
-    their number is told, in one line at the end of the second."""
+    """Logs how long each completed job took.
 
-    def __init__(self, ration: Ration = _ration) -> None:
-        self._ration = ration
-        self._untold = 0
+    Beyond a hundred lines a second it logs only how many more there were, at the end of the second.
+    """
+
+    def __init__(self, quota: LineQuota = _quota) -> None:
+        self._quota = quota
+        self._omitted = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def settled(self, batch: Sequence[Settlement]) -> None:
-        """The database has taken these outcomes."""
+        """Log outcomes that the database has accepted."""
         if not logger.isEnabledFor(logging.INFO):
             return
         completed = [
-            one for one in batch if one.transition is DONE or one.transition.state == COMPLETED
+            settlement
+            for settlement in batch
+            if settlement.transition is DONE or settlement.transition.state == COMPLETED
         ]
-        lines = self._ration.take(len(completed))
+        lines = self._quota.take(len(completed))
         for settlement in completed[:lines]:
             attempt: Attempt | None = settlement.source
             if attempt is not None:
@@ -121,19 +127,19 @@ class JobLines:
                     "%r completed in %s.",
                     attempt,
                     span(attempt.seconds),
-                    extra={**fields_of(attempt.job), "seconds": attempt.seconds},
+                    extra={**log_fields(attempt.job), "seconds": attempt.seconds},
                 )
         if lines < len(completed):
-            self._untold += len(completed) - lines
+            self._omitted += len(completed) - lines
             if self._timer is None:
-                rest = max(self._ration.ends - time.monotonic(), 0.0)
+                rest = max(self._quota.ends - time.monotonic(), 0.0)
                 self._timer = asyncio.get_running_loop().call_later(rest, self.close)
 
     def close(self) -> None:
-        """Tell how many there were that had no line of their own."""
+        """Log how many jobs had no line of their own."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        untold, self._untold = self._untold, 0
-        if untold:
-            logger.info("%s completed within a second.", counted(untold, "more job"))
+        omitted, self._omitted = self._omitted, 0
+        if omitted:
+            logger.info("%s completed within a second.", counted(omitted, "more job"))

@@ -1,4 +1,4 @@
-"""Outcomes that have waited for too long to be written, whatever keeps them."""
+"""Writes outcomes to the database, whatever that takes."""
 
 from __future__ import annotations
 
@@ -18,86 +18,88 @@ from penstock.store import Answer, Pool, Settlement, Store
 from penstock.store import errors as store_errors
 from penstock.wording import counted
 
-# How often the outcomes are looked at within the time after which they are overdue.
-LOOKS = 8
+# How often the outcomes are checked within the time after which they are overdue.
+CHECKS_PER_LIMIT = 8
 
 
 class Overdue:
-    """Looks at the unwritten outcomes at regular times, and tells of those that are overdue.
+    """Checks the unwritten outcomes at regular times, and reports those that are overdue.
 
-    One settle may take minutes, or fail and be tried in parts for as long, so what is told at its
-    end alone comes too late.
+    One settle may take minutes, or fail and be retried in parts for as long, so a report at its end
+    would come too late.
     """
 
     def __init__(
         self,
         after: float,
         unwritten: Callable[[], Sequence[Settlement]],
-        tell: Callable[[], None],
+        on_overdue: Callable[[], None],
     ) -> None:
         self._after = after
-        self._pause = after / LOOKS
+        self._pause = after / CHECKS_PER_LIMIT
         self._unwritten = unwritten
-        self._tell = tell
+        self._on_overdue = on_overdue
         self._ages: dict[tuple[int, UUID], float] = {}
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self) -> None:
-        """There is an outcome to write: look until there is none."""
+        """Check the outcomes from now on, until there are none."""
         if self._timer is None:
-            self._looked = time.monotonic()
-            self._look_later()
+            self._checked_at = time.monotonic()
+            self._check_later()
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def among(self, rows: Sequence[Settlement]) -> list[Settlement]:
-        """Those that are overdue."""
-        return [one for one in rows if self.age(one) >= self._after]
+    def filter_overdue(self, rows: Sequence[Settlement]) -> list[Settlement]:
+        """Return those rows that are overdue."""
+        return [row for row in rows if self.age(row) >= self._after]
 
     def age(self, row: Settlement) -> float:
-        """For how many seconds an outcome has been seen waiting."""
-        return self._ages.get(key(row), 0.0)
+        """Return for how many seconds an outcome has been seen waiting."""
+        return self._ages.get(attempt_key(row), 0.0)
 
-    def _look_later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._pause, self._look)
+    def _check_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._pause, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = time.monotonic()
         # While this whole process stood still, no outcome could be written.
-        passed = min(now - self._looked, 2 * self._pause)
-        self._looked = now
+        passed = min(now - self._checked_at, 2 * self._pause)
+        self._checked_at = now
         rows = self._unwritten()
-        self._ages = {key(one): self._ages.get(key(one), -passed) + passed for one in rows}
+        self._ages = {
+            attempt_key(row): self._ages.get(attempt_key(row), -passed) + passed for row in rows
+        }
         self._timer = None
         if not rows:
             return
-        self._look_later()
-        if self.among(rows):
-            self._tell()
+        self._check_later()
+        if self.filter_overdue(rows):
+            self._on_overdue()
 
 
-def key(row: Settlement) -> tuple[int, UUID]:
-    """What tells an outcome from all others: one job may have several attempts."""
+def attempt_key(row: Settlement) -> tuple[int, UUID]:
+    """Return what identifies an outcome: a job may have several attempts."""
     return row.id, row.token
 
 
 logger = logging.getLogger("penstock.settle")
 
-BATCH = 1000
-BUSY_AGAIN = 0.05
-# After a lapse of the lease, how often a settle that pauses is told to try again.
-LAPSED_AGAIN = 0.25
+MAX_BATCH = 1000
+BUSY_RETRY_S = 0.05
+# While a settle pauses, outcomes under a lost lease make it try again this often.
+LAPSED_RETRY_S = 0.25
 PASSING_TRIES = 5
 # Once this many rows of a state are refused and none is written, the others are not tried, and the
 # worker claims no more jobs.
 REFUSED_TO_STOP_AT = 3
 # The first pause before kept outcomes are tried again, as a part of the longest.
 KEPT_RETRY_FIRST = 1 / 32
-MESSAGE_LIMIT = 300
-IDS_TOLD = 1000
+MAX_MESSAGE_CHARS = 300
+MAX_IDS_REPORTED = 1000
 WRITTEN_AGAIN = "Outcomes are written again after %.1f s."
 NO_LOSS = " No loss could be counted now: the lease runs out, and a rescue counts a loss for each."
 NONE_LEFT = (
@@ -110,12 +112,12 @@ OnRefused = Callable[[Settlement, Answer], None]
 
 
 class Refused(NamedTuple):
-    """A row that could not be written, neither as it is nor as failed."""
+    """An outcome that could not be written, neither as it is nor as a failure."""
 
     settlement: Settlement
     error: Exception
-    # Others of its state are written, so the refusal concerns this one alone.
-    is_alone: bool
+    # Whether others of its state are written, so that the refusal concerns this row alone.
+    is_only_one: bool
 
     @property
     def is_row_fault(self) -> bool:
@@ -124,14 +126,14 @@ class Refused(NamedTuple):
 
     @property
     def is_of_all(self) -> bool:
-        """Whether another row would fare no better."""
+        """Whether any other row would be refused, too."""
         return not store_errors.is_transient(self.error) and not store_errors.is_row_fault(
             self.error
         )
 
 
 class RowLocked(Exception):
-    """Somebody has held the lock of a job's row ever since its outcome was to be written."""
+    """A transaction has held the lock of a job's row since its outcome was to be written."""
 
     sqlstate = "55P03"
 
@@ -147,7 +149,11 @@ class StillWriting(Exception):
 
 
 class Settler:
-    """Outcomes on their way to the database."""
+    """Writes outcomes in batches.
+
+    It retries while the database is away, halves a batch around a bad row, and keeps what is
+    refused to try it again later.
+    """
 
     def __init__(
         self,
@@ -158,12 +164,12 @@ class Settler:
         partitions_ahead: int,
         retry_most: float,
         backoff: tuple[float, float],
-        tell_after: float,
-        before: Callable[[], Awaitable[None]],
-        settled: OnSettled,
-        refused: OnRefused,
-        flushed: Callable[[], None],
-        unwritten_changed: Callable[[], None],
+        report_after: float,
+        before_settle: Callable[[], Awaitable[None]],
+        on_settled: OnSettled,
+        on_refused: OnRefused,
+        on_flushed: Callable[[], None],
+        on_unwritten_changed: Callable[[], None],
     ) -> None:
         self._pool = pool
         self._store = store
@@ -172,103 +178,110 @@ class Settler:
         self._retry_most = retry_most
         # The first and the longest pause before a settle that failed is tried again.
         self._backoff_first, self._backoff_last = backoff
-        # What keeps outcomes from being written is logged at ERROR once they have waited so long.
-        self._tell_after = min(tell_after, retry_most)
-        self._overdue = Overdue(self._tell_after, self._all, self._tell_overdue)
-        self._before = before
-        self._settled = settled
-        self._refused = refused
-        self._flushed = flushed
-        self._unwritten_changed = unwritten_changed
+        # Outcomes that have waited this long are logged at ERROR, with what keeps them from being
+        # written.
+        self._report_after = min(report_after, retry_most)
+        self._overdue = Overdue(self._report_after, self._all_unwritten, self._report_overdue)
+        self._before_settle = before_settle
+        self._on_settled = on_settled
+        self._on_refused = on_refused
+        self._on_flushed = on_flushed
+        self._on_unwritten_changed = on_unwritten_changed
         self._waiting: list[Settlement] = []
         self._busy: list[Settlement] = []
         self._kept: list[Refused] = []
-        # The batch of the flush under way, and which of its rows are written, answered or put off.
+        # The batch of the flush under way, and which of its rows are written, answered or retried
+        # later.
         self._in_flight: list[Settlement] = []
-        self._landed: set[tuple[int, UUID]] = set()
+        self._answered: set[tuple[int, UUID]] = set()
         self._flushing: asyncio.Task[None] | None = None
         self._busy_timer: asyncio.TimerHandle | None = None
         self._kept_timer: asyncio.TimerHandle | None = None
         self._kept_pause = KEPT_RETRY_FIRST * retry_most
-        # Of the flush under way: rows that were refused, rows that were not tried after these, and
+        # In the flush under way: rows that were refused, rows that were not tried after these, and
         # the states of rows that were written.
         self._refused_rows: list[Refused] = []
         self._untried: list[Settlement] = []
         self._written: set[str] = set()
-        # Since when outcomes have been put off or kept; and of those kept, whether each is refused
-        # alone.
-        self._since: dict[int, float] = {}
-        self._refusals: dict[int, bool] = {}
+        # Since when outcomes have been retried or kept; and for those kept, whether each alone is
+        # refused.
+        self._waiting_since: dict[int, float] = {}
+        self._refused_alone: dict[int, bool] = {}
         self._last_written: dict[str, float] = {}
-        # Why the last settle failed; and the last one of each row that was put off.
-        self._trouble: Exception | None = None
-        self._troubles: dict[int, Exception] = {}
+        # Why the last settle failed, and the last error of each row that was retried.
+        self._last_error: Exception | None = None
+        self._last_errors: dict[int, Exception] = {}
         self._unwritten_since = 0.0
-        # Which errors that may pass have been logged: their codes, and that the database is away.
+        # The codes of passing errors that have been logged, and whether an outage has been.
         self._warned: set[str] = set()
-        self._is_outage_told = False
-        # The lease has been lost; then the outcomes that were unwritten when the next was taken.
+        self._is_outage_logged = False
+        # Whether the lease was lost since the last try_lapsed, and the outcomes that were unwritten
+        # then.
         self._is_lapse_new = False
         self._lapsed: set[tuple[int, UUID]] = set()
-        # Whether one of those that were told to be unwritten has been written.
+        # Whether one of the outcomes reported as unwritten has been written.
         self._is_late_written = False
         self._closing = False
         self._closed = False
         self._empty = asyncio.Event()
         self._empty.set()
-        # What is told of outcomes that cannot be written.
+        # What the lease says of outcomes that cannot be written.
         self.unwritten: Unwritten | None = None
-        # The process is about to end: what the lease names stays there, although the event loop may
-        # still write outcomes.
-        self._is_last_word = False
+        # The process is about to end: what the lease says stays, although the loop may still write
+        # outcomes.
+        self._is_process_ending = False
         # The database has refused everything for long: one more job may show whether it still does.
         self.wants_probe = False
 
     @property
     def unsettled(self) -> int:
-        in_flight = len(self._in_flight) - len(self._landed)
+        in_flight = len(self._in_flight) - len(self._answered)
         return len(self._waiting) + len(self._busy) + len(self._kept) + in_flight
 
     @property
     def is_refused(self) -> bool:
-        """Whether the database writes no outcomes of some state: no job should be claimed."""
+        """Whether the database writes no outcomes of some state, so that no job should be
+        claimed."""
         return self.unwritten is not None and not self.unwritten.is_claiming
 
     @property
     def is_stuck(self) -> bool:
-        """Whether nothing is left but what the database has refused for long."""
-        is_lasting = self._lasted(self._since) >= self._retry_most
+        """Whether only outcomes are left that the database has refused for long."""
+        is_lasting = self._longest_wait(self._waiting_since) >= self._retry_most
         return self._empty.is_set() and self.unwritten is not None and is_lasting
 
-    def _lasted(self, jobs: Iterable[int]) -> float:
-        """For how many seconds the oldest outcome of these jobs has waited."""
-        first = min((self._since[job] for job in jobs if job in self._since), default=math.inf)
+    def _longest_wait(self, jobs: Iterable[int]) -> float:
+        """Return for how many seconds the oldest outcome of these jobs has waited."""
+        first = min(
+            (self._waiting_since[job] for job in jobs if job in self._waiting_since),
+            default=math.inf,
+        )
         return time.monotonic() - first
 
     def jobs(self) -> list[int]:
-        """The jobs whose outcomes are not written yet."""
-        return [one.id for one in self._all()]
+        """Return the jobs whose outcomes are not written yet."""
+        return [settlement.id for settlement in self._all_unwritten()]
 
-    def _all(self) -> list[Settlement]:
-        kept = (one.settlement for one in self._kept)
-        in_flight = (one for one in self._in_flight if key(one) not in self._landed)
+    def _all_unwritten(self) -> list[Settlement]:
+        kept = (row.settlement for row in self._kept)
+        in_flight = (row for row in self._in_flight if attempt_key(row) not in self._answered)
         return [*self._waiting, *self._busy, *kept, *in_flight]
 
     def note_lapse(self) -> None:
-        """The lease is lost: others may take back the jobs of unwritten outcomes."""
+        """Note that the lease is lost: others may take back the jobs of unwritten outcomes."""
         self._is_lapse_new = True
 
     @property
     def has_lapsed(self) -> bool:
-        """Whether there may be unwritten outcomes of jobs under a lease that was lost."""
+        """Whether there may be unwritten outcomes of jobs under a lost lease."""
         return self._is_lapse_new or bool(self._lapsed)
 
     async def try_lapsed(self, seconds: float) -> None:
-        """Try at once to write the outcomes of jobs under a lease that was lost.
+        """Try at once to write the outcomes of jobs under a lost lease.
 
-        Ends once each is written or refused, or after these seconds.
+        Return once each is written or refused, or after these seconds.
         """
-        unwritten = set(map(key, self._all()))
+        unwritten = set(map(attempt_key, self._all_unwritten()))
         self._lapsed = unwritten if self._is_lapse_new else self._lapsed & unwritten
         self._is_lapse_new = False
         if not self._lapsed or self._closing:
@@ -277,15 +290,17 @@ class Settler:
         end = time.monotonic() + seconds
         while self._is_trying(self._lapsed) and time.monotonic() < end:
             self._health.end_pauses()
-            await asyncio.sleep(LAPSED_AGAIN)
+            await asyncio.sleep(LAPSED_RETRY_S)
 
     def _is_trying(self, outcomes: set[tuple[int, UUID]]) -> bool:
-        """Whether some are unwritten, and not kept until later."""
-        kept = {key(one.settlement) for one in self._kept}
-        return any(key(one) in outcomes - kept for one in self._all())
+        """Return whether some are unwritten and not kept for later."""
+        kept = {attempt_key(row.settlement) for row in self._kept}
+        return any(
+            attempt_key(settlement) in outcomes - kept for settlement in self._all_unwritten()
+        )
 
     def submit(self, settlement: Settlement) -> None:
-        """Hand over an outcome; it is written as soon as the flush before it is done."""
+        """Hand over an outcome. It is written as soon as the flush before it is done."""
         if self._closed:
             logger.warning("Job %d ended after its worker left; it may run again.", settlement.id)
             return
@@ -299,19 +314,19 @@ class Settler:
             self._overdue.watch()
             self._flushing = asyncio.create_task(self._flush(), name="penstock settle")
 
-    async def drained(self) -> None:
-        """Wait until everything handed over is settled, answered, or kept to be tried later."""
+    async def wait_until_written(self) -> None:
+        """Wait until every outcome is written, answered, or kept to be tried later."""
         await self._empty.wait()
 
     async def close(self, timeout: float) -> None:
-        """Write what is left, for as long as that may take, but once more at most what is kept."""
+        """Write what is left within the timeout, and try what is kept once more."""
         self._closing = True
         self._retry_kept()
         if self._flushing is not None:
             self._empty.clear()
         try:
             async with asyncio.timeout(timeout):
-                await self.drained()
+                await self.wait_until_written()
         except TimeoutError:
             pass
         self._closed = True
@@ -322,41 +337,44 @@ class Settler:
         if self._flushing is not None:
             self._flushing.cancel()
             await asyncio.gather(self._flushing, return_exceptions=True)
-        self._name_given_up(self.given_up())
+        self._publish_given_up(self.list_given_up())
 
-    def last_words(self) -> list[Settlement]:
-        """Log how many outcomes are unwritten as the process ends, and return them. Called from
-        another thread."""
-        if rest := self.given_up():
+    def report_before_exit(self) -> list[Settlement]:
+        """Log how many outcomes are unwritten as the process ends, and return them.
+
+        Safe to call from another thread.
+        """
+        if rest := self.list_given_up():
             logger.error(
                 "Outcomes that are not written when the process ends: %d. Their jobs will be run "
                 "again, with a loss counted where the database can be told.",
                 len(rest),
             )
-            self._is_last_word = True
-            self._name_given_up(rest)
+            self._is_process_ending = True
+            self._publish_given_up(rest)
         return rest
 
-    def _name_given_up(self, rest: Sequence[Settlement]) -> None:
-        """Name in the lease the jobs whose outcomes will not be written any more: if nobody can
-        count their losses now, a rescue does."""
+    def _publish_given_up(self, rest: Sequence[Settlement]) -> None:
+        """List the jobs whose outcomes are given up in the lease: a rescue then counts their
+        losses."""
         if rest:
             error = "WorkerStopped" if self.unwritten is None else self.unwritten.error
-            self._name(rest, error, self._why, False)
+            self._publish_unwritten(rest, error, self._reason, False)
 
     @property
-    def _why(self) -> str:
+    def _reason(self) -> str:
         return "The worker stopped." if self.unwritten is None else self.unwritten.message
 
     async def give_up(self) -> None:
-        """After the close: jobs whose outcomes could not be written have run, and count a loss."""
-        rest, begun = self._all(), self.given_up()
+        """After the close, count a loss for each job that has run and whose outcome is
+        unwritten."""
+        rest, begun = self._all_unwritten(), self.list_given_up()
         if not rest:
             return
         counts = NO_LOSS if begun else ""
         try:
             if begun:
-                lost = await self._store.mark_outcomes_lost(self._pool, begun, self._why)
+                lost = await self._store.mark_outcomes_lost(self._pool, begun, self._reason)
                 counts = f" Losses counted: {len(lost)}."
         finally:
             logger.error(
@@ -365,65 +383,65 @@ class Settler:
                 counts,
             )
         self._waiting, self._busy, self._kept, self._in_flight = [], [], [], []
-        self._landed.clear()
+        self._answered.clear()
 
-    def given_up(self) -> list[Settlement]:
-        """After the close: the outcomes of attempts that had begun, and that are not written."""
-        return list(filter(_has_run, self._all()))
+    def list_given_up(self) -> list[Settlement]:
+        """Return, after the close, the unwritten outcomes of attempts that had begun."""
+        return list(filter(_has_run, self._all_unwritten()))
 
     async def _flush(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+                batch, self._waiting = self._waiting[:MAX_BATCH], self._waiting[MAX_BATCH:]
                 self._in_flight = batch
-                await self._before()
+                await self._before_settle()
                 await self._settle(batch)
-                await self._end_of_flush()
-                self._flushed()
+                await self._finish_flush()
+                self._on_flushed()
         finally:
             self._flushing = None
             if self.unsettled == len(self._kept):
                 self._empty.set()
 
     async def _settle(self, batch: list[Settlement]) -> None:
-        """Settle a batch, whatever it takes: wait for the database, halve around a bad row."""
+        """Settle a batch: wait for the database if it is away, halve the batch around a bad row."""
         backoff, tries = self._backoff_first, 0
         while True:
-            if self._is_in_vain(batch):
+            if self._is_hopeless(batch):
                 self._untried += batch
                 return
             try:
-                batch = await self._checked(batch)
+                batch = await self._without_completed(batch)
                 unsettled = await self._store.settle(self._pool, batch) if batch else []
             except Exception as error:
                 store_errors.raise_if_cancelled(error)
-                self._trouble = error
+                self._last_error = error
                 tries += 1
-                trouble = await self._heeded(error)
-                if not _may_wait(trouble, tries):
-                    await self._halve(batch, trouble)
+                remaining_error = await self._try_to_help(error)
+                if not _may_wait(remaining_error, tries):
+                    await self._halve(batch, remaining_error)
                     return
                 is_unavailable = store_errors.is_unavailable(error)
                 await (self._health.pause(backoff) if is_unavailable else asyncio.sleep(backoff))
                 backoff = min(backoff * 2, self._backoff_last)
                 continue
             self._health.report_recovery("settle")
-            self._is_outage_told = False
-            self._trouble = None
-            self._tell(batch, unsettled)
+            self._is_outage_logged = False
+            self._last_error = None
+            self._handle_answers(batch, unsettled)
             return
 
-    def _is_in_vain(self, batch: Sequence[Settlement]) -> bool:
-        """Whether rows of each state in a batch have been refused, and none was written."""
+    def _is_hopeless(self, batch: Sequence[Settlement]) -> bool:
+        """Return whether rows of each state in a batch were refused, and none was written."""
         return all(
             state not in self._written
-            and sum(_state(one.settlement) == state for one in self._refused_rows)
+            and sum(_state_of(row.settlement) == state for row in self._refused_rows)
             >= REFUSED_TO_STOP_AT
-            for state in set(map(_state, batch))
+            for state in set(map(_state_of, batch))
         )
 
-    async def _heeded(self, error: Exception) -> Exception:
-        """Do what helps against an error; the error that is left to be reckoned with."""
+    async def _try_to_help(self, error: Exception) -> Exception:
+        """Do what helps against an error, and return the error that remains."""
         if store_errors.is_unavailable(error):
             self._health.report_outage("settle", error)
             await self._health.recover_from(error)
@@ -443,200 +461,208 @@ class Settler:
         return error
 
     def _warn(self, error: Exception) -> None:
-        """Log an error that may pass and keeps outcomes from being written: once until all are."""
+        """Log a passing error that keeps outcomes from being written, once until all are
+        written."""
         cause, code = store_errors.cause(error), store_errors.sqlstate(error)
         if code not in self._warned:
             self._warned.add(code)
             logger.warning("Outcomes cannot be written yet: %s; trying again.", cause)
 
-    async def _checked(self, batch: list[Settlement]) -> list[Settlement]:
-        """What is left to write: not those that their handler's own transaction has completed."""
-        checks = [one for one in batch if one.is_check]
+    async def _without_completed(self, batch: list[Settlement]) -> list[Settlement]:
+        """Return the batch without outcomes that their handler's transaction has completed."""
+        checks = [row for row in batch if row.is_check]
         if not checks:
             return batch
         completed = await self._store.find_completed(self._pool, checks)
-        done = [one._replace(transition=DONE) for one in checks if one.id in completed]
-        self._tell(done, ())
-        return [one for one in batch if not (one.is_check and one.id in completed)]
+        done = [row._replace(transition=DONE) for row in checks if row.id in completed]
+        self._handle_answers(done, ())
+        return [row for row in batch if not (row.is_check and row.id in completed)]
 
     async def _halve(self, batch: list[Settlement], error: Exception) -> None:
         if len(batch) > 1:
-            for part in _parts(batch):
+            for part in _split(batch):
                 await self._settle(part)
             return
-        bad = batch[0]
-        is_written = _state(bad) in self._written
-        is_alone = store_errors.is_row_fault(error) and (
-            is_written or self._refusals.get(bad.id, False)
+        row = batch[0]
+        is_written = _state_of(row) in self._written
+        is_only_one = store_errors.is_row_fault(error) and (
+            is_written or self._refused_alone.get(row.id, False)
         )
         if store_errors.is_transient(error):
-            self._put_off(bad, error)
-        elif (is_alone and store_errors.breaks_constraint(error)) or await self._is_unstorable(
-            bad, error
+            self._retry_soon(row, error)
+        elif (is_only_one and store_errors.breaks_constraint(error)) or await self._is_unstorable(
+            row, error
         ):
-            await self._fail(bad, error)
+            await self._fail(row, error)
         else:
-            self._refused_rows.append(Refused(bad, error, is_alone))
+            self._refused_rows.append(Refused(row, error, is_only_one))
 
-    async def _is_unstorable(self, bad: Settlement, error: Exception) -> bool:
-        """Whether no table of Postgres could store an outcome; tested once for each refused one."""
-        if bad.id in self._refusals or not store_errors.is_row_fault(error):
+    async def _is_unstorable(self, row: Settlement, error: Exception) -> bool:
+        """Return whether no table could store an outcome. Each refused one is tested once."""
+        if row.id in self._refused_alone or not store_errors.is_row_fault(error):
             return False
         try:
-            await self._store.try_outcome(self._pool, bad)
+            await self._store.try_outcome(self._pool, row)
         except Exception as why:
             store_errors.raise_if_cancelled(why)
             return store_errors.is_permanent(why) and store_errors.is_row_fault(why)
         return False
 
-    async def _fail(self, bad: Settlement, error: Exception) -> None:
+    async def _fail(self, row: Settlement, error: Exception) -> None:
         """Fail the job of a row that is itself at fault, with the refusal as its error."""
-        told = {"kind": "failure", "type": type(error).__name__, "message": repr(str(error))}
-        refusal = bad._replace(
-            transition=Transition("failed", "unsettleable", error=told), result=None
+        failure = {"kind": "failure", "type": type(error).__name__, "message": repr(str(error))}
+        refusal = row._replace(
+            transition=Transition("failed", "unsettleable", error=failure), result=None
         )
         try:
             unsettled = await self._store.settle(self._pool, [refusal])
         except Exception as again:
             store_errors.raise_if_cancelled(again)
             if store_errors.is_lost(again) or store_errors.is_transient(again):
-                self._put_off(bad, again)
+                self._retry_soon(row, again)
             else:
-                is_alone = _state(bad) in self._written and store_errors.is_row_fault(again)
-                self._refused_rows.append(Refused(bad, again, is_alone))
+                is_only_one = _state_of(row) in self._written and store_errors.is_row_fault(again)
+                self._refused_rows.append(Refused(row, again, is_only_one))
             return
-        logger.error("The outcome of job %d could not be written, it is failed: %s", bad.id, error)
-        self._tell([refusal], unsettled)
+        logger.error("The outcome of job %d could not be written, it is failed: %s", row.id, error)
+        self._handle_answers([refusal], unsettled)
 
-    # What is refused
+    # Refused rows
 
-    async def _end_of_flush(self) -> None:
-        """Tell rows that are refused alone from those that wait until the database writes again."""
+    async def _finish_flush(self) -> None:
+        """Separate rows that are refused alone from those that wait until the database writes
+        again."""
         refused, self._refused_rows = self._refused_rows, []
         untried, self._untried = self._untried, []
         written, self._written = self._written, set()
-        refused = [one for one in refused if not (one.is_alone and await self._lose(one))]
-        self._refusals |= {one.settlement.id: True for one in refused if one.is_alone}
+        refused = [row for row in refused if not (row.is_only_one and await self._count_loss(row))]
+        self._refused_alone |= {row.settlement.id: True for row in refused if row.is_only_one}
         self._in_flight = []
-        self._landed.clear()
+        self._answered.clear()
 
-        def needs_proof(one: Refused) -> bool:
-            """Others are written: if it is refused once more now, it is refused alone."""
-            is_open = one.is_row_fault and not self._refusals.get(one.settlement.id, False)
-            return is_open and _state(one.settlement) in written
+        def needs_proof(row: Refused) -> bool:
+            """Return whether to try a row again, since others of its state were written.
 
-        again = [one for one in refused if needs_proof(one)]
-        kept = [one for one in refused if not needs_proof(one)]
+            If it is refused once more now, it is the only one.
+            """
+            is_open = row.is_row_fault and not self._refused_alone.get(row.settlement.id, False)
+            return is_open and _state_of(row.settlement) in written
+
+        again = [row for row in refused if needs_proof(row)]
+        kept = [row for row in refused if not needs_proof(row)]
         if again or any(map(needs_proof, self._kept)):
             self._written = written
-            self._waiting[:0] = [one.settlement for one in again]
+            self._waiting[:0] = [row.settlement for row in again]
             self._retry_kept()
         if kept:
-            # First those that were not tried: one of them may show that the database writes.
-            others = [Refused(one, kept[0].error, False) for one in untried]
-            self._keep([*others, *kept])
-        elif not self._refusals:
-            # None is kept, nor on its way once more.
-            self._over()
+            # The untried rows go first: one of them may show that the database writes again.
+            others = [Refused(settlement, kept[0].error, False) for settlement in untried]
+            self._keep_for_retry([*others, *kept])
+        elif not self._refused_alone:
+            # No row is kept, nor being tried once more.
+            self._clear_unwritten()
 
-    async def _lose(self, refused: Refused) -> bool:
-        """Take back a job whose outcome alone is refused: it has run, so this counts as a loss."""
-        bad, error, _ = refused
+    async def _count_loss(self, refused: Refused) -> bool:
+        """Take back a job whose outcome alone is refused. It has run, so this counts as a loss."""
+        row, error, _ = refused
         try:
             lost = await self._store.mark_outcomes_lost(
-                self._pool, [bad], store_errors.cause(error)
+                self._pool, [row], store_errors.cause(error)
             )
         except Exception as why:
             store_errors.raise_if_cancelled(why)
-            logger.info("The job %d could not be taken back: %s", bad.id, why)
+            logger.info("The job %d could not be taken back: %s", row.id, why)
             return False
         if lost:
-            self._landed.add(key(bad))
-            self._is_over_for([bad])
-            logger.error("The outcome of job %d is refused, it counts as lost: %s", bad.id, error)
+            self._answered.add(attempt_key(row))
+            self._forget([row])
+            logger.error("The outcome of job %d is refused, it counts as lost: %s", row.id, error)
         return bool(lost)
 
-    def _keep(self, rows: list[Refused]) -> None:
-        """Try rows again later, with growing pauses."""
+    def _keep_for_retry(self, rows: list[Refused]) -> None:
+        """Keep rows and retry them later, with growing pauses."""
         self._kept += rows
         now = time.monotonic()
-        for one in rows:
-            self._since.setdefault(one.settlement.id, now)
-            self._refusals.setdefault(one.settlement.id, False)
-        open_ = [one for one in self._kept if self._may_concern_all(one)]
-        states = Counter(_state(one.settlement) for one in open_)
-        is_claiming = not any(one.is_of_all for one in open_) and all(
+        for row in rows:
+            self._waiting_since.setdefault(row.settlement.id, now)
+            self._refused_alone.setdefault(row.settlement.id, False)
+        open_ = [row for row in self._kept if self._may_concern_all(row)]
+        states = Counter(_state_of(row.settlement) for row in open_)
+        is_claiming = not any(row.is_of_all for row in open_) and all(
             count < REFUSED_TO_STOP_AT for count in states.values()
         )
         if self.is_refused and open_:
-            # Some may be on their way once more: only what was written since is news.
+            # Some may be being tried once more: only what was written since then is news.
             is_claiming &= any(
                 self._last_written.get(state, 0.0) > self._unwritten_since for state in states
             )
-        # One odd row is told only once it has lasted: others will mostly show what it is.
-        is_lasting = self._lasted(one.settlement.id for one in self._kept) >= self._tell_after
+        # A single odd row is reported only once it has lasted: other rows will mostly show what it
+        # is.
+        is_lasting = (
+            self._longest_wait(row.settlement.id for row in self._kept) >= self._report_after
+        )
         if not is_claiming or is_lasting or self.unwritten is not None:
             error = (open_ or rows)[0].error
-            self._say([one.settlement for one in self._kept], error, is_claiming)
+            self._report_unwritten([row.settlement for row in self._kept], error, is_claiming)
         if self._closing:
             return
         if self._kept_timer is None:
             # One probe for each retry of the kept outcomes: its own outcome may be refused, too.
             is_slow = self._kept_pause >= self._retry_most
             self.wants_probe = (
-                not is_claiming and is_slow and any(one.is_row_fault for one in open_)
+                not is_claiming and is_slow and any(row.is_row_fault for row in open_)
             )
             loop = asyncio.get_running_loop()
             self._kept_timer = loop.call_later(self._kept_pause, self._retry_kept)
             self._kept_pause = min(2 * self._kept_pause, self._retry_most)
 
-    def _may_concern_all(self, one: Refused) -> bool:
-        """Whether a row may be refused because all rows of its state are."""
-        job = one.settlement.id
-        if one.is_of_all:
+    def _may_concern_all(self, row: Refused) -> bool:
+        """Return whether a row may be refused because all rows of its state are."""
+        job = row.settlement.id
+        if row.is_of_all:
             return True
-        if one.is_row_fault:
-            return not self._refusals[job]
-        last = self._last_written.get(_state(one.settlement), 0.0)
-        return not isinstance(one.error, RowLocked) and last <= self._since[job]
+        if row.is_row_fault:
+            return not self._refused_alone[job]
+        last = self._last_written.get(_state_of(row.settlement), 0.0)
+        return not isinstance(row.error, RowLocked) and last <= self._waiting_since[job]
 
-    def _tell_overdue(self) -> None:
-        """Some outcomes have waited for long, and are not kept."""
-        # What is kept has been judged when it was refused.
-        rows = [one for one in self._all() if one.id not in self._refusals]
-        late = self._overdue.among(rows)
+    def _report_overdue(self) -> None:
+        """Report outcomes that have waited for long and are not kept."""
+        # Kept rows were judged when they were refused.
+        rows = [row for row in self._all_unwritten() if row.id not in self._refused_alone]
+        late = self._overdue.filter_overdue(rows)
         if not late:
             return
         oldest = max(late, key=self._overdue.age)
-        error = self._troubles.get(oldest.id) or self._trouble or StillWriting()
+        error = self._last_errors.get(oldest.id) or self._last_error or StillWriting()
         if store_errors.is_lost(error):
-            self._tell_outage(self.unsettled, error, self._overdue.age(oldest))
+            self._log_outage(self.unsettled, error, self._overdue.age(oldest))
             return
         now = time.monotonic()
-        for one in late:
-            self._since.setdefault(one.id, now - self._overdue.age(one))
-        self._say_overdue(rows, late, error)
+        for row in late:
+            self._waiting_since.setdefault(row.id, now - self._overdue.age(row))
+        self._report_late(rows, late, error)
         if not self._closing:
             self._empty.set()
 
-    def _say_overdue(
+    def _report_late(
         self, rows: Sequence[Settlement], late: Sequence[Settlement], error: Exception
     ) -> None:
         states = self._states_held_up(late)
-        held_up = [one for one in rows if _state(one) in states and not self._is_locked(one)]
-        others = [one for one in late if _state(one) not in states or self._is_locked(one)]
-        kept = [one for one in self._all() if one.id in self._refusals]
-        counts = Counter(map(_state, held_up))
+        held_up = [row for row in rows if _state_of(row) in states and not self._is_locked(row)]
+        others = [row for row in late if _state_of(row) not in states or self._is_locked(row)]
+        kept = [row for row in self._all_unwritten() if row.id in self._refused_alone]
+        counts = Counter(map(_state_of, held_up))
         is_claiming = (
             not _takes_no_writes(error)
             and not (self.is_refused and kept)
             and all(count < REFUSED_TO_STOP_AT for count in counts.values())
         )
-        self._say([*kept, *held_up, *others], error, is_claiming)
+        self._report_unwritten([*kept, *held_up, *others], error, is_claiming)
 
-    def _tell_outage(self, jobs: int, error: Exception, seconds: float) -> None:
-        if not (self._is_outage_told or self.unwritten is not None):
-            self._is_outage_told = True
+    def _log_outage(self, jobs: int, error: Exception, seconds: float) -> None:
+        if not (self._is_outage_logged or self.unwritten is not None):
+            self._is_outage_logged = True
             logger.error(
                 "The outcomes of %s have not been written for %.0f s: %s. This worker keeps "
                 "them and tries again.",
@@ -646,21 +672,23 @@ class Settler:
             )
 
     def _states_held_up(self, late: Sequence[Settlement]) -> set[str]:
-        """The states of which no outcome has been written since overdue ones began to wait."""
+        """Return the states of which no outcome was written since overdue ones began to wait."""
         now = time.monotonic()
         return {
-            _state(one)
-            for one in late
-            if not self._is_locked(one)
-            and self._last_written.get(_state(one), 0.0) <= now - self._overdue.age(one)
+            _state_of(row)
+            for row in late
+            if not self._is_locked(row)
+            and self._last_written.get(_state_of(row), 0.0) <= now - self._overdue.age(row)
         }
 
     def _is_locked(self, row: Settlement) -> bool:
-        """Whether its own job's row is locked, which concerns no other."""
-        return isinstance(self._troubles.get(row.id), RowLocked)
+        """Return whether the job's own row is locked, which concerns no other outcome."""
+        return isinstance(self._last_errors.get(row.id), RowLocked)
 
-    def _say(self, rows: Sequence[Settlement], error: Exception, is_claiming: bool) -> None:
-        """Say which outcomes cannot be written: once, and once more when no other can be."""
+    def _report_unwritten(
+        self, rows: Sequence[Settlement], error: Exception, is_claiming: bool
+    ) -> None:
+        """Log which outcomes cannot be written: once, and once more when no other can be."""
         if self.unwritten is None:
             self._unwritten_since = time.monotonic()
             self._is_late_written = False
@@ -673,23 +701,23 @@ class Settler:
                 store_errors.with_hint(error),
                 "goes on with others" if is_claiming else "claims nothing until it works",
             )
-        message = (store_errors.message(error) or store_errors.cause(error))[:MESSAGE_LIMIT]
-        self._name(rows, type(error).__name__, message, is_claiming)
+        message = (store_errors.message(error) or store_errors.cause(error))[:MAX_MESSAGE_CHARS]
+        self._publish_unwritten(rows, type(error).__name__, message, is_claiming)
 
-    def _name(
+    def _publish_unwritten(
         self, rows: Sequence[Settlement], error: str, message: str, is_claiming: bool
     ) -> None:
-        told = Unwritten(
+        unwritten = Unwritten(
             len(rows),
             error,
             message,
             is_claiming,
             # If this worker is lost, a rescue counts a loss for each of these.
-            tuple(str(one.id) for one in filter(_has_run, rows))[:IDS_TOLD],
+            tuple(str(row.id) for row in filter(_has_run, rows))[:MAX_IDS_REPORTED],
         )
-        if told != self.unwritten:
-            self.unwritten = told
-            self._unwritten_changed()
+        if unwritten != self.unwritten:
+            self.unwritten = unwritten
+            self._on_unwritten_changed()
 
     def _retry_kept(self) -> None:
         if self._kept_timer is not None:
@@ -697,83 +725,86 @@ class Settler:
             self._kept_timer = None
         kept, self._kept = self._kept, []
         if kept:
-            self._waiting[:0] = [one.settlement for one in kept]
+            self._waiting[:0] = [row.settlement for row in kept]
             self._flush_soon()
 
-    def _over(self) -> None:
+    def _clear_unwritten(self) -> None:
         self._kept_pause = KEPT_RETRY_FIRST * self._retry_most
         self.wants_probe = False
-        if self.unwritten is None or self._is_last_word:
+        if self.unwritten is None or self._is_process_ending:
             return
-        if not self._overdue.among(self._all()):
+        if not self._overdue.filter_overdue(self._all_unwritten()):
             self.unwritten = None
-            self._unwritten_changed()
+            self._on_unwritten_changed()
             seconds = time.monotonic() - self._unwritten_since
             logger.warning(WRITTEN_AGAIN if self._is_late_written else NONE_LEFT, seconds)
             self._is_late_written = False
 
-    def _tell(
+    def _handle_answers(
         self, batch: Sequence[Settlement], unsettled: Sequence[tuple[int, UUID, Answer]]
     ) -> None:
         answers = {(job, token): answer for job, token, answer in unsettled}
         settled = []
         for settlement in batch if answers else ():
-            answer = answers.get(key(settlement))
+            answer = answers.get(attempt_key(settlement))
             if answer is None:
                 settled.append(settlement)
             elif answer == "busy":
-                self._put_off(settlement, RowLocked())
+                self._retry_soon(settlement, RowLocked())
             else:
-                self._landed.add(key(settlement))
-                self._is_over_for([settlement])
-                _pass_on(self._refused, settlement, answer)
+                self._answered.add(attempt_key(settlement))
+                self._forget([settlement])
+                _notify(self._on_refused, settlement, answer)
         if not answers and len(batch) == len(self._in_flight):
             self._in_flight = []
         else:
-            self._landed.update(map(key, settled if answers else batch))
+            self._answered.update(map(attempt_key, settled if answers else batch))
         self._note_written(settled if answers else batch)
-        _pass_on(self._settled, settled if answers else batch)
+        _notify(self._on_settled, settled if answers else batch)
 
     def _note_written(self, settled: Sequence[Settlement]) -> None:
-        states = set(map(_state, settled))
+        states = set(map(_state_of, settled))
         self._written |= states
         self._last_written |= dict.fromkeys(states, time.monotonic())
-        if self._since:
-            self._is_late_written |= any(one.id in self._since for one in settled)
-            self._is_over_for(settled)
-        if self._warned and not self._since:
+        if self._waiting_since:
+            self._is_late_written |= any(row.id in self._waiting_since for row in settled)
+            self._forget(settled)
+        if self._warned and not self._waiting_since:
             self._warned.clear()
 
-    def _is_over_for(self, settlements: Sequence[Settlement]) -> None:
-        for one in settlements:
-            self._since.pop(one.id, None)
-            self._refusals.pop(one.id, None)
-            self._troubles.pop(one.id, None)
+    def _forget(self, settlements: Sequence[Settlement]) -> None:
+        for settlement in settlements:
+            self._waiting_since.pop(settlement.id, None)
+            self._refused_alone.pop(settlement.id, None)
+            self._last_errors.pop(settlement.id, None)
 
-    def _put_off(self, settlement: Settlement, error: Exception) -> None:
-        """Ask again in a moment; the others go on. What lasts is kept, and told."""
-        since = self._since.setdefault(settlement.id, time.monotonic())
-        self._troubles[settlement.id] = error
+    def _retry_soon(self, settlement: Settlement, error: Exception) -> None:
+        """Retry a row in a moment while the others go on.
+
+        One that waits for long is kept and reported.
+        """
+        since = self._waiting_since.setdefault(settlement.id, time.monotonic())
+        self._last_errors[settlement.id] = error
         if not (isinstance(error, RowLocked) or store_errors.is_unavailable(error)):
             self._warn(error)
-        if time.monotonic() - since >= self._tell_after:
+        if time.monotonic() - since >= self._report_after:
             self._refused_rows.append(Refused(settlement, error, False))
             return
-        self._landed.add(key(settlement))
+        self._answered.add(attempt_key(settlement))
         self._busy.append(settlement)
         if self._busy_timer is None:
             loop = asyncio.get_running_loop()
-            self._busy_timer = loop.call_later(BUSY_AGAIN, self._ask_again)
+            self._busy_timer = loop.call_later(BUSY_RETRY_S, self._resubmit_busy)
 
-    def _ask_again(self) -> None:
+    def _resubmit_busy(self) -> None:
         self._busy_timer = None
         again, self._busy = self._busy, []
         for settlement in again:
             self.submit(settlement)
 
 
-def _pass_on(call: Callable[..., None], *news: Any) -> None:
-    """Tell others what became of outcomes. Whoever follows jobs may fail; the next are written."""
+def _notify(call: Callable[..., None], *news: Any) -> None:
+    """Call a listener. If it fails, log that: the next outcomes are written all the same."""
     try:
         call(*news)
     except Exception:
@@ -781,31 +812,31 @@ def _pass_on(call: Callable[..., None], *news: Any) -> None:
 
 
 def _takes_no_writes(error: Exception) -> bool:
-    """Whether a smaller batch would fare no better until the database has changed."""
+    """Return whether a smaller batch would fail as well until the database has changed."""
     return store_errors.is_unavailable(error) and not store_errors.is_out_of_memory(error)
 
 
-def _may_wait(trouble: Exception, tries: int) -> bool:
-    """Whether to try the same batch again."""
-    may_pass = store_errors.is_transient(trouble) or store_errors.is_partition_missing(trouble)
-    return _takes_no_writes(trouble) or (may_pass and tries < PASSING_TRIES)
+def _may_wait(error: Exception, tries: int) -> bool:
+    """Return whether to try the same batch again."""
+    may_pass = store_errors.is_transient(error) or store_errors.is_partition_missing(error)
+    return _takes_no_writes(error) or (may_pass and tries < PASSING_TRIES)
 
 
 def _has_run(settlement: Settlement) -> bool:
-    """Whether an outcome is that of an attempt that had begun."""
+    """Return whether an outcome is that of an attempt that had begun."""
     attempt = settlement.source
     return attempt is not None and attempt.has_begun and settlement.transition is not RELEASED
 
 
-def _state(settlement: Settlement) -> str:
-    """The state that an outcome gives its job."""
+def _state_of(settlement: Settlement) -> str:
+    """Return the state that an outcome gives its job."""
     return settlement.transition.state
 
 
-def _parts(batch: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
+def _split(batch: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
     """Split a batch by state, since a whole state may be refused; else in halves."""
-    state = _state(batch[0])
-    if others := [one for one in batch if _state(one) != state]:
-        return [one for one in batch if _state(one) == state], others
+    state = _state_of(batch[0])
+    if others := [row for row in batch if _state_of(row) != state]:
+        return [row for row in batch if _state_of(row) == state], others
     middle = len(batch) // 2
     return batch[:middle], batch[middle:]
