@@ -110,7 +110,7 @@ async def test_the_largest_of_ten_thousand_lanes_is_found_at_once(
 async def test_more_lanes_than_are_looked_at_come_in_pages(
     insights: Insights, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LINES", 3)
+    monkeypatch.setattr(reading, "MAX_LANES_SCANNED", 3)
     await fair(connection)
     for tenant in ("a", "b", "c", "d", "e"):
         await put(connection, tenant, limits=["openai"])

@@ -132,9 +132,9 @@ async def test_jobs_that_wait_for_limits_are_counted_only_so_far(
     for tenant in ("acme", "bolt", "corp"):
         await put(connection, tenant, jobs=3)
     await limit(connection, "queue:imports", slots=0)
-    monkeypatch.setattr(reading, "COUNTED_OFTEN", 6)
+    monkeypatch.setattr(reading, "MAX_COUNTED_OFTEN", 6)
     assert (await insights.limits()).limits[0].ready == Count(6, is_exact=False)
-    monkeypatch.setattr(reading, "LINES", 1)
+    monkeypatch.setattr(reading, "MAX_LANES_SCANNED", 1)
     assert (await insights.limits()).limits[0].ready == Count(6, is_exact=False)
 
 

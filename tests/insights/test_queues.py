@@ -91,7 +91,7 @@ async def test_overview_shows_the_busiest_queues_and_counts_the_rest(
     @app.task
     async def send() -> None: ...
 
-    monkeypatch.setattr(reading, "QUEUES_AT_A_GLANCE", 5)
+    monkeypatch.setattr(reading, "MAX_OVERVIEW_QUEUES", 5)
     for number in range(4):
         await app.pause(f"a-paused-{number}")
     later = [f"b-scheduled-{number}" for number in range(4)]
@@ -115,7 +115,7 @@ async def test_queues_that_workers_alone_know_do_not_fill_a_glance(
     @app.task
     async def send() -> None: ...
 
-    monkeypatch.setattr(reading, "QUEUES_AT_A_GLANCE", 2)
+    monkeypatch.setattr(reading, "MAX_OVERVIEW_QUEUES", 2)
     await app.enqueue(send.options(queue="z"))
     async with worker_of(app, {f"a{number}": 1 for number in range(4)}):
         seen = await insights.overview()

@@ -62,7 +62,7 @@ async def test_the_queues_and_workers_as_the_database_knows_them(
 async def test_queues_that_are_not_counted_are_told_of(
     app: Penstock, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_metrics, "QUEUES", 2)
+    monkeypatch.setattr(service_metrics, "MAX_QUEUES", 2)
     complete = of("penstock_queue_depth_complete")
     for queue in ("a", "b"):
         await put(connection, queue=queue)

@@ -13,7 +13,7 @@ from penstock.cli.database import Reached
 from penstock.cli.errors import SettingNotFound
 from penstock.cli.output import say
 from penstock.cli.tables import length
-from penstock.insights.insights import QUEUES_COUNTED
+from penstock.insights.insights import MAX_QUEUES_COUNTED
 from penstock.windows import Windows
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def number(text: str) -> float:
 
 
 async def known_queues(queue: Reached) -> set[str]:
-    found = await queue.insights.queues(count_to=1, limit=QUEUES_COUNTED)
+    found = await queue.insights.queues(count_to=1, limit=MAX_QUEUES_COUNTED)
     return {each.name for each in found}
 
 

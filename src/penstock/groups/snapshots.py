@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
 from penstock.groups.batches import BatchStatus, status_from
-from penstock.insights import COUNTED_OFTEN, Insights, QueueInsight
+from penstock.insights import MAX_COUNTED_OFTEN, Insights, QueueInsight
 from penstock.job import FINAL, State
 from penstock.store import Executor, key_of
 from penstock.store.live import LiveQueries, Row
@@ -190,7 +190,7 @@ class SnapshotCalls(Calls):
         async def look(on: Executor) -> tuple[datetime, dict[str, QueueInsight]]:
             moment = await LiveQueries(self.store).time(on)
             insights = Insights(self.store, on)
-            return moment, await insights.queues_named(names, count_to=COUNTED_OFTEN)
+            return moment, await insights.queues_named(names, count_to=MAX_COUNTED_OFTEN)
 
         moment, queues = await self._ask(look)
         return {name: queue_now(queue, moment) for name, queue in queues.items()}

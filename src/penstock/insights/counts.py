@@ -1,4 +1,4 @@
-"""Numbers of rows that were counted up to a bound, and the depth of queues as a gauge shows it."""
+"""Counts of rows up to a bound, and the depth of a queue as a gauge shows it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Count(Struct, frozen=True):
     is_exact: bool = True
 
     @classmethod
-    def of(cls, found: int, most: int) -> Count:
-        """What a look that stops behind `most` has found."""
-        return cls(min(found, most), found <= most)
+    def of(cls, number: int, bound: int) -> Count:
+        """Make a count of a number that is inexact above `bound`."""
+        return cls(min(number, bound), number <= bound)
 
     @classmethod
     def sum(cls, counts: Iterable[Count]) -> Count:
-        given = tuple(counts)
-        return cls(sum(each.number for each in given), all(each.is_exact for each in given))
+        parts = tuple(counts)
+        return cls(sum(each.number for each in parts), all(each.is_exact for each in parts))
 
     def __str__(self) -> str:
         return f"{self.number:,}" if self.is_exact else f"{self.number:,}+"
 
 
 class Depth(Struct, frozen=True, kw_only=True):
-    """The jobs of a queue in one state."""
+    """The number of jobs of a queue in one state."""
 
     queue: str
     state: State
     jobs: int
     waited: float | None
-    """For how many seconds the oldest has been ready."""
+    """For how many seconds the oldest of them has been ready."""

@@ -1,14 +1,14 @@
-"""Why a job is not done yet, in words for the one who waits for it."""
+"""Explain in sentences why a job has not ended yet."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
-from penstock.insights.job import EventWait, Place, event_waits, pause_of
+from penstock.insights.job import EventWait, Place, event_waits, own_pause
 from penstock.insights.waits import (
     Kind,
-    Turn,
+    QueuePosition,
     Wait,
     closed_window,
     full_limits,
@@ -30,48 +30,49 @@ PARKED: dict[str, str] = {
 }
 
 
-def waits_of(
+def list_waits(
     job: Job,
     place: Place,
-    turn: Turn,
+    position: QueuePosition,
     *,
     paused: Collection[str],
     workers: Sequence[WorkerInsight],
     events: Sequence[EventWait] = (),
     parents: Sequence[Awaited] = (),
 ) -> tuple[Wait, ...]:
-    """The reasons why a job waits; none if it runs as it should, or has ended."""
+    """Return the reasons why a job waits; none if it runs as it should, or has ended."""
     living = [worker for worker in workers if worker.is_alive]
     match job.state:
         case "ready":
-            held = (
-                *_in_the_way(job, turn, paused, living),
-                *closed_window(job, turn, place.at),
-                *full_limits(turn, place.at),
+            obstacles = (
+                *_obstacles(job, position, paused, living),
+                *closed_window(job, position, place.at),
+                *full_limits(position, place.at),
             )
-            return held or (_in_line(job, turn, living),)
+            return obstacles or (_wait_for_slot(job, position, living),)
         case "scheduled":
-            return (_later(job, turn, living, place.at), *_in_the_way(job, turn, paused, living))
+            until_due = _wait_until_due(job, position, living, place.at)
+            return (until_due, *_obstacles(job, position, paused, living))
         case "blocked" if events:
             return event_waits(job, events)
         case "blocked":
             return (parent_wait(job, parents),)
         case "running" if not place.is_alive:
-            return (_lost(place.worker),)
+            return (_wait_for_rescue(place.worker),)
         case _:
             return ()
 
 
-def _in_the_way(
-    job: Job, turn: Turn, paused: Collection[str], living: Sequence[WorkerInsight]
+def _obstacles(
+    job: Job, position: QueuePosition, paused: Collection[str], living: Sequence[WorkerInsight]
 ) -> Iterator[Wait]:
-    """What keeps workers from taking it, however long it waits."""
+    """Yield what keeps workers from taking a job, however long it waits."""
     if job.queue in paused:
         yield Wait(
             "paused",
             f"The queue {job.queue} is paused. `penstock queues resume {job.queue}` ends that.",
         )
-    yield from lane_pause(job, turn)
+    yield from lane_pause(job, position)
     serving = [worker for worker in living if job.queue in worker.queues]
     if not serving:
         yield Wait(
@@ -93,23 +94,25 @@ def _in_the_way(
         )
 
 
-def _in_line(job: Job, turn: Turn, living: Sequence[WorkerInsight]) -> Wait:
+def _wait_for_slot(job: Job, position: QueuePosition, living: Sequence[WorkerInsight]) -> Wait:
+    """Explain why a job waits that nothing but other jobs holds up."""
     serving = [
         worker for worker in living if job.queue in worker.queues and worker.serves(job.lane)
     ]
     free = [worker for worker in serving if not worker.is_busy]
     if not free:
         slots = sum(worker.slots for worker in serving)
-        taken = f"All {slots:,} slots of its workers are taken: it waits for one."
-        return Wait("busy", taken + _before(turn))
+        message = f"All {slots:,} slots of its workers are taken: it waits for one."
+        return Wait("busy", message + _jobs_ahead(position))
     if all(worker.alone is not None for worker in free):
-        return _in_isolation(job, free[0])
-    return Wait("in_line", "It is in line: a worker takes it when its turn comes." + _before(turn))
+        return _wait_for_isolated_job(job, free[0])
+    message = "It is in line: a worker takes it when its turn comes."
+    return Wait("in_line", message + _jobs_ahead(position))
 
 
-def _before(turn: Turn) -> str:
-    """Who comes before it, as a sentence more; nothing if nobody does."""
-    ahead, others = turn.ahead, turn.others
+def _jobs_ahead(position: QueuePosition) -> str:
+    """Return a further sentence about the jobs and lanes before it, if there are any."""
+    ahead, others = position.ahead, position.others
     parts = []
     if ahead.number:
         parts.append(f"{ahead} {'job is' if str(ahead) == '1' else 'jobs are'} before it")
@@ -119,7 +122,7 @@ def _before(turn: Turn) -> str:
     return f" {', and '.join(parts)}." if parts else ""
 
 
-def _in_isolation(job: Job, worker: WorkerInsight) -> Wait:
+def _wait_for_isolated_job(job: Job, worker: WorkerInsight) -> Wait:
     return Wait(
         "isolation",
         f"It waits until job {worker.alone} has ended, which its worker {worker.name} runs alone: "
@@ -128,20 +131,23 @@ def _in_isolation(job: Job, worker: WorkerInsight) -> Wait:
     )
 
 
-def _later(job: Job, turn: Turn, living: Sequence[WorkerInsight], at: datetime) -> Wait:
+def _wait_until_due(
+    job: Job, position: QueuePosition, living: Sequence[WorkerInsight], at: datetime
+) -> Wait:
+    """Explain why a scheduled job waits until its time."""
     assert job.run_at is not None
     due = f"{job.run_at:%Y-%m-%d %H:%M:%S} UTC"
     if job.stuck_since is not None and job.reason in PARKED:
         why = PARKED[job.reason].format(task=job.task)
         kind: Kind = job.reason  # type: ignore[assignment]
         return Wait(kind, f"It was put back: {why}. It is tried again at {due}.")
-    for wait in missing_budget(job, turn, due):
+    for wait in missing_budget(job, position, due):
         return wait
     if job.run_at < at and not living:
         return Wait(
             "overdue", f"It was due at {due}, but no worker lives that would make it ready."
         )
-    if (pause := pause_of(job, due)) is not None:
+    if (pause := own_pause(job, due)) is not None:
         return pause
     if job.failures:
         counted = f"{job.failures} of {job.max_attempts} attempts have failed"
@@ -149,7 +155,7 @@ def _later(job: Job, turn: Turn, living: Sequence[WorkerInsight], at: datetime) 
     return Wait("later", f"It is due at {due}.")
 
 
-def _lost(worker: str | None) -> Wait:
+def _wait_for_rescue(worker: str | None) -> Wait:
     name = f" {worker}" if worker else ""
     return Wait(
         "lost",

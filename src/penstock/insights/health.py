@@ -1,4 +1,4 @@
-"""Healthy, degraded or down: a word for monitoring, its thresholds, and reasons for people."""
+"""Judge the health of the queue: a status for monitoring, with causes in sentences."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from penstock.insights.throughput import Throughput
 from penstock.insights.workers import WorkerInsight
 from penstock.wording import counted, listed, span
 
-HEALTH = "PENSTOCK_HEALTH"
+THRESHOLDS_VARIABLE = "PENSTOCK_HEALTH"
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Seconds, shares from 0 to 1, and numbers of jobs or workers.
+    """The values from which on a queue is degraded or down.
+
+    They are seconds, shares from 0 to 1, and numbers of jobs or workers.
 
     Thresholds(oldest_ready_degraded=60, error_rate_down=0.3)
     """
@@ -53,25 +55,26 @@ class Thresholds:
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Thresholds:
-        """The defaults, but for what PENSTOCK_HEALTH says: `error_rate_down=0.3,dead_hourly=10`."""
-        given = environment.get(HEALTH, "")
-        values: dict[str, Any] = dict(_read(part) for part in given.split(",") if part.strip())
+        """Return the defaults, changed by PENSTOCK_HEALTH: `error_rate_down=0.3,dead_hourly=10`."""
+        text = environment.get(THRESHOLDS_VARIABLE, "")
+        values: dict[str, Any] = dict(_parse(part) for part in text.split(",") if part.strip())
         return cls(**values)
 
 
-def _read(part: str) -> tuple[str, float]:
+def _parse(part: str) -> tuple[str, float]:
     name, _, text = (each.strip() for each in part.partition("="))
     names = {each.name for each in fields(Thresholds)}
     if name not in names:
-        raise ConfigError(HEALTH, part, f"one of {', '.join(sorted(names))}, as name=number")
+        allowed = f"one of {', '.join(sorted(names))}, as name=number"
+        raise ConfigError(THRESHOLDS_VARIABLE, part, allowed)
     try:
         return name, float(text)
     except ValueError:
-        raise ConfigError(HEALTH, part, f"{name}=a number") from None
+        raise ConfigError(THRESHOLDS_VARIABLE, part, f"{name}=a number") from None
 
 
 Status = Literal["healthy", "degraded", "down"]
-ORDER: tuple[Status, ...] = ("healthy", "degraded", "down")
+STATUSES: tuple[Status, ...] = ("healthy", "degraded", "down")
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -93,25 +96,25 @@ class Health(Struct, frozen=True, kw_only=True):
     """Jobs that are ready, scheduled or blocked."""
     running: Count
     workers: int
-    """Those that are alive."""
+    """Workers that are alive."""
     mean_seconds: float | None
-    """How long a job's last attempt took on average, in the last hour."""
+    """Seconds that a job's last attempt took on average, in the last hour."""
     error_rate: float | None
-    """The part that failed of what completed or failed, in the window."""
+    """The share that failed of the jobs that completed or failed in the window."""
     per_hour: float
     """Jobs that ended in the last hour."""
     last_processed: datetime | None
     """When a job last ended; None if none did in a day."""
     latency: float
-    """How many seconds the database took for the cheapest question."""
+    """How many seconds the database took for the cheapest query."""
     queues_left_out: Count = Count(0)
-    """How many queues were not looked at, because there are too many; the least busy ones."""
+    """How many queues were not examined because there are too many. These are the least busy."""
     workers_left_out: int = 0
-    """Workers that are alive and were not looked at."""
+    """How many living workers were not examined."""
 
 
-class Seen(Struct, frozen=True, kw_only=True):
-    """What a judgement is based on."""
+class HealthFacts(Struct, frozen=True, kw_only=True):
+    """What was read from the database to judge its health."""
 
     latency: float
     queues: tuple[QueueInsight, ...]
@@ -128,7 +131,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 
     @property
     def waiting(self) -> list[QueueInsight]:
-        """The queues with ready jobs that are meant to run now."""
+        """The queues with ready jobs that are neither paused nor outside their windows."""
         return [
             queue
             for queue in self.queues
@@ -136,31 +139,31 @@ class Seen(Struct, frozen=True, kw_only=True):
         ]
 
 
-def health_of(seen: Seen, limits: Thresholds) -> Health:
-    """The judgement, with the numbers."""
-    causes = causes_of(seen, limits)
-    counts = [(queue.ready, queue.scheduled, queue.blocked) for queue in seen.queues]
+def health_of(facts: HealthFacts, thresholds: Thresholds) -> Health:
+    """Judge the facts by the thresholds."""
+    causes = causes_of(facts, thresholds)
+    counts = [(queue.ready, queue.scheduled, queue.blocked) for queue in facts.queues]
     return Health(
         status=worst(causes),
         causes=causes,
-        pending=Count.sum(count for some in counts for count in some),
-        running=Count.sum(queue.running for queue in seen.queues),
-        workers=len(seen.alive) + seen.living_left_out,
-        mean_seconds=seen.hour.total.mean,
-        error_rate=seen.recent.total.failure_rate,
-        per_hour=seen.hour.total.per_second * 3600,
-        last_processed=seen.day.total.last_at,
-        latency=seen.latency,
-        queues_left_out=seen.queues_left_out,
-        workers_left_out=seen.living_left_out,
+        pending=Count.sum(count for queue_counts in counts for count in queue_counts),
+        running=Count.sum(queue.running for queue in facts.queues),
+        workers=len(facts.alive) + facts.living_left_out,
+        mean_seconds=facts.hour.total.mean,
+        error_rate=facts.recent.total.failure_rate,
+        per_hour=facts.hour.total.per_second * 3600,
+        last_processed=facts.day.total.last_at,
+        latency=facts.latency,
+        queues_left_out=facts.queues_left_out,
+        workers_left_out=facts.living_left_out,
     )
 
 
-def unreachable(why: str, limits: Thresholds) -> Health:
-    """How a queue is whose database does not answer: nothing else can be known."""
-    told = f"The database does not answer: {why}"
+def unreachable(why: str, thresholds: Thresholds) -> Health:
+    """Return the health while the database does not answer, so that nothing else is known."""
+    message = f"The database does not answer: {why}"
     cause = Cause(
-        check="database", status="down", told=told, value=0.0, threshold=limits.latency_down
+        check="database", status="down", told=message, value=0.0, threshold=thresholds.latency_down
     )
     return Health(
         status="down",
@@ -177,74 +180,77 @@ def unreachable(why: str, limits: Thresholds) -> Health:
 
 
 def worst(causes: Sequence[Cause]) -> Status:
-    return max((cause.status for cause in causes), key=ORDER.index, default="healthy")
+    return max((cause.status for cause in causes), key=STATUSES.index, default="healthy")
 
 
-def causes_of(seen: Seen, limits: Thresholds) -> tuple[Cause, ...]:
-    """All that has reached its threshold, the worst first."""
+def causes_of(facts: HealthFacts, thresholds: Thresholds) -> tuple[Cause, ...]:
+    """Return a cause for each value that has reached its threshold, the worst first."""
     causes = (
-        *_latency(seen, limits),
-        *_unserved(seen, limits),
-        *_lost_workers(seen, limits),
-        *_unwritten(seen),
-        *_oldest_ready(seen, limits),
-        *_error_rate(seen, limits),
-        *_dead(seen, limits),
+        *_latency(facts, thresholds),
+        *_unserved(facts, thresholds),
+        *_lost_workers(facts, thresholds),
+        *_unwritten(facts),
+        *_oldest_ready(facts, thresholds),
+        *_error_rate(facts, thresholds),
+        *_dead_letters(facts, thresholds),
     )
-    return tuple(sorted(causes, key=_badness, reverse=True))
+    return tuple(sorted(causes, key=_severity, reverse=True))
 
 
-def _badness(cause: Cause) -> tuple[int, float]:
-    return ORDER.index(cause.status), cause.value / cause.threshold if cause.threshold else 0.0
+def _severity(cause: Cause) -> tuple[int, float]:
+    return STATUSES.index(cause.status), cause.value / cause.threshold if cause.threshold else 0.0
 
 
-def _latency(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
-    told = f"The database takes {span(seen.latency)} for the cheapest question."
-    yield from _stepped(
-        "database", told, seen.latency, limits.latency_degraded, limits.latency_down
+def _latency(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]:
+    message = f"The database takes {span(facts.latency)} for the cheapest question."
+    yield from _graded_cause(
+        "database", message, facts.latency, thresholds.latency_degraded, thresholds.latency_down
     )
 
 
-def _unserved(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
-    """Down if there is no worker at all; with some, only a part is held up."""
-    for queue in seen.waiting:
+def _unserved(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]:
+    """Yield a cause for each queue without workers: down if none is alive, else degraded."""
+    for queue in facts.waiting:
         waited = queue.waited or 0.0
-        if queue.workers or waited < limits.unserved:
+        if queue.workers or waited < thresholds.unserved:
             continue
         yield Cause(
             check="unserved",
-            status="degraded" if seen.alive else "down",
-            told=f"The queue {queue.name} has {queue.ready} ready, and {_nobody(seen)} serves it; "
-            f"the oldest has waited for {span(waited)}.",
+            status="degraded" if facts.alive else "down",
+            told=f"The queue {queue.name} has {queue.ready} ready, and {_no_worker(facts)} serves "
+            f"it; the oldest has waited for {span(waited)}.",
             value=waited,
-            threshold=limits.unserved,
+            threshold=thresholds.unserved,
         )
 
 
-def _nobody(seen: Seen) -> str:
-    if not seen.living_left_out:
+def _no_worker(facts: HealthFacts) -> str:
+    if not facts.living_left_out:
         return "no worker"
-    return f"none of the {len(seen.alive):,} workers that were looked at"
+    return f"none of the {len(facts.alive):,} workers that were looked at"
 
 
-def _lost_workers(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
-    lost = [worker.name for worker in seen.workers if not worker.is_alive]
-    if limits.lost_workers and len(lost) >= limits.lost_workers:
+def _lost_workers(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]:
+    lost = [worker.name for worker in facts.workers if not worker.is_alive]
+    if thresholds.lost_workers and len(lost) >= thresholds.lost_workers:
         yield Cause(
             check="lost-workers",
             status="degraded",
             told=f"{counted(len(lost), 'worker')} stopped renewing the lease without giving it "
             f"back: {listed(lost)}.",
             value=len(lost),
-            threshold=limits.lost_workers,
+            threshold=thresholds.lost_workers,
         )
 
 
-def _unwritten(seen: Seen) -> Iterator[Cause]:
-    """Down if no worker can end a job; with some that can, only a part is held up."""
-    held = [(worker, worker.unwritten) for worker in seen.alive if worker.unwritten is not None]
-    none_claims = sum(not unwritten.is_claiming for _, unwritten in held) == len(seen.alive)
-    for worker, unwritten in held:
+def _unwritten(facts: HealthFacts) -> Iterator[Cause]:
+    """Yield a cause for each worker that cannot write outcomes.
+
+    It is down if no worker claims jobs, else degraded.
+    """
+    holders = [(worker, worker.unwritten) for worker in facts.alive if worker.unwritten is not None]
+    none_claims = sum(not unwritten.is_claiming for _, unwritten in holders) == len(facts.alive)
+    for worker, unwritten in holders:
         meanwhile = "goes on with others" if unwritten.is_claiming else "claims none meanwhile"
         yield Cause(
             check="unwritten",
@@ -256,51 +262,62 @@ def _unwritten(seen: Seen) -> Iterator[Cause]:
         )
 
 
-def _oldest_ready(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
-    for queue in seen.waiting:
+def _oldest_ready(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]:
+    for queue in facts.waiting:
         waited = queue.waited or 0.0
-        told = f"In the queue {queue.name} a job has been ready for {span(waited)}."
-        yield from _stepped(
-            "oldest-ready", told, waited, limits.oldest_ready_degraded, limits.oldest_ready_down
+        message = f"In the queue {queue.name} a job has been ready for {span(waited)}."
+        yield from _graded_cause(
+            "oldest-ready",
+            message,
+            waited,
+            thresholds.oldest_ready_degraded,
+            thresholds.oldest_ready_down,
         )
 
 
-def _error_rate(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
-    total = seen.recent.total
-    tried = total.completed + total.failed
-    if total.failure_rate is None or tried < limits.error_rate_least or not total.failed:
+def _error_rate(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]:
+    total = facts.recent.total
+    finished = total.completed + total.failed
+    if total.failure_rate is None or finished < thresholds.error_rate_least or not total.failed:
         return
-    told = (
-        f"{total.failure_rate:.0%} of {counted(tried, 'job')} failed in the last "
-        f"{span(seen.recent.covered)}."
+    message = (
+        f"{total.failure_rate:.0%} of {counted(finished, 'job')} failed in the last "
+        f"{span(facts.recent.covered)}."
     )
-    yield from _stepped(
-        "error-rate", told, total.failure_rate, limits.error_rate_degraded, limits.error_rate_down
+    yield from _graded_cause(
+        "error-rate",
+        message,
+        total.failure_rate,
+        thresholds.error_rate_degraded,
+        thresholds.error_rate_down,
     )
 
 
-def _dead(seen: Seen, limits: Thresholds) -> Iterator[Cause]:
-    hour = seen.hour
-    # Where so much ended that not all of it was read, the rest is taken to be like it.
+def _dead_letters(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]:
+    hour = facts.hour
+    # If so many jobs ended that not all were read, the rest is taken to have failed as often.
     failed = hour.total.failed * max(1.0, hour.window / hour.covered if hour.covered > 0 else 1.0)
-    if limits.dead_hourly and failed >= limits.dead_hourly:
+    if thresholds.dead_hourly and failed >= thresholds.dead_hourly:
         yield Cause(
             check="dead-letters",
             status="degraded",
             told=f"{counted(round(failed), 'job')} became dead letters in the last hour.",
             value=failed,
-            threshold=limits.dead_hourly,
+            threshold=thresholds.dead_hourly,
         )
 
 
-def _stepped(check: str, told: str, value: float, degraded: float, down: float) -> Iterator[Cause]:
+def _graded_cause(
+    check: str, message: str, value: float, degraded: float, down: float
+) -> Iterator[Cause]:
+    """Yield a cause if a value has reached one of its two thresholds."""
     if value < degraded:
         return
     status: Status = "down" if value >= down else "degraded"
     yield Cause(
         check=check,
         status=status,
-        told=told,
+        told=message,
         value=value,
         threshold=down if status == "down" else degraded,
     )

@@ -1,4 +1,4 @@
-"""Look at the queue: every question reads a bounded number of rows, however long the backlog is."""
+"""Read the state of the queue. Each query reads a bounded number of rows, however many exist."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from penstock.errors import JobNotFound
 from penstock.insights.counts import Count, Depth
-from penstock.insights.explanation import waits_of
-from penstock.insights.health import Health, Seen, Thresholds, health_of
+from penstock.insights.explanation import list_waits
+from penstock.insights.health import Health, HealthFacts, Thresholds, health_of
 from penstock.insights.job import (
-    STEPS,
+    MAX_STEPS,
     EventWait,
     FailedJob,
     JobInsight,
@@ -30,13 +30,13 @@ from penstock.insights.queues import (
     Lanes,
     QueueInsight,
     QueuePage,
-    glance_from,
+    busiest_from,
     lanes_from,
     page_from,
     queues_from,
 )
 from penstock.insights.throughput import Throughput, throughput_from
-from penstock.insights.waits import Turn, keys_of, turn_from
+from penstock.insights.waits import QueuePosition, limit_keys, position_from
 from penstock.insights.workers import WorkerInsight, WorkerPage, workers_from
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of
@@ -45,23 +45,25 @@ from penstock.store.unique import Holder, UniqueKeys
 from penstock.store.workflows import Workflows
 from penstock.tasks.workflow import Awaited
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
-COUNTED = 100_000
-COUNTED_OFTEN = 10_000
-QUEUES = 1000
-QUEUES_COUNTED = 100_000
-QUEUES_AT_A_GLANCE = 200
-WORKERS = 1000
-# Of each lane that is shown; and how much is counted before, to know which are the largest.
-COUNTED_OF_LANE = 10_000
-COUNTED_OF_LANES = 100_000
-LINES = 20_000
-LINES_OFTEN = 1000
-LANES_OFTEN = 5
-AHEAD = 1000
-# Some 100,000 to 200,000 jobs of usual size.
-BLOCKS = 4096
-BLOCKS_OFTEN = 512
+MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
+# How many rows one query counts. Queries that screens repeat every second or two, or that servers
+# repeat for many clients, have the lower bounds, whose names end in OFTEN.
+MAX_COUNTED = 100_000
+MAX_COUNTED_OFTEN = 10_000
+MAX_QUEUES = 1000
+MAX_QUEUES_COUNTED = 100_000
+MAX_OVERVIEW_QUEUES = 200
+MAX_WORKERS = 1000
+# How many jobs are counted in each lane that is shown, and in all lanes, to find the largest.
+MAX_COUNTED_PER_LANE = 10_000
+MAX_COUNTED_IN_LANES = 100_000
+MAX_LANES_SCANNED = 20_000
+MAX_LANES_SCANNED_OFTEN = 1000
+MAX_OVERVIEW_LANES = 5
+MAX_COUNTED_AHEAD = 1000
+# These hold some 100,000 to 200,000 jobs of usual size.
+MAX_HISTORY_BLOCKS = 4096
+MAX_HISTORY_BLOCKS_OFTEN = 512
 _LAST_ID = 2**63 - 1
 
 
@@ -70,18 +72,18 @@ class Overview(Struct, frozen=True, kw_only=True):
 
     queues: tuple[QueueInsight, ...]
     lanes: Lanes | None
-    """The largest lanes of the fair queue in which most jobs wait."""
+    """The largest lanes of the fair queue with the most ready jobs."""
     workers: tuple[WorkerInsight, ...]
     running: tuple[RunningJob, ...]
     failures: tuple[FailedJob, ...]
     throughput: tuple[Throughput, ...]
     queues_left_out: Count = Count(0)
-    """How many queues are not shown; the least busy ones."""
+    """How many queues are left out. These are the least busy."""
     workers_left_out: int = 0
 
 
 class Insights:
-    """The questions of those who look, on one pool or connection.
+    """Reads the state of queues, workers, limits and jobs, on one pool or connection.
 
     insights = Insights(store, pool)
     for queue in await insights.queues():
@@ -90,80 +92,103 @@ class Insights:
 
     def __init__(self, store: Store, on: Executor) -> None:
         self._store = store
-        self._looks = InsightQueries(store)
+        self._queries = InsightQueries(store)
         self._on = on
 
-    async def queues(self, *, count_to: int = COUNTED, limit: int = QUEUES) -> list[QueueInsight]:
-        """The queues that have jobs, workers or settings, by name; see `queue_page`."""
+    async def queues(
+        self, *, count_to: int = MAX_COUNTED, limit: int = MAX_QUEUES
+    ) -> list[QueueInsight]:
+        """Return the queues that have jobs, workers or settings, by name. See `queue_page`."""
         return list((await self.queue_page(count_to=count_to, limit=limit)).queues)
 
     async def queues_named(
-        self, names: Sequence[str], *, count_to: int = COUNTED
+        self, names: Sequence[str], *, count_to: int = MAX_COUNTED
     ) -> dict[str, QueueInsight]:
-        """These queues, however many others there are; one that nobody uses is empty."""
-        rows = await self._looks.queues(self._on, count_to, 0, 0, names)
-        found = {each.name: each for each in queues_from(rows, await self.workers(), count_to)}
-        return {name: found.get(name) or QueueInsight.empty(name) for name in names}
+        """Return queues by their names. A queue that nobody uses is empty."""
+        rows = await self._queries.queues(self._on, count_to, 0, 0, names)
+        used = {each.name: each for each in queues_from(rows, await self.workers(), count_to)}
+        return {name: used.get(name) or QueueInsight.empty(name) for name in names}
 
     async def queue_page(
-        self, *, count_to: int = COUNTED, limit: int = QUEUES, among: int = QUEUES_COUNTED
+        self,
+        *,
+        count_to: int = MAX_COUNTED,
+        limit: int = MAX_QUEUES,
+        among: int = MAX_QUEUES_COUNTED,
     ) -> QueuePage:
-        """The same, with how many are left out: of those with ready jobs the first are shown.
+        """Return the queues as `queues` does, and how many are left out.
 
-        `among` is how far those are counted.
+        At most `limit` queues with ready jobs are returned, the first by name. `among` bounds how
+        many of these are counted.
         """
-        rows = await self._looks.queues(self._on, count_to, limit, among)
+        rows = await self._queries.queues(self._on, count_to, limit, among)
         return page_from(rows, await self.workers(), count_to, among)
 
     async def next_queues(self, *, after: str | None = None, limit: int = 100) -> QueuePage:
-        """So many queues of any kind, by name, behind the last of the page before."""
-        rows = await self._looks.queues(
-            self._on, COUNTED, limit, QUEUES_COUNTED, after=after, page=limit
+        """Return the next page of queues of any kind, by name. Pass `page.after` as `after`."""
+        rows = await self._queries.queues(
+            self._on, MAX_COUNTED, limit, MAX_QUEUES_COUNTED, after=after, page=limit
         )
         last = rows[-1]["name"] if len(rows) == limit else None
         workers = await self.workers()
-        return page_from(rows, workers, COUNTED, QUEUES_COUNTED, after=after or "", until=last)
-
-    async def _glance(self, workers: Sequence[WorkerInsight], limit: int) -> QueuePage:
-        """At most `limit` queues of any kind, the busy ones first."""
-        rows = await self._looks.queues(
-            self._on, COUNTED_OFTEN, limit, COUNTED_OFTEN, page=limit, busy_first=True
+        return page_from(
+            rows, workers, MAX_COUNTED, MAX_QUEUES_COUNTED, after=after or "", until=last
         )
-        return glance_from(rows, workers, COUNTED_OFTEN, COUNTED_OFTEN, limit)
+
+    async def _busiest_queues(self, workers: Sequence[WorkerInsight], limit: int) -> QueuePage:
+        """Return at most `limit` queues of any kind, the busy ones first."""
+        rows = await self._queries.queues(
+            self._on, MAX_COUNTED_OFTEN, limit, MAX_COUNTED_OFTEN, page=limit, busy_first=True
+        )
+        return busiest_from(rows, workers, MAX_COUNTED_OFTEN, MAX_COUNTED_OFTEN, limit)
 
     async def lanes(self, queue: str, *, limit: int = 50, start: str = "") -> Lanes:
-        """The lanes of a queue with ready or running jobs or settings, the largest first.
+        """Return the lanes of a queue with ready or running jobs or settings, the largest first.
 
-        Of very many the first 20,000 are looked at, from `start` on, by name.
+        At most 20,000 lanes are examined, from `start` on by name.
         """
-        return await self._lanes(queue, start, limit, lines=LINES, seen=COUNTED_OF_LANES)
-
-    async def _lanes(self, queue: str, start: str, limit: int, *, lines: int, seen: int) -> Lanes:
-        most = min(COUNTED_OF_LANE, seen // 10)
-        rows = await self._looks.lanes(
-            self._on, queue, start=start, lines=lines, shown=limit, most=most, seen=seen
+        return await self._lanes(
+            queue, start, limit, max_scanned=MAX_LANES_SCANNED, max_counted=MAX_COUNTED_IN_LANES
         )
-        return lanes_from(queue, rows, most=most, running=most)
 
-    async def _fairest(self, queues: Sequence[QueueInsight]) -> Lanes | None:
+    async def _lanes(
+        self, queue: str, start: str, limit: int, *, max_scanned: int, max_counted: int
+    ) -> Lanes:
+        per_lane = min(MAX_COUNTED_PER_LANE, max_counted // 10)
+        rows = await self._queries.lanes(
+            self._on,
+            queue,
+            start=start,
+            lines=max_scanned,
+            shown=limit,
+            most=per_lane,
+            seen=max_counted,
+        )
+        return lanes_from(queue, rows, max_ready=per_lane, max_running=per_lane)
+
+    async def _largest_lanes(self, queues: Sequence[QueueInsight]) -> Lanes | None:
         busy = [queue for queue in queues if queue.is_fair and queue.ready.number]
         if not busy:
             return None
         busiest = max(busy, key=lambda queue: queue.ready.number)
         return await self._lanes(
-            busiest.name, "", LANES_OFTEN, lines=LINES_OFTEN, seen=COUNTED_OFTEN
+            busiest.name,
+            "",
+            MAX_OVERVIEW_LANES,
+            max_scanned=MAX_LANES_SCANNED_OFTEN,
+            max_counted=MAX_COUNTED_OFTEN,
         )
 
     async def limits(
         self, keys: Sequence[str] | None = None, *, limit: int = 200, after: str | None = None
     ) -> Limits:
-        """The limits and the keys in use under them, those that hold up jobs first.
+        """Return the limits and the keys in use under them, those that hold up jobs first.
 
-        Pass `limits.after` as `after` for the next page. A limit that changes its place meanwhile
-        may be missed or seen twice.
+        Pass `limits.after` as `after` for the next page. A limit whose place in this order changes
+        meanwhile may be missing or appear twice.
         """
-        rows = await self._looks.limits(
-            self._on, keys, limit, lines=LINES, seen=COUNTED_OFTEN, after=after
+        rows = await self._queries.limits(
+            self._on, keys, limit, lines=MAX_LANES_SCANNED, seen=MAX_COUNTED_OFTEN, after=after
         )
         return limits_from(rows, limit)
 
@@ -178,111 +203,118 @@ class Insights:
         subject: str | None = None,
         tag: str | None = None,
     ) -> list[tuple[Job, float]]:
-        """The jobs past their soft deadline, the latest first, and by how many seconds."""
-        rows = await self._looks.late(
-            self._on, limit, COUNTED_OFTEN, states, queue, task, tenant, subject, tag
+        """Return the jobs past their soft deadline and by how many seconds, the latest first."""
+        rows = await self._queries.late(
+            self._on, limit, MAX_COUNTED_OFTEN, states, queue, task, tenant, subject, tag
         )
         jobs = {job.id: job for job in await self._store.get(self._on, [row["id"] for row in rows])}
-        found = ((jobs.get(str(row["id"])), row["late"]) for row in rows)
-        return [(job, late) for job, late in found if job is not None]
+        late_jobs = ((jobs.get(str(row["id"])), row["late"]) for row in rows)
+        # A job may have been deleted between the two queries.
+        return [(job, late) for job, late in late_jobs if job is not None]
 
     async def lateness(self, jobs: Sequence[Job]) -> dict[str, float]:
-        """By how many seconds those of some jobs are late that are, by their ids."""
+        """Return by how many seconds jobs are late, by id. Jobs that are not late are left out."""
         live = [key_of(job.id) for job in jobs if not job.is_final]
-        rows = await self._looks.lateness(self._on, live) if live else []
+        rows = await self._queries.lateness(self._on, live) if live else []
         return {str(row["id"]): row["late"] for row in rows}
 
     async def workers(self) -> list[WorkerInsight]:
-        """The workers that hold a lease, and those whose lease has expired a moment ago.
+        """Return the workers that hold a lease, and those whose lease expired a moment ago.
 
         See `worker_page`.
         """
         return list((await self.worker_page()).workers)
 
-    async def worker_page(self, *, limit: int = WORKERS, after: str | None = None) -> WorkerPage:
-        """The same, with how many are left out. If there are very many, living ones come first.
+    async def worker_page(
+        self, *, limit: int = MAX_WORKERS, after: str | None = None
+    ) -> WorkerPage:
+        """Return workers as `workers` does, living ones first, and how many are left out.
 
         Pass `page.after` as `after` for the next page.
         """
-        behind = None if after is None else key_of(after)
-        rows = await self._looks.workers(self._on, COUNTED_OFTEN, limit, behind)
-        return workers_from(rows, COUNTED_OFTEN, limit)
+        after_key = None if after is None else key_of(after)
+        rows = await self._queries.workers(self._on, MAX_COUNTED_OFTEN, limit, after_key)
+        return workers_from(rows, MAX_COUNTED_OFTEN, limit)
 
     async def running(self, limit: int = 20) -> list[RunningJob]:
-        """The jobs that have been running for longest."""
-        rows = await self._looks.running(self._on, limit, COUNTED_OFTEN)
+        """Return the jobs that have been running for longest."""
+        rows = await self._queries.running(self._on, limit, MAX_COUNTED_OFTEN)
         return [running_from(row) for row in rows]
 
     async def failures(self, limit: int = 20) -> list[FailedJob]:
-        """The jobs that failed last, newest first."""
-        return [failed_from(row) for row in await self._looks.failures(self._on, limit)]
+        """Return the jobs that failed last, newest first."""
+        return [failed_from(row) for row in await self._queries.failures(self._on, limit)]
 
     async def throughput(
-        self, windows: Sequence[float] = (MINUTE, HOUR, DAY), *, blocks: int = BLOCKS
+        self,
+        windows: Sequence[float] = (MINUTE_S, HOUR_S, DAY_S),
+        *,
+        blocks: int = MAX_HISTORY_BLOCKS,
     ) -> list[Throughput]:
-        """What ended within the last so many seconds, by task, for each window."""
-        rows = await self._looks.throughput(self._on, sorted(windows), blocks)
+        """Return how many jobs ended within each window, by task. Windows are in seconds."""
+        rows = await self._queries.throughput(self._on, sorted(windows), blocks)
         return throughput_from(rows)
 
     async def overview(self, *, running: int = 20, failures: int = 10) -> Overview:
-        """All that a screen shows which is drawn anew every second or two."""
+        """Return everything that a screen shows which is redrawn every second or two."""
         workers = await self.worker_page()
-        page = await self._glance(workers.workers, QUEUES_AT_A_GLANCE)
-        windows = (MINUTE / 6, MINUTE)
+        page = await self._busiest_queues(workers.workers, MAX_OVERVIEW_QUEUES)
+        windows = (MINUTE_S / 6, MINUTE_S)
         return Overview(
             queues=page.queues,
-            lanes=await self._fairest(page.queues),
+            lanes=await self._largest_lanes(page.queues),
             workers=workers.workers,
             running=tuple(await self.running(running)),
             failures=tuple(await self.failures(failures)),
-            throughput=tuple(await self.throughput(windows, blocks=BLOCKS_OFTEN)),
+            throughput=tuple(await self.throughput(windows, blocks=MAX_HISTORY_BLOCKS_OFTEN)),
             queues_left_out=page.left_out,
             workers_left_out=workers.left_out,
         )
 
-    async def depths(self, *, count_to: int = COUNTED, queues: int = QUEUES) -> list[Depth]:
-        """The jobs of each queue in each live state, for gauges.
+    async def depths(self, *, count_to: int = MAX_COUNTED, queues: int = MAX_QUEUES) -> list[Depth]:
+        """Return the number of jobs of each queue in each live state, for gauges.
 
-        Ready jobs are counted in so many queues, the first by name.
+        Ready jobs are counted in the first `queues` queues by name.
         """
-        return [Depth(**row) for row in await self._looks.depths(self._on, count_to, queues)]
+        return [Depth(**row) for row in await self._queries.depths(self._on, count_to, queues)]
 
     async def health(self, thresholds: Thresholds | None = None) -> Health:
-        """Whether all is well, in one word, with what speaks against it and the numbers."""
-        limits = thresholds or Thresholds()
+        """Judge the health of the queue by thresholds: a status, its causes and the numbers."""
+        thresholds = thresholds or Thresholds()
         began = time.monotonic()
-        await self._looks.time(self._on)
+        await self._queries.time(self._on)
         latency = time.monotonic() - began
-        windows = sorted({limits.window, HOUR, DAY})
-        found = await self.throughput(windows, blocks=BLOCKS_OFTEN)
-        by_window = dict(zip(windows, found, strict=True))
+        windows = sorted({thresholds.window, HOUR_S, DAY_S})
+        throughputs = await self.throughput(windows, blocks=MAX_HISTORY_BLOCKS_OFTEN)
+        by_window = dict(zip(windows, throughputs, strict=True))
         workers = await self.worker_page()
-        page = await self._glance(workers.workers, QUEUES)
-        seen = Seen(
+        page = await self._busiest_queues(workers.workers, MAX_QUEUES)
+        facts = HealthFacts(
             latency=latency,
             queues=page.queues,
             queues_left_out=page.left_out,
             workers=workers.workers,
             living_left_out=workers.living_left_out,
-            recent=by_window[limits.window],
-            hour=by_window[HOUR],
-            day=by_window[DAY],
+            recent=by_window[thresholds.window],
+            hour=by_window[HOUR_S],
+            day=by_window[DAY_S],
         )
-        return health_of(seen, limits)
+        return health_of(facts, thresholds)
 
     async def job(self, job_id: str) -> JobInsight:
-        """One job with all that explains its state; JobNotFound if there is none."""
+        """Return a job with everything that explains its state. Raises JobNotFound."""
         key = key_of(job_id)
         jobs = await self._store.get(self._on, [key])
         if not jobs:
             raise JobNotFound(job_id)
         [job] = jobs
-        place = place_from(await self._looks.place(self._on, key))
-        turn = await self._turn(job) if job.state in (READY, SCHEDULED) else None
-        waits = waits_of(
+        place = place_from(await self._queries.place(self._on, key))
+        is_queued = job.state in (READY, SCHEDULED)
+        position = await self._queue_position(job) if is_queued else None
+        waits = list_waits(
             job,
             place,
-            turn or Turn(),
+            position or QueuePosition(),
             paused=await self._store.paused(self._on),
             workers=await self.workers(),
             events=await self._event_waits(job),
@@ -291,7 +323,7 @@ class Insights:
         return JobInsight(
             job=job,
             place=place,
-            turn=turn,
+            turn=position,
             waits=waits,
             timeline=timeline_of(job),
             steps=await self._steps(key),
@@ -304,12 +336,12 @@ class Insights:
         return (await UniqueKeys(self._store).holders(self._on, [key_of(job.id)])).get(job.id)
 
     async def _steps(self, key: int) -> tuple[StepInsight, ...]:
-        return steps_from(await self._looks.steps(self._on, key, STEPS))
+        return steps_from(await self._queries.steps(self._on, key, MAX_STEPS))
 
     async def _event_waits(self, job: Job) -> list[EventWait]:
         if job.state != BLOCKED:
             return []
-        rows = await self._looks.event_waits(self._on, key_of(job.id))
+        rows = await self._queries.event_waits(self._on, key_of(job.id))
         return [EventWait(**row) for row in rows]
 
     async def _parents(self, job: Job) -> list[Awaited]:
@@ -317,18 +349,18 @@ class Insights:
             return []
         return await Workflows(self._store).awaited(self._on, key_of(job.id))
 
-    async def _turn(self, job: Job) -> Turn:
-        row = await self._looks.turn(self._on, key_of(job.id), AHEAD)
-        keys = keys_of(job)
+    async def _queue_position(self, job: Job) -> QueuePosition:
+        row = await self._queries.turn(self._on, key_of(job.id), MAX_COUNTED_AHEAD)
+        keys = limit_keys(job)
         limits = await self.limits(keys, limit=len(keys))
-        return turn_from(row, limits.limits, AHEAD)
+        return position_from(row, limits.limits, MAX_COUNTED_AHEAD)
 
     async def last_before(self, moment: datetime) -> int:
-        """The highest id of the jobs that were enqueued before a moment; 0 if there is none.
+        """Return the highest id of the jobs that were enqueued before a moment; 0 if there is none.
 
-        Ids rise with time, so this halves their range: some thirty looks at single rows.
+        Ids rise with time, so a binary search finds it with some thirty queries of single rows.
         """
-        row = await self._looks.last_job_up_to(self._on, _LAST_ID)
+        row = await self._queries.last_job_up_to(self._on, _LAST_ID)
         if row is None:
             return 0
         if row["created_at"] < moment:
@@ -336,7 +368,7 @@ class Insights:
         low, high = 0, int(row["id"])
         while high - low > 1:
             middle = (low + high) // 2
-            row = await self._looks.last_job_up_to(self._on, middle)
+            row = await self._queries.last_job_up_to(self._on, middle)
             if row is None or row["created_at"] < moment:
                 low = middle
             else:

@@ -1,4 +1,4 @@
-"""One job: where it is, what happened to it, and what it keeps from attempt to attempt."""
+"""Describe one job: where it is, what happened to it, and what it keeps between attempts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from penstock.insights.waits import Turn, Wait
+from penstock.insights.waits import QueuePosition, Wait
 from penstock.job import READY, RUNNING, SCHEDULED, Job, Progress
 from penstock.store.insights import Row
 from penstock.store.unique import Holder
@@ -18,37 +18,37 @@ from penstock.wording import span
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where a job is at a moment."""
+    """Where a job is at a moment: its worker, its progress, and how late it is."""
 
     at: datetime
     worker: str | None
-    """The worker that has it, if it runs."""
+    """The worker that runs it, if any."""
     is_alive: bool
-    """Whether there is such a worker, and its lease holds."""
+    """Whether there is such a worker, and its lease is valid."""
     progress: Progress | None
     late_after: float | None
-    """How many seconds after it was due it counts as late, if it ever does."""
+    """How many seconds after its time it counts as late, if it ever does."""
     late: float | None
     """For how many seconds it has been late."""
 
 
 def progress_from(row: Row) -> Progress | None:
-    """Progress from a row that has done, total and message; they are taken out of it."""
+    """Take done, total and message out of a row, and make progress of them."""
     done, total, message = row.pop("done"), row.pop("total"), row.pop("message")
     return None if done is None else Progress(done=done, total=total, message=message)
 
 
 def place_from(row: Row) -> Place:
-    """A place from the row of `get_job_progress`."""
+    """Make a place of the row of `get_job_progress`."""
     return Place(progress=progress_from(row), **row)
 
 
-# So many steps of a job are shown; few have more.
-STEPS = 1000
+# At most this many steps of a job are shown; few jobs have more.
+MAX_STEPS = 1000
 
 
 class StepInsight(Struct, frozen=True, kw_only=True):
-    """One thing that a job has kept: the result of a step, a sleep, an event, its polls."""
+    """What a job has stored under a name: the result of a step, a sleep, an event or its polls."""
 
     kind: Literal["step", "sleep", "event", "poll"]
     name: str
@@ -56,18 +56,18 @@ class StepInsight(Struct, frozen=True, kw_only=True):
     size: int
     """How many bytes its result takes as JSON."""
     note: str | None
-    """What there is to say about it, such as until when it sleeps; nothing about a step."""
+    """A remark, such as until when the job sleeps. Steps have none."""
 
 
 class EventWait(Struct, frozen=True):
-    """An event that a job waits for, and until when, if not for ever."""
+    """An event that a job waits for, and until when; None stands for ever."""
 
     name: str
     until: datetime | None = None
 
 
 def steps_from(rows: Sequence[Row]) -> tuple[StepInsight, ...]:
-    """Steps from the rows of `get_steps`."""
+    """Make steps of the rows of `get_steps`."""
     return tuple(
         StepInsight(
             kind=row["kind"],
@@ -80,38 +80,38 @@ def steps_from(rows: Sequence[Row]) -> tuple[StepInsight, ...]:
     )
 
 
-def _note(kind: str, kept: Any) -> str | None:
-    match kind, kept:
+def _note(kind: str, result: Any) -> str | None:
+    match kind, result:
         case "sleep", {"until": until}:
             return f"until {datetime.fromisoformat(until):%Y-%m-%d %H:%M:%S} UTC"
         case "event", {"event": number}:
             return f"got event {number}"
         case "poll", {"polls": polls}:
             counted = f"{polls:,} {'poll' if polls == 1 else 'polls'}"
-            return counted + (", answered" if "answer" in kept else _out_of_time(kept))
+            return counted + (", answered" if "answer" in result else _poll_state(result))
         case "event", _:
             return "not sent in time"
         case _:
             return None
 
 
-def _out_of_time(kept: dict[str, Any]) -> str:
-    return ", given up" if kept.get("timed_out") else ", no answer yet"
+def _poll_state(result: dict[str, Any]) -> str:
+    return ", given up" if result.get("timed_out") else ", no answer yet"
 
 
 def event_waits(job: Job, events: Sequence[EventWait]) -> tuple[Wait, ...]:
-    """Why a job waits that waits for events."""
-    return tuple(Wait("event", _waits_for(event, job.tenant)) for event in events)
+    """Explain why a job waits for events, and how to send them."""
+    return tuple(Wait("event", _event_text(event, job.tenant)) for event in events)
 
 
-def _waits_for(event: EventWait, tenant: str) -> str:
+def _event_text(event: EventWait, tenant: str) -> str:
     until = "" if event.until is None else f", until {event.until:%Y-%m-%d %H:%M:%S} UTC"
     send = ["penstock", "events", "send", event.name, *(("--tenant", tenant) if tenant else ())]
     return f"It waits for the event {event.name}{until}. `{shlex.join(send)}` sends it."
 
 
-def pause_of(job: Job, due: str) -> Wait | None:
-    """Why a job waits that has put itself off."""
+def own_pause(job: Job, due: str) -> Wait | None:
+    """Explain why a job waits whose handler put it off; None if the handler did not."""
     kind, _, name = (job.reason or "").partition(":")
     if kind == "sleep":
         return Wait("sleep", f"It sleeps until {due}.")
@@ -134,7 +134,7 @@ class RunningJob(Struct, frozen=True, kw_only=True):
     seconds: float
     worker: str | None
     is_alive: bool
-    """Whether that worker is; the jobs of a lost one go back to their queue."""
+    """Whether that worker is alive; the jobs of a lost one go back to their queue."""
     progress: Progress | None
 
 
@@ -154,18 +154,18 @@ class FailedJob(Struct, frozen=True, kw_only=True):
 
 
 def running_from(row: Row) -> RunningJob:
-    """A job from a row of `get_running_jobs`."""
+    """Make a job of a row of `get_running_jobs`."""
     progress = progress_from(row)
     return RunningJob(**(row | {"id": str(row["id"])}), progress=progress)
 
 
 def failed_from(row: Row) -> FailedJob:
-    """A job from a row of `get_failures`."""
+    """Make a job of a row of `get_failures`."""
     return FailedJob(**(row | {"id": str(row["id"])}))
 
 
 class Moment(Struct, frozen=True):
-    """One thing that happened to a job, or is to happen."""
+    """One event in the life of a job, in the past or planned."""
 
     at: datetime
     what: str
@@ -176,18 +176,18 @@ class JobInsight(Struct, frozen=True, kw_only=True):
 
     job: Job
     place: Place
-    turn: Turn | None
-    """When it is to run, if it waits for that."""
+    turn: QueuePosition | None
+    """Where it stands in its queue, if it is ready or scheduled."""
     waits: tuple[Wait, ...]
     timeline: tuple[Moment, ...]
     holder: Holder | None = None
-    """Who holds its unique key, if it has one and somebody does."""
+    """The job that holds its unique key, if it has a key and another job holds it."""
     steps: tuple[StepInsight, ...] = ()
-    """What it has kept from attempt to attempt."""
+    """What it has stored for later attempts."""
 
     @property
     def why(self) -> str:
-        """Why it has not ended yet, in sentences; empty if it has, or if nobody may say."""
+        """Why it has not ended, in sentences; empty if it has, or if the caller may not know."""
         if self.waits or self.job.state != RUNNING or self.job.attempted_at is None:
             return " ".join(wait.message for wait in self.waits)
         worker = f"Worker {self.place.worker}" if self.place.worker else "A worker"
@@ -196,15 +196,15 @@ class JobInsight(Struct, frozen=True, kw_only=True):
 
 
 def timeline_of(job: Job) -> tuple[Moment, ...]:
-    """What happened to a job, as far as its row remembers, in order."""
+    """Return what happened to a job, as far as its row tells, in order."""
     return tuple(sorted(_moments(job), key=lambda moment: moment.at))
 
 
 def _moments(job: Job) -> Iterator[Moment]:
     yield Moment(job.created_at, "enqueued")
-    begun = sorted(_begun(job))
-    yield from _untold(begun)
-    for attempt, began in begun:
+    starts = sorted(_attempt_starts(job))
+    yield from _unrecorded_attempts(starts)
+    for attempt, began in starts:
         yield Moment(began, f"attempt {attempt} began")
     for error in job.errors:
         if error.at is not None:
@@ -220,10 +220,10 @@ def _moments(job: Job) -> Iterator[Moment]:
         yield Moment(job.finished_at, job.state)
 
 
-def _untold(begun: list[tuple[int, datetime]]) -> Iterator[Moment]:
-    """Attempts of which only the number is left: those that slept, waited or were put off."""
+def _unrecorded_attempts(starts: list[tuple[int, datetime]]) -> Iterator[Moment]:
+    """Yield the attempts whose times are not stored: those that slept, waited or were put off."""
     last = 0
-    for attempt, began in begun:
+    for attempt, began in starts:
         if attempt == last + 2:
             yield Moment(began, f"attempt {last + 1} had ended without an error")
         elif attempt > last + 2:
@@ -231,9 +231,9 @@ def _untold(begun: list[tuple[int, datetime]]) -> Iterator[Moment]:
         last = attempt
 
 
-def _begun(job: Job) -> set[tuple[int, datetime]]:
-    """When attempts began: the last one as the row has it, those before as their ends do."""
-    begun = {(error.attempt, error.began) for error in job.errors}
-    begun |= {(end.attempt, end.began) for end in job.earlier_ends}
-    begun.add((job.attempt, job.attempted_at))
-    return {(attempt, began) for attempt, began in begun if began is not None}
+def _attempt_starts(job: Job) -> set[tuple[int, datetime]]:
+    """Return when attempts began: the last one by the row, earlier ones by their stored ends."""
+    starts = {(error.attempt, error.began) for error in job.errors}
+    starts |= {(end.attempt, end.began) for end in job.earlier_ends}
+    starts.add((job.attempt, job.attempted_at))
+    return {(attempt, began) for attempt, began in starts if began is not None}

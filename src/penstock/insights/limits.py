@@ -1,4 +1,4 @@
-"""The limits: what each key may take, what it takes, and who waits for it."""
+"""Describe limits: what each key allows, what is in use, and which workers wait for it."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ class LimitInsight(Struct, frozen=True, kw_only=True):
 
     key: str
     rule: str | None
-    """The limit that holds for it: its own key, or a pattern. None if it has been removed."""
+    """The limit that applies: the key itself, or a pattern. None if it has been removed."""
     slots: int | None
     """How many jobs may run at once."""
     granted: int
     """How many of these slots workers hold."""
     wanting: int
-    """How many more they would like to have."""
+    """How many more slots they want."""
     ready: Count | None
-    """How many ready jobs have to keep to it, of a pattern those of all its keys; None if nobody
-    has counted."""
+    """How many ready jobs the limit applies to, for a pattern those of all its keys. None if they
+    were not counted."""
     workers: tuple[Holder, ...]
     rate: float | None
-    """How many jobs may begin in a second, or units be spent."""
+    """How many jobs may start, or units be spent, in a second."""
     burst: float | None
     level: float | None
-    """How many may begin at once now, unless it is closed; below 0 if more was spent than there
-    was."""
+    """How many may start at once now, unless it is closed. It is below 0 if more was spent than
+    was left."""
     closed_until: datetime | None
 
     @property
@@ -58,12 +58,12 @@ class LimitInsight(Struct, frozen=True, kw_only=True):
 
     @property
     def is_shut(self) -> bool:
-        """It has no slots at all, so that nothing runs."""
+        """Whether the limit has 0 slots, so that no job runs."""
         return self.slots == 0
 
     @property
     def refills_in(self) -> float | None:
-        """Seconds until one more may begin; 0 if it may now, None if none ever may."""
+        """Seconds until one more job may start; 0 if it may now, None if none ever may."""
         if self.rate is None or self.level is None or self.level >= 1:
             return 0.0
         return (1 - self.level) / self.rate if self.rate else None
@@ -81,10 +81,10 @@ class Limits(Struct, frozen=True, kw_only=True):
 _holders = msgspec.json.Decoder(tuple[Holder, ...]).decode
 
 
-def limits_from(rows: Sequence[Row], most: int) -> Limits:
-    """A page from the rows of `get_limits`, at most `most` of them."""
+def limits_from(rows: Sequence[Row], limit: int) -> Limits:
+    """Make a page of the rows of `get_limits`, which returned at most `limit`."""
     number = rows[0]["keys"] if rows else 0
-    last = rows[-1]["key"] if rows and len(rows) == most < number else None
+    last = rows[-1]["key"] if rows and len(rows) == limit < number else None
     return Limits(limits=tuple(_limit(row) for row in rows), number=Count(number), after=last)
 
 

@@ -1,4 +1,4 @@
-"""The queues in use and their lanes: what waits, for how long, who serves it and what holds it."""
+"""Describe queues and lanes: how many jobs wait, for how long, and which workers serve them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ class Window(Struct, frozen=True, kw_only=True):
 
     @property
     def is_shut(self) -> bool:
-        """Whether it is closed for ever."""
+        """Whether it never opens."""
         return not self.is_open and self.changes_in is None
 
     def changes_at(self, now: datetime) -> datetime | None:
-        """When it closes or opens, to the second: `now` was read a moment before or after."""
+        """Return when it closes or opens, to the second, since `now` is not exact."""
         if self.changes_in is None:
             return None
         return (now + timedelta(seconds=self.changes_in + 0.5)).replace(microsecond=0)
 
     def within(self, other: Window) -> Window:
-        """Both at once: open while both are. Closed, at least until the later of them opens."""
+        """Return the window that is open while both are.
+
+        If it is closed, it stays so at least until the later of them opens.
+        """
         if self.is_open and other.is_open:
             known = [each.changes_in for each in (self, other) if each.changes_in is not None]
             return Window(is_open=True, changes_in=min(known, default=None))
@@ -44,7 +47,7 @@ class Window(Struct, frozen=True, kw_only=True):
 
 
 def lane_window(row: Row) -> Window:
-    """The window of a lane within its queue's, from a row that has both; taken out of it."""
+    """Take the windows of a lane and its queue out of a row. Returns the one that applies."""
     lane = Window(is_open=row.pop("lane_open"), changes_in=row.pop("lane_changes_in"))
     queue = Window(is_open=row.pop("queue_open"), changes_in=row.pop("queue_changes_in"))
     return lane.within(queue)
@@ -54,16 +57,16 @@ class LaneInsight(Struct, frozen=True, kw_only=True):
     """One lane of a queue as it is now."""
 
     name: str
-    """Who takes the turn: a tenant, or what else the queue makes lanes of."""
+    """The tenant, or what else the queue makes lanes of."""
     limits: tuple[str, ...]
-    """The keys of the limits that its jobs wait for."""
+    """The keys of the limits that apply to its jobs."""
     ready: Count
     running: Count
     late: Count
     waited: float | None
     """For how many seconds its oldest ready job has waited."""
     weight: int
-    """How many jobs it may begin each time it is its turn."""
+    """How many jobs it may start each time that its turn comes."""
     paused_at: datetime | None
     window: Window
 
@@ -78,34 +81,34 @@ class Lanes(Struct, frozen=True, kw_only=True):
     queue: str
     lanes: tuple[LaneInsight, ...]
     number: Count
-    """How many there are."""
+    """How many lanes the queue has."""
     following: str | None
-    """Where to go on looking, if there are more than were looked at."""
+    """The lane from which to go on, if there are more than were examined."""
 
 
-def lanes_from(queue: str, rows: Sequence[Row], *, most: int, running: int) -> Lanes:
-    """Lanes from the rows of `get_lanes`, which counted up to `most` and `running`."""
+def lanes_from(queue: str, rows: Sequence[Row], *, max_ready: int, max_running: int) -> Lanes:
+    """Make lanes of the rows of `get_lanes`, which counted up to these bounds."""
     if not rows:
         return Lanes(queue=queue, lanes=(), number=Count(0), following=None)
     head = rows[0]
     number, following = Count(head["lanes"], head["is_whole"]), head["following"]
     return Lanes(
         queue=queue,
-        lanes=tuple(_lane(row, most, running) for row in rows),
+        lanes=tuple(_lane(row, max_ready, max_running) for row in rows),
         number=number,
         following=None if following is None else split_lane(following)[0],
     )
 
 
-def _lane(row: Row, most: int, running: int) -> LaneInsight:
+def _lane(row: Row, max_ready: int, max_running: int) -> LaneInsight:
     name, limits = split_lane(row["lane"])
-    knows_running = row["running_seen"] <= running
+    is_running_exact = row["running_seen"] <= max_running
     return LaneInsight(
         name=name,
         limits=limits,
-        ready=Count.of(row["ready"], most),
-        running=Count(row["running"], knows_running),
-        late=Count(row["late"], knows_running and row["ready"] <= most),
+        ready=Count.of(row["ready"], max_ready),
+        running=Count(row["running"], is_running_exact),
+        late=Count(row["late"], is_running_exact and row["ready"] <= max_ready),
         waited=row["waited"],
         weight=row["weight"],
         paused_at=row["paused_at"],
@@ -122,17 +125,17 @@ class QueueInsight(Struct, frozen=True, kw_only=True):
     scheduled: Count
     running: Count
     blocked: Count
-    """Those that wait for others of their workflow, or for an event."""
+    """Jobs that wait for others of their workflow, or for an event."""
     late: Count
-    """Those of all these that are past their soft deadline."""
+    """Jobs in any of these states that are past their soft deadline."""
     waited: float | None
     """For how many seconds the oldest ready job has waited."""
     workers: tuple[str, ...]
     """The living workers that serve it."""
     slots: int
-    """How many of its jobs these may run at once."""
+    """How many of its jobs these workers can run at once."""
     is_fair: bool
-    """Whether its tenants, or what else makes its lanes, take turns."""
+    """Whether its lanes take turns."""
     window: Window
 
     @property
@@ -141,60 +144,67 @@ class QueueInsight(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def empty(cls, name: str) -> QueueInsight:
-        """A queue that nobody uses."""
-        return cls(name=name, workers=(), slots=0, **_NOTHING)
+        """Return the insight of a queue that nobody uses."""
+        return cls(name=name, workers=(), slots=0, **_EMPTY)
 
 
 class QueuePage(Struct, frozen=True, kw_only=True):
-    """Queues, and how many there are beyond them: with ready jobs or, in a glance, of any kind."""
+    """Some queues, and how many more there are.
+
+    `left_out` counts queues with ready jobs only, but in an overview those of any kind.
+    """
 
     queues: tuple[QueueInsight, ...]
     left_out: Count
     after: str | None = None
-    """Where the next page begins; None on the last, and where pages were not asked for."""
+    """Where the next page begins; None on the last one, and if no pages were requested."""
 
 
 def page_from(
     rows: Sequence[Row],
     workers: Sequence[WorkerInsight],
-    most: int,
-    counted: int,
+    max_jobs: int,
+    max_queues: int,
     *,
     after: str = "",
     until: str | None = None,
 ) -> QueuePage:
-    """The page of the rows of `get_queues`, which counted queues only so far.
+    """Make a page of the rows of `get_queues`, which counted jobs and queues up to these bounds.
 
-    Queues that only a worker knows belong to the page that has their names.
+    Queues that only a worker knows are on the page where their names belong.
     """
     ready = rows[0]["ready_queues"] if rows else 0
     shown = sum(1 for row in rows if row["ready"])
     return QueuePage(
         queues=tuple(
             queue
-            for queue in queues_from(rows, workers, most)
+            for queue in queues_from(rows, workers, max_jobs)
             if queue.name > after and (until is None or queue.name <= until)
         ),
-        left_out=Count(max(ready - shown, 0), ready < counted),
+        left_out=Count(max(ready - shown, 0), ready < max_queues),
         after=until,
     )
 
 
-def glance_from(
-    rows: Sequence[Row], workers: Sequence[WorkerInsight], most: int, counted: int, limit: int
+def busiest_from(
+    rows: Sequence[Row],
+    workers: Sequence[WorkerInsight],
+    max_jobs: int,
+    max_queues: int,
+    limit: int,
 ) -> QueuePage:
-    """At most `limit` queues, the busy ones first, and how many more there are.
+    """Make a page of at most `limit` queues, the busy ones first.
 
     The rows are those of `get_queues` with the busy ones first.
     """
-    found = queues_from(rows, workers, most)
-    shown = {queue.name for queue in sorted(found, key=_idleness)[:limit]}
+    queues = queues_from(rows, workers, max_jobs)
+    shown = {queue.name for queue in sorted(queues, key=_idleness)[:limit]}
     ready = rows[0]["ready_queues"] if rows else 0
-    # The statement takes no more queues with ready jobs than it shows queues.
+    # The statement reads at most `limit` queues with ready jobs.
     unseen = max(ready - limit, 0) + (rows[0]["queues_in_all"] - len(rows) if rows else 0)
     return QueuePage(
-        queues=tuple(queue for queue in found if queue.name in shown),
-        left_out=Count(unseen + len(found) - len(shown), ready < counted),
+        queues=tuple(queue for queue in queues if queue.name in shown),
+        left_out=Count(unseen + len(queues) - len(shown), ready < max_queues),
     )
 
 
@@ -205,33 +215,36 @@ def _idleness(queue: QueueInsight) -> tuple[int, str]:
 
 
 def queues_from(
-    rows: Iterable[Row], workers: Sequence[WorkerInsight], most: int
+    rows: Iterable[Row], workers: Sequence[WorkerInsight], max_jobs: int
 ) -> list[QueueInsight]:
-    """Queues from the rows of `get_queues`, and those that only a worker knows."""
-    found: dict[str, Row] = {row["name"]: row for row in rows}
+    """Make queues of the rows of `get_queues`, and of the names that only a worker knows."""
+    by_name: dict[str, Row] = {row["name"]: row for row in rows}
     living = [worker for worker in workers if worker.is_alive]
     served = {queue for worker in living for queue in worker.queues}
-    return [_queue(name, found.get(name), living, most) for name in sorted(found.keys() | served)]
+    names = sorted(by_name.keys() | served)
+    return [_queue(name, by_name.get(name), living, max_jobs) for name in names]
 
 
-def _queue(name: str, row: Row | None, living: Sequence[WorkerInsight], most: int) -> QueueInsight:
+def _queue(
+    name: str, row: Row | None, living: Sequence[WorkerInsight], max_jobs: int
+) -> QueueInsight:
     serving = [worker for worker in living if name in worker.queues]
     return QueueInsight(
         name=name,
         workers=tuple(worker.name for worker in serving),
         slots=sum(worker.queues[name] for worker in serving),
-        **(_NOTHING if row is None else _counts(row, most)),
+        **(_EMPTY if row is None else _counts(row, max_jobs)),
     )
 
 
-def _counts(row: Row, most: int) -> dict[str, Any]:
-    # These were counted over all queues together: over the limit no part is known exactly.
-    scheduled = Count(row["scheduled"], row["scheduled_in_all"] <= most)
-    running = Count(row["running"], row["running_in_all"] <= most)
-    blocked = Count(row["blocked"], row["blocked_in_all"] <= most)
+def _counts(row: Row, max_jobs: int) -> dict[str, Any]:
+    # These are counted over all queues together: beyond the bound no queue's part is exact.
+    scheduled = Count(row["scheduled"], row["scheduled_in_all"] <= max_jobs)
+    running = Count(row["running"], row["running_in_all"] <= max_jobs)
+    blocked = Count(row["blocked"], row["blocked_in_all"] <= max_jobs)
     return {
         "paused_at": row["paused_at"],
-        "ready": (ready := Count.of(row["ready"], most)),
+        "ready": (ready := Count.of(row["ready"], max_jobs)),
         "scheduled": scheduled,
         "running": running,
         "blocked": blocked,
@@ -242,7 +255,7 @@ def _counts(row: Row, most: int) -> dict[str, Any]:
     }
 
 
-_NOTHING: dict[str, Any] = {
+_EMPTY: dict[str, Any] = {
     "paused_at": None,
     "ready": Count(0),
     "scheduled": Count(0),

@@ -1,4 +1,4 @@
-"""Look at the queue as one tenant, under row level security."""
+"""Read the state of the queue as one tenant, under row level security."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.store import key_of
 
 
 class TenantInsights(Insights):
-    """What a tenant's own jobs say. Why they wait, and how late they are, is the owner's to see."""
+    """Insights into a tenant's own jobs. Only the owner sees why they wait and if they are late."""
 
     async def lateness(self, jobs: Sequence[Job]) -> dict[str, float]:
         return {}
@@ -23,7 +23,7 @@ class TenantInsights(Insights):
         if not jobs:
             raise JobNotFound(job_id)
         [job] = jobs
-        place = place_from(await self._looks.own_place(self._on, key))
+        place = place_from(await self._queries.own_place(self._on, key))
         return JobInsight(
             job=job,
             place=place,

@@ -1,4 +1,4 @@
-"""How much ended lately, how it ended, and how long it took."""
+"""Describe how many jobs ended lately, how they ended, and how long they took."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Ended(Struct, frozen=True, kw_only=True):
     cancelled: int
     per_second: float
     failure_rate: float | None
-    """The part of those completed or failed that failed."""
+    """The share that failed of the jobs that completed or failed."""
     waited: Percentiles | None
-    """From being ready to the beginning of the last attempt."""
+    """Seconds from being ready to the start of the last attempt."""
     ran: Percentiles | None
-    """How long the last attempt took."""
+    """Seconds that the last attempt took."""
     mean: float | None = None
-    """How long it took on average."""
+    """Seconds that the last attempt took on average."""
     last_at: datetime | None = None
     """When the last of them ended."""
 
@@ -60,7 +60,7 @@ class Throughput(Struct, frozen=True, kw_only=True):
 
 
 def throughput_from(rows: Iterable[Row]) -> list[Throughput]:
-    """Windows from the rows of `get_throughput`: of each, all tasks together come first."""
+    """Make windows of the rows of `get_throughput`. The first row of each is the total."""
     windows = []
     for window, group in groupby(rows, key=lambda row: row["window"]):
         total, *tasks = group
@@ -77,14 +77,14 @@ def throughput_from(rows: Iterable[Row]) -> list[Throughput]:
 
 def _ended(row: Row) -> Ended:
     completed, failed, cancelled = row["completed"], row["failed"], row["cancelled"]
-    tried = completed + failed
+    finished = completed + failed
     return Ended(
         task=row["task"],
         completed=completed,
         failed=failed,
         cancelled=cancelled,
-        per_second=(tried + cancelled) / row["covered"] if row["covered"] > 0 else 0.0,
-        failure_rate=failed / tried if tried else None,
+        per_second=(finished + cancelled) / row["covered"] if row["covered"] > 0 else 0.0,
+        failure_rate=failed / finished if finished else None,
         waited=_percentiles(row["waited"]),
         ran=_percentiles(row["ran"]),
         mean=None if row["mean"] is None else max(row["mean"], 0.0),
@@ -93,5 +93,5 @@ def _ended(row: Row) -> Ended:
 
 
 def _percentiles(values: Sequence[float] | None) -> Percentiles | None:
-    # The database's clock may have been set back between two of a job's times.
+    # Negative if the database's clock was set back between two of a job's times.
     return None if not values else Percentiles(*(max(value, 0.0) for value in values))

@@ -1,4 +1,4 @@
-"""What keeps a job waiting: its turn, the jobs before it, a pause, a window or limits."""
+"""Find out what keeps a job waiting: other jobs, a pause, a window or limits."""
 
 from __future__ import annotations
 
@@ -45,109 +45,115 @@ Kind = Literal[
 
 
 class Wait(Struct, frozen=True):
-    """One reason, and what to do about it."""
+    """One reason why a job waits, and what to do about it."""
 
     kind: Kind
     message: str
 
 
-NAMED: Final = 5
+MAX_PARENTS_NAMED: Final = 5
 
 
 def parent_wait(job: Job, parents: Sequence[Awaited]) -> Wait:
-    """Why a job waits that waits for others: those it waits for, what holds it up first."""
-    left = [each for each in parents if not each.satisfied]
-    if not left:
+    """Explain for which jobs a blocked job waits, those that ended without success first."""
+    open_parents = [each for each in parents if not each.satisfied]
+    if not open_parents:
         return Wait("blocked", "It waits for other jobs to end.")
-    ended = [each for each in left if each.state in ("failed", "cancelled", "missing")]
-    shown = [*ended, *(each for each in left if each not in ended)][:NAMED]
-    more = f" and {len(left) - NAMED:,} more" if len(left) > NAMED else ""
-    told = f"It waits for {counted(len(left), 'job')}: {', '.join(map(str, shown))}{more}."
+    number = len(open_parents)
+    ended = [each for each in open_parents if each.state in ("failed", "cancelled", "missing")]
+    pending = [each for each in open_parents if each not in ended]
+    shown = ", ".join(str(each) for each in [*ended, *pending][:MAX_PARENTS_NAMED])
+    more = f" and {number - MAX_PARENTS_NAMED:,} more" if number > MAX_PARENTS_NAMED else ""
+    message = f"It waits for {counted(number, 'job')}: {shown}{more}."
     if job.reason == "parent_failed" and ended:
-        told += _remedy(job, ended)
-    return Wait("blocked", told)
+        message += _remedy(job, ended)
+    return Wait("blocked", message)
 
 
 def _remedy(job: Job, ended: Sequence[Awaited]) -> str:
-    """What a person does about parents that did not complete, as a sentence more."""
-    told, it = (" That", "it") if len(ended) == 1 else (" Those that ended", "them")
+    """Return a further sentence: what to do about parents that did not complete."""
+    subject, it = (" That", "it") if len(ended) == 1 else (" Those that ended", "them")
     again = [each for each in ended if each.state != "missing"]
     retry = f"jobs retry {again[0].id}" if len(again) == 1 else f"workflows retry {job.workflow}"
     run = f"`penstock {retry}` runs {it} again, " if again else ""
     unblock = f"`penstock jobs unblock {job.id}` lets this one go on without {it}."
-    return f"{told} did not complete: {run}{unblock}"
+    return f"{subject} did not complete: {run}{unblock}"
 
 
-# A job's reason for waiting begins so if a budget had no units for it.
-BUDGET = "budget:"
+# The reason of a job begins with this if it was put off because a budget had no units.
+BUDGET_PREFIX = "budget:"
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class QueuePosition(Struct, frozen=True, kw_only=True):
     """Where a waiting job stands in its queue."""
 
     paused_at: datetime | None = None
     """Since when its lane has been paused."""
     window: Window = Window()
     others: Count = Count(0)
-    """The other lanes with ready jobs, which take turns with its own."""
+    """The number of other lanes with ready jobs, which take turns with its own."""
     ahead: Count = Count(0)
-    """The ready jobs before it in its lane."""
+    """The number of ready jobs before it in its lane."""
     limits: tuple[LimitInsight, ...] = ()
-    """The limits that hold for it."""
+    """The limits that apply to it."""
 
 
-def keys_of(job: Job) -> list[str]:
-    """The keys of all limits that may hold for a job."""
+def limit_keys(job: Job) -> list[str]:
+    """Return the keys of all limits that may apply to a job."""
     own = (f"queue:{job.queue}", f"lane:{job.queue}:{job.lane}", f"task:{job.task}")
-    budget = budget_of(job)
+    budget = budget_key(job)
     return list(dict.fromkeys([*own, *job.limits, *([budget] if budget else [])]))
 
 
-def budget_of(job: Job) -> str | None:
-    """The key of the budget that a job was put off for, if it was."""
-    is_put_off = job.state == SCHEDULED and (job.reason or "").startswith(BUDGET)
-    return (job.reason or "").removeprefix(BUDGET) if is_put_off else None
+def budget_key(job: Job) -> str | None:
+    """Return the key of the budget for which a job was put off, if it was."""
+    is_put_off = job.state == SCHEDULED and (job.reason or "").startswith(BUDGET_PREFIX)
+    return (job.reason or "").removeprefix(BUDGET_PREFIX) if is_put_off else None
 
 
-def turn_from(row: Row | None, limits: tuple[LimitInsight, ...], most: int) -> Turn:
-    """A turn from the row of `get_turn`, which counted up to `most`."""
+def position_from(
+    row: Row | None, limits: tuple[LimitInsight, ...], max_counted: int
+) -> QueuePosition:
+    """Make a position of the row of `get_turn`, which counted up to `max_counted`."""
     if row is None:
-        return Turn(limits=limits)
-    return Turn(
+        return QueuePosition(limits=limits)
+    return QueuePosition(
         paused_at=row["paused_at"],
         window=lane_window(row),
-        others=Count.of(row["lanes"], most),
-        ahead=Count.of(row["ahead"], most),
+        others=Count.of(row["lanes"], max_counted),
+        ahead=Count.of(row["ahead"], max_counted),
         limits=limits,
     )
 
 
-def lane_pause(job: Job, turn: Turn) -> Iterator[Wait]:
-    """Its lane is paused, however many workers are free."""
-    if turn.paused_at is not None:
+def lane_pause(job: Job, position: QueuePosition) -> Iterator[Wait]:
+    """Yield a reason if the job's lane is paused."""
+    if position.paused_at is not None:
         command = f"penstock lanes set {job.queue} {shlex.quote(job.lane)} --resume"
         yield Wait(
             "lane_paused", f"Its lane {job.lane!r} of the queue is paused. `{command}` ends that."
         )
 
 
-def closed_window(job: Job, turn: Turn, at: datetime) -> Iterator[Wait]:
-    """It is not the hour for it."""
-    if turn.window.is_open:
+def closed_window(job: Job, position: QueuePosition, at: datetime) -> Iterator[Wait]:
+    """Yield a reason if the window of the job's lane or queue is closed."""
+    if position.window.is_open:
         return
-    opens = turn.window.changes_at(at)
+    opens = position.window.changes_at(at)
     if opens is None:
-        told = f"The windows of the queue {job.queue} and its lane are never open at the same time."
+        message = (
+            f"The windows of the queue {job.queue} and its lane are never open at the same time."
+        )
     else:
-        told = f"Its window is closed until {opens:%Y-%m-%d %H:%M:%S} UTC."
-    yield Wait("window_closed", told)
+        message = f"Its window is closed until {opens:%Y-%m-%d %H:%M:%S} UTC."
+    yield Wait("window_closed", message)
 
 
-def full_limits(turn: Turn, at: datetime) -> Iterator[Wait]:
-    """Limits that let no more jobs begin just now."""
-    for limit in turn.limits:
+def full_limits(position: QueuePosition, at: datetime) -> Iterator[Wait]:
+    """Yield a reason for each limit that lets no more jobs start at the moment."""
+    for limit in position.limits:
         if limit.is_full:
-            yield Wait("limit", _full(limit))
+            yield Wait("limit", _full_limit_text(limit))
         if limit.closed_until is not None and limit.rate is not None:
             yield Wait(
                 "bucket_closed",
@@ -160,26 +166,26 @@ def full_limits(turn: Turn, at: datetime) -> Iterator[Wait]:
         elif limit.refills_in > 0:
             yield Wait(
                 "rate",
-                f"The limit {limit.key} lets {_pace(limit.rate or 0)} begin, and the next one in "
-                f"{span(limit.refills_in)}.",
+                f"The limit {limit.key} lets {_rate_text(limit.rate or 0)} begin, and the next one "
+                f"in {span(limit.refills_in)}.",
             )
 
 
-def missing_budget(job: Job, turn: Turn, due: str) -> Iterator[Wait]:
-    """The budget that its handler asked had no units for it."""
-    key = budget_of(job)
+def missing_budget(job: Job, position: QueuePosition, due: str) -> Iterator[Wait]:
+    """Yield a reason if the job was put off because a budget had no units for its handler."""
+    key = budget_key(job)
     if key is None:
         return
-    told = f"The budget {key} had no units for it: it is tried again at {due}."
-    limit = next((each for each in turn.limits if each.key == key), None)
+    message = f"The budget {key} had no units for it: it is tried again at {due}."
+    limit = next((each for each in position.limits if each.key == key), None)
     if limit is not None and limit.closed_until is not None:
-        told += f" It is closed until {limit.closed_until:%Y-%m-%d %H:%M:%S} UTC."
+        message += f" It is closed until {limit.closed_until:%Y-%m-%d %H:%M:%S} UTC."
     elif limit is not None and limit.level is not None:
-        told += f" There are {limit.level:,.0f} of {limit.burst:,.0f} now."
-    yield Wait("budget", told)
+        message += f" There are {limit.level:,.0f} of {limit.burst:,.0f} now."
+    yield Wait("budget", message)
 
 
-def _full(limit: LimitInsight) -> str:
+def _full_limit_text(limit: LimitInsight) -> str:
     if not limit.slots:
         return f"The limit {limit.key} lets no job run: it has 0 slots."
     holders = [f"{each.slots} by {each.worker}" for each in limit.workers if each.slots]
@@ -189,7 +195,7 @@ def _full(limit: LimitInsight) -> str:
     )
 
 
-def _pace(rate: float) -> str:
+def _rate_text(rate: float) -> str:
     if rate >= 1:
         return f"{rate:g} jobs a second"
     return f"a job every {span(1 / rate)}"

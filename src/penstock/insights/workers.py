@@ -1,4 +1,4 @@
-"""The workers behind the leases, living and lost."""
+"""Describe the workers that hold leases, living and lost."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Unwritten(Struct, frozen=True):
     """The class of the refusal, as the driver calls it."""
     message: str
     is_claiming: bool = False
-    """Whether the worker goes on with other jobs, since it can write the outcomes of these."""
+    """Whether the worker still runs other jobs, since it can write the outcomes of these."""
     ids: tuple[str, ...] = ()
-    """The ids of jobs among these that have run; at most 1,000."""
+    """The ids of those jobs that have run; at most 1,000."""
 
 
 class _Info(Struct, frozen=True):
-    """What a worker says of itself. Anyone's SQL may open a lease, and say nothing."""
+    """What a worker stores about itself. SQL of others may open a lease without any of it."""
 
     host: str | None = None
     pid: int | None = None
@@ -73,23 +73,23 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
     python: str | None
     penstock: str | None
     queues: dict[str, int]
-    """The slots for each queue it serves."""
+    """The slots of each queue that it serves."""
     calls: dict[str, int] = {}
-    """The queues whose tasks take many jobs in one call, and so in one slot: how many at most."""
+    """For queues whose tasks take many jobs in one call, and so in one slot: how many at most."""
     tasks: tuple[str, ...]
     hears: bool
-    """Whether it is told of new jobs at once, and need not look for them."""
+    """Whether notifications of new jobs reach it, so that it need not poll."""
     missing_resources: dict[str, str]
     alone: str | None = None
-    """The job for which it keeps every slot free, since it may take its worker down."""
+    """The suspect job for which it keeps all its other slots free."""
     tenants: tuple[str, ...] | None = None
     """The only tenants that it serves; None for all."""
     except_tenants: tuple[str, ...] | None = None
-    """Those that it does not."""
+    """The tenants that it does not serve."""
     children: int = 0
     """The child processes that it had for isolated jobs at its last heartbeat."""
     children_most: int | None = None
-    """How many it may have."""
+    """How many child processes it may have."""
     unwritten: Unwritten | None = None
     """The outcomes that it cannot write, and why."""
     grants: tuple[Grant, ...] = ()
@@ -105,13 +105,13 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
         return (self.expires_at - self.renewed_at).total_seconds()
 
     def serves(self, lane: str) -> bool:
-        """Whether it takes jobs of a lane, which is a tenant where workers serve only some."""
+        """Return whether it takes jobs of a lane. Lanes are tenants if workers serve only some."""
         if self.tenants is not None and lane not in self.tenants:
             return False
         return lane not in (self.except_tenants or ())
 
     def may_run(self, task: str) -> bool:
-        """Whether it knows a task. One that is not Penstock's own names none, and may know any."""
+        """Return whether it may know a task. A worker of other software lists no tasks."""
         return task in self.tasks or (not self.tasks and self.penstock is None)
 
     @property
@@ -120,7 +120,7 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
 
     @property
     def room(self) -> int:
-        """The most jobs that it runs at once: more than its slots, where they share calls."""
+        """How many jobs it can run at once: more than it has slots, if jobs share calls."""
         return sum(slots * self.calls.get(queue, 1) for queue, slots in self.queues.items())
 
     @property
@@ -133,7 +133,7 @@ class WorkerPage(Struct, frozen=True, kw_only=True):
 
     workers: tuple[WorkerInsight, ...]
     alive: int
-    """How many live, here or beyond."""
+    """How many workers are alive, on this page or not."""
     left_out: int
     after: str | None = None
     """Where the next page begins; None on the last."""
@@ -143,29 +143,29 @@ class WorkerPage(Struct, frozen=True, kw_only=True):
         return self.alive - sum(worker.is_alive for worker in self.workers)
 
 
-def workers_from(rows: Sequence[Row], most: int, limit: int) -> WorkerPage:
-    """The page of the rows of `get_workers`, which counted up to `most`."""
-    found = rows[0]["in_all"] if rows else 0
+def workers_from(rows: Sequence[Row], max_jobs: int, limit: int) -> WorkerPage:
+    """Make a page of the rows of `get_workers`, which counted jobs up to `max_jobs`."""
+    number = rows[0]["in_all"] if rows else 0
     alive = rows[0]["alive_in_all"] if rows else 0
     last = max(rows, key=lambda row: row["place"], default=None)
-    after = str(last["id"]) if last and len(rows) == limit and last["place"] < found else None
-    workers = tuple(_worker_from(row, most) for row in rows)
-    left_out = found - len(workers)
+    after = str(last["id"]) if last and len(rows) == limit and last["place"] < number else None
+    workers = tuple(_worker_from(row, max_jobs) for row in rows)
+    left_out = number - len(workers)
     return WorkerPage(workers=workers, alive=alive, left_out=left_out, after=after)
 
 
-def _worker_from(row: Row, most: int) -> WorkerInsight:
+def _worker_from(row: Row, max_jobs: int) -> WorkerInsight:
     del row["in_all"], row["alive_in_all"], row["place"]
-    said = asdict(_read(row.pop("info")))
-    running = Count.of(row.pop("running"), most)
+    info = asdict(_decode_info(row.pop("info")))
+    running = Count.of(row.pop("running"), max_jobs)
     grants = _grants(row.pop("grants"))
-    return WorkerInsight(lease=str(row.pop("id")), running=running, grants=grants, **row, **said)
+    return WorkerInsight(lease=str(row.pop("id")), running=running, grants=grants, **row, **info)
 
 
 _grants = msgspec.json.Decoder(tuple[Grant, ...]).decode
 
 
-def _read(text: str) -> _Info:
+def _decode_info(text: str) -> _Info:
     try:
         return msgspec.json.decode(text, type=_Info)
     except msgspec.ValidationError:

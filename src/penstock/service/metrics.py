@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from penstock.app.app import Penstock
 from penstock.insights.counts import Depth
-from penstock.insights.insights import QUEUES
+from penstock.insights.insights import MAX_QUEUES
 from penstock.job import READY, State
 from penstock.labels import OTHER, QueueLabels, select_labelled
 from penstock.service.cache import CachedValue
@@ -113,7 +113,7 @@ class QueueMetrics(Collector):
         try:
             insights = await self._app.insights()
             # Reading one more than are shown tells whether there are more.
-            depths = await insights.depths(queues=QUEUES + 1)
+            depths = await insights.depths(queues=MAX_QUEUES + 1)
             alive = (await insights.worker_page(limit=1)).alive
             with_settings = {each.name for each in await self._app.queue_settings()}
             with_schedules = {each.queue for each in await self._app.schedules()}
@@ -133,8 +133,8 @@ class QueueMetrics(Collector):
             return
         yield GaugeMetricFamily(
             "penstock_queue_depth_complete",
-            f"0 if more than {QUEUES:,} queues have ready jobs: the others are not counted.",
-            value=sum(each.state == READY for each in snapshot.depths) <= QUEUES,
+            f"0 if more than {MAX_QUEUES:,} queues have ready jobs: the others are not counted.",
+            value=sum(each.state == READY for each in snapshot.depths) <= MAX_QUEUES,
         )
         yield GaugeMetricFamily(
             "penstock_workers", "Workers that are alive.", value=snapshot.workers
