@@ -12,7 +12,7 @@ import pytest
 from penstock.storage.errors import FileChanged, ObjectDamaged, ObjectMissing, StorageDown
 from penstock.storage.location import Options
 from penstock.storage.names import object_name
-from penstock.storage.storage import Opened, Storage
+from penstock.storage.storage import FileReader, Storage
 from tests.fixtures.until import until
 from tests.storage.files import a_file
 from tests.storage.relay import Relay
@@ -146,7 +146,7 @@ async def test_a_server_that_stops_in_a_download_is_too_slow(
     async with Relay(shared.port) as relay:
         storage = storage_at(relay.port, tmp_path.name, patience=0.5)
 
-        async def begun() -> Opened | None:
+        async def begun() -> FileReader | None:
             with suppress(StorageDown):  # So little patience may end before it begins.
                 opened = await storage.open(name)
                 await anext(opened)

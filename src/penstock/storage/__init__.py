@@ -1,1 +1,1 @@
-"""Files stored by what is in them, in a folder or in a bucket, and links that open one."""
+"""Store files under the hash of their content, in a folder or a bucket, and sign links to them."""

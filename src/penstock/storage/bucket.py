@@ -1,4 +1,4 @@
-"""Files kept in a bucket."""
+"""Store files in a bucket."""
 
 from __future__ import annotations
 
@@ -16,47 +16,51 @@ from penstock.storage.errors import FileChanged
 from penstock.storage.location import Remote
 from penstock.storage.names import digest_of
 
-PART = 8 * 1024 * 1024
-PARTS_AT_ONCE = 3
-# Younger than this it will not be swept as an orphan before its document is written.
-FRESH = timedelta(minutes=30)
+PART_BYTES = 8 * 1024 * 1024
+CONCURRENT_PARTS = 3
+# The sweep of orphans leaves a file of this age alone long enough for its document to be written.
+FRESH_AGE = timedelta(minutes=30)
 
 
-async def keep(store: Remote, name: str, path: Path) -> None:
-    """Send a file to its name, unless it is there; an old one is sent again and becomes young.
+async def store_file(store: Remote, name: str, path: Path) -> None:
+    """Upload a file under its name, unless it was uploaded a short while ago.
 
-    To write over it does no harm: the name says what the content is.
+    An old file is uploaded again, so that the sweep of orphans leaves it alone. Overwriting does no
+    harm, because the name is the hash of the content.
     """
     if await _is_fresh(store, name):
         return
     with await asyncio.to_thread(path.open, "rb") as source:
-        first = await asyncio.to_thread(source.read, PART)
-        if len(first) < PART:
+        first = await asyncio.to_thread(source.read, PART_BYTES)
+        if len(first) < PART_BYTES:
             if sha256(first).digest() != digest_of(name):
                 raise FileChanged(path)
             await obstore.put_async(store, name, first, use_multipart=False)
             return
         async with aclosing(_parts(first, source, digest_of(name))) as parts:
             await obstore.put_async(
-                store, name, parts, chunk_size=PART, max_concurrency=PARTS_AT_ONCE
+                store, name, parts, chunk_size=PART_BYTES, max_concurrency=CONCURRENT_PARTS
             )
 
 
 async def _is_fresh(store: Remote, name: str) -> bool:
     try:
-        there = await obstore.head_async(store, name)
+        stored = await obstore.head_async(store, name)
     except FileNotFoundError:
-        return False  # Or its bucket is missing: the put will say that.
-    return datetime.now(UTC) - there["last_modified"] < FRESH
+        return False  # The error may also mean that the bucket is missing. The upload will say so.
+    return datetime.now(UTC) - stored["last_modified"] < FRESH_AGE
 
 
 async def _parts(first: bytes, source: BinaryIO, digest: bytes) -> AsyncGenerator[bytes, None]:
-    """The file in parts. It ends in an error, and nothing is stored, if its content has changed."""
-    hashed = sha256()
+    """Yield the file in parts.
+
+    Raises `FileChanged` after the last part if the content has changed; nothing is stored then.
+    """
+    hasher = sha256()
     part = first
     while part:
-        await asyncio.to_thread(hashed.update, part)
+        await asyncio.to_thread(hasher.update, part)
         yield part
-        part = await asyncio.to_thread(source.read, PART)
-    if hashed.digest() != digest:
+        part = await asyncio.to_thread(source.read, PART_BYTES)
+    if hasher.digest() != digest:
         raise FileChanged(source.name)

@@ -1,4 +1,4 @@
-"""What goes wrong between us and the storage of files."""
+"""The errors of the storage of files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from penstock.errors import NotRetryable, PenstockError, Retryable
 
 
 class StorageError(PenstockError):
-    """The root of what the storage of files raises."""
+    """The base class of the errors that the storage of files raises."""
 
 
 class StorageDown(StorageError, Retryable):
-    """The storage does not answer, answers too slowly, or lets nobody in.
+    """The storage does not answer, answers too slowly, or refuses access.
 
-    `public` is what somebody hears who is not to know where files are stored.
+    `public` is the message for callers who are not to know where files are stored.
     """
 
     public = (
@@ -27,7 +27,7 @@ class StorageDown(StorageError, Retryable):
 
 
 class StorageFull(StorageDown):
-    """There is no room for another file."""
+    """The storage has no room for another file."""
 
     public = (
         "The storage of files is full. Tell who runs this service, and send it again once there "
@@ -36,7 +36,7 @@ class StorageFull(StorageDown):
 
 
 class StorageRefuses(StorageDown):
-    """It is read-only, or does not let us in."""
+    """The storage is read-only, or refuses the credentials."""
 
     public = (
         "The storage of files refuses this service: it is read-only, or its rights are not set. "
@@ -77,11 +77,11 @@ class ObjectTooLarge(StorageError, NotRetryable):
 
 
 class FileChanged(StorageError, Retryable):
-    """A file was written to while it was being stored."""
+    """A file changed while it was being stored."""
 
     def __init__(self, path: object) -> None:
         Retryable.__init__(self, f"The file {path} changed while it was being read. Read it again.")
 
 
 class LinkRefused(StorageError, NotRetryable):
-    """A signed link that does not open what it is held against."""
+    """A signed link is not valid, has expired, or is for another method."""

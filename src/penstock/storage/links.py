@@ -1,4 +1,4 @@
-"""Links that open one stored file for a while, without a key."""
+"""Sign links that open one stored file for a limited time, without an API key."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from penstock.storage.names import belongs_to
 
 Method = Literal["GET", "PUT", "DELETE"]
 
-HOUR = 3600
-# A shorter one can be guessed from a link.
+MAX_LIFETIME_S = 3600
+# A shorter secret could be guessed from a link.
 MIN_SECRET_BYTES = 16
-NOT_OURS = "This link was not made here, or it was changed on its way. Ask for a new one."
+NOT_SIGNED_HERE = "This link was not made here, or it was changed on its way. Ask for a new one."
 
 
 class Link(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a link opens, for whom, how, and until when (seconds of Unix time)."""
+    """What a link opens: a file of a tenant, for one method, until a Unix time in seconds."""
 
     tenant: str
     method: Method
@@ -33,9 +33,10 @@ class Link(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class Links:
-    """Makes links and checks them. Whoever has the secret can do both.
+    """Signs links and verifies them. Anyone who has the secret can do both.
 
-    `purpose` is signed with each link: what the same secret signs for another purpose is no link.
+    `purpose` is part of each signature, so what the same secret signs for another purpose is not a
+    valid link.
     """
 
     def __init__(self, secret: bytes, purpose: bytes) -> None:
@@ -49,27 +50,31 @@ class Links:
         tenant: str,
         method: Method,
         name: str,
-        expires: int = HOUR,
+        expires: int = MAX_LIFETIME_S,
         *,
         now: float | None = None,
     ) -> str:
-        """A token that opens this file to this method, for an hour at most."""
-        if not 0 < expires <= HOUR:
-            raise ValueError(f"A link lasts for 1 to {HOUR} seconds, not {expires}.")
+        """Return a token that opens this file for this method, for an hour at most."""
+        if not 0 < expires <= MAX_LIFETIME_S:
+            raise ValueError(f"A link lasts for 1 to {MAX_LIFETIME_S} seconds, not {expires}.")
         if not belongs_to(name, tenant):
             raise ValueError(f"{name} is no stored file of tenant {tenant!r}.")
         link = Link(tenant, method, name, int(_now(now)) + expires)
         body = msgspec.json.encode(link)
-        return f"{_text(body)}.{_text(self._seal(body))}"
+        return f"{_encode(body)}.{_encode(self._sign(body))}"
 
     def verify(self, token: str, method: str, *, now: float | None = None) -> Link:
-        """What a token opens; refused when it is not ours, over, or for another method."""
+        """Return what a token opens.
+
+        Raises `LinkRefused` if it was not signed with this secret, has expired, or is for another
+        method.
+        """
         try:
-            body, seal = map(_raw, token.split("."))
+            body, signature = map(_decode, token.split("."))
         except ValueError:
-            raise LinkRefused(NOT_OURS) from None
-        if not hmac.compare_digest(seal, self._seal(body)):
-            raise LinkRefused(NOT_OURS)
+            raise LinkRefused(NOT_SIGNED_HERE) from None
+        if not hmac.compare_digest(signature, self._sign(body)):
+            raise LinkRefused(NOT_SIGNED_HERE)
         link = msgspec.json.decode(body, type=Link)
         if link.until <= _now(now):
             raise LinkRefused("This link is over: links last for an hour. Ask for a new one.")
@@ -77,7 +82,7 @@ class Links:
             raise LinkRefused(f"This link is for {link.method}, not for {method}.")
         return link
 
-    def _seal(self, body: bytes) -> bytes:
+    def _sign(self, body: bytes) -> bytes:
         return hmac.digest(self._secret, self._purpose + body, sha256)
 
 
@@ -85,12 +90,12 @@ def _now(now: float | None) -> float:
     return time.time() if now is None else now
 
 
-def _text(raw: bytes) -> str:
+def _encode(raw: bytes) -> str:
     return urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def _raw(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     raw = urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-    if _text(raw) != text:  # One link has one spelling.
+    if _encode(raw) != text:  # Refuse other spellings of the same bytes.
         raise ValueError(text)
     return raw

@@ -1,4 +1,4 @@
-"""Files kept in a folder of this machine, one by one or many at once."""
+"""Store files in a folder of this machine, one at a time or several in parallel."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from typing import BinaryIO
 from penstock.storage.errors import FileChanged, ObjectDamaged, ObjectMissing
 from penstock.storage.names import digest_of
 
-BLOCK = 1024 * 1024
-ATTEMPTS = 50
+BLOCK_BYTES = 1024 * 1024
+MAX_OPEN_ATTEMPTS = 50
+MAX_THREADS = 8
 
 
-THREADS = 8
+def store_file(root: Path, name: str, path: Path) -> None:
+    """Copy a file to its name, completely or not at all, and flush it to the disk.
 
-
-def keep(root: Path, name: str, path: Path) -> None:
-    """Copy a file to its name, whole or not at all, and so that a power cut leaves it there.
-
-    A file that is there already becomes young again: who sweeps orphans then spares it.
+    If the file is stored already, its time is set to now, so that the sweep of orphans leaves it
+    alone.
     """
     target = root / name
     try:
@@ -35,16 +34,19 @@ def keep(root: Path, name: str, path: Path) -> None:
 
 
 def size_of(root: Path, name: str) -> int:
-    """The bytes of what has a name; ObjectMissing."""
+    """Return the size of a stored file in bytes. Raises `ObjectMissing` if it does not exist."""
     try:
         return (root / name).stat().st_size
     except FileNotFoundError:
         raise ObjectMissing(name) from None
 
 
-def fetch(root: Path, name: str, path: Path) -> int:
-    """Copy what has a name to a file, or leave nothing; the bytes that it has."""
-    with _opened(root, name) as source, path.open("wb") as out:
+def copy_to(root: Path, name: str, path: Path) -> int:
+    """Copy a stored file to a path, or leave no file there, and return its size in bytes.
+
+    Raises `ObjectMissing`, or `ObjectDamaged` if the content does not match the name.
+    """
+    with _open_stored(root, name) as source, path.open("wb") as out:
         try:
             if _copy(source, out) != digest_of(name):
                 raise ObjectDamaged(name)
@@ -54,7 +56,7 @@ def fetch(root: Path, name: str, path: Path) -> int:
             raise
 
 
-def _opened(root: Path, name: str) -> BinaryIO:
+def _open_stored(root: Path, name: str) -> BinaryIO:
     try:
         return (root / name).open("rb")
     except FileNotFoundError:
@@ -62,9 +64,9 @@ def _opened(root: Path, name: str) -> BinaryIO:
 
 
 def _write(target: Path, source: BinaryIO) -> None:
-    # The walk finds a part that a crash has left, and the sweep of orphans removes it.
+    # The sweep of orphans removes a part that a crash has left.
     part = target.with_name(f"{target.name}.part-{secrets.token_hex(8)}")
-    with _open(part) as out:
+    with _open_new(part) as out:
         try:
             if _copy(source, out) != digest_of(target.name):
                 raise FileChanged(source.name)
@@ -73,81 +75,92 @@ def _write(target: Path, source: BinaryIO) -> None:
         except BaseException:
             part.unlink(missing_ok=True)
             raise
-    _settle(target.parent)
+    _sync_folder(target.parent)
 
 
 def _copy(source: BinaryIO, out: BinaryIO) -> bytes:
-    hashed = sha256()
-    while block := source.read(BLOCK):
-        hashed.update(block)
+    """Copy a file, and return its SHA-256."""
+    hasher = sha256()
+    while block := source.read(BLOCK_BYTES):
+        hasher.update(block)
         out.write(block)
     out.flush()
-    return hashed.digest()
+    return hasher.digest()
 
 
-def _open(part: Path, attempts: int = ATTEMPTS) -> BinaryIO:
-    """Open a new file; its folders may be swept away as empty while they are being made."""
+def _open_new(part: Path, attempts: int = MAX_OPEN_ATTEMPTS) -> BinaryIO:
+    """Create and open a file.
+
+    The sweep may remove its folders as empty ones just after they were made, so this tries again.
+    """
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
         return part.open("xb")
     except (FileNotFoundError, FileExistsError):
         if attempts == 1:
             raise
-    return _open(part, attempts - 1)
+    return _open_new(part, attempts - 1)
 
 
-def _settle(folder: Path) -> None:
-    """Have a folder on the disk; a file system with a journal writes new parents before it."""
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder's entries to the disk.
+
+    A file system with a journal writes the folder's new parents before them.
+    """
     try:
-        entries = os.open(folder, os.O_RDONLY)
+        fd = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
-        return  # Emptied and removed by somebody in this moment.
+        return  # The folder was emptied and removed by another process just now.
     try:
-        os.fsync(entries)
+        os.fsync(fd)
     finally:
-        os.close(entries)
+        os.close(fd)
 
 
-class Copying:
-    """What has changed or gone since it was looked at is noted; any other trouble ends all."""
+class ParallelCopy:
+    """Stores several files in parallel.
+
+    `changed` collects the files that have changed or gone since they were hashed. Any other error
+    stops the copying.
+    """
 
     def __init__(self, root: Path, files: Sequence[tuple[str, Path]]) -> None:
         self._root = root
-        self._rest = deque(files)
+        self._pending = deque(files)
         self.changed: set[Path] = set()
 
     async def run(self) -> None:
-        """Keep them all, each whole or not at all."""
-        threads = min(THREADS, len(self._rest))
+        """Store all files, each completely or not at all."""
+        threads = min(MAX_THREADS, len(self._pending))
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(threads):
-                    group.create_task(asyncio.to_thread(self._work))
+                    group.create_task(asyncio.to_thread(self._copy_pending))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
         finally:
-            # Nobody waits for the threads any more: they end with the files that they are at.
-            self._rest.clear()
+            # After an error nothing waits for the other threads. They end after their present file.
+            self._pending.clear()
 
-    def _work(self) -> None:
-        while self._rest:
+    def _copy_pending(self) -> None:
+        while self._pending:
             try:
-                name, path = self._rest.popleft()
+                name, path = self._pending.popleft()
             except IndexError:
                 return  # Another thread has taken the last one.
             try:
-                self._keep(name, path)
+                self._store(name, path)
             except BaseException:
-                self._rest.clear()
+                self._pending.clear()
                 raise
 
-    def _keep(self, name: str, path: Path) -> None:
+    def _store(self, name: str, path: Path) -> None:
         try:
             path.stat()
         except (FileNotFoundError, PermissionError):
             self.changed.add(path)
             return
         try:
-            keep(self._root, name, path)
+            store_file(self._root, name, path)
         except FileChanged:
             self.changed.add(path)

@@ -1,4 +1,4 @@
-"""From a URL and its options to the store behind it."""
+"""Parse the URL and the options of a storage, and open its store."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
 
-# The variables of the options are that of the storage, an underscore, and one of these.
-OPTION_NAMES = ("ENDPOINT", "REGION", "ALLOW_HTTP", "PATIENCE")
+# An option's variable is the storage's variable, an underscore, and one of these.
+OPTION_SUFFIXES = ("ENDPOINT", "REGION", "ALLOW_HTTP", "PATIENCE")
 
 SECONDS = "seconds, more than 0 and up to 3600"
 YES = ("1", "true", "yes", "on")
@@ -28,16 +28,18 @@ NO = ("", "0", "false", "no", "off")
 
 Store = LocalStore | S3Store | GCSStore | AzureStore
 Remote = S3Store | GCSStore | AzureStore
-RETRIES = 2  # A job tries again by itself, after a while and in view of everybody.
+# A few retries are enough: a job that fails is tried again later, where everybody can see it.
+MAX_RETRIES = 2
 ALLOWED = "a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az://container/prefix"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`patience`: the seconds that one request may take, and one part of a large file.
+    """The options of a storage.
 
-    `variable` is the environment variable that says where the storage is. Errors name it, and the
-    argument where there is none.
+    `patience` is how many seconds a request may take, or one part of a large file. `variable` is
+    the environment variable that says where the storage is. Errors name it, or the argument if
+    the options do not come from the environment.
     """
 
     endpoint: str | None = None
@@ -52,8 +54,8 @@ class Options:
 
     @classmethod
     def of(cls, variable: str, environment: Mapping[str, str] = os.environ) -> Options:
-        """The options that the environment sets beside this variable, as `<variable>_REGION`."""
-        endpoint, region, allow_http, patience = (f"{variable}_{name}" for name in OPTION_NAMES)
+        """Read the options from variables such as `<variable>_REGION`."""
+        endpoint, region, allow_http, patience = (f"{variable}_{name}" for name in OPTION_SUFFIXES)
         return cls(
             endpoint=environment.get(endpoint) or None,
             region=environment.get(region) or None,
@@ -77,7 +79,7 @@ def _seconds(name: str, text: str) -> float:
 
 
 def folder_at(url: str) -> Path | None:
-    """The local folder that this leads to, if it is one."""
+    """Return the local folder that a URL or path names, or None for a URL of a bucket."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
         return Path(unquote(parts.path))
@@ -85,7 +87,7 @@ def folder_at(url: str) -> Path | None:
 
 
 def remote_at(url: str, options: Options) -> Remote:
-    """The bucket or container that this leads to."""
+    """Return the store of the bucket or container that a URL names."""
     parts = urlsplit(url)
     prefix = unquote(parts.path).strip("/") or None
     if parts.username or parts.query or parts.fragment or not parts.netloc:
@@ -93,7 +95,7 @@ def remote_at(url: str, options: Options) -> Remote:
     client, retry = _client(options), _retry(options)
     match parts.scheme:
         case "s3":
-            config = _given(endpoint=options.endpoint, region=options.region)
+            config = _without_none(endpoint=options.endpoint, region=options.region)
             return S3Store(
                 parts.netloc,
                 prefix=prefix,
@@ -102,7 +104,7 @@ def remote_at(url: str, options: Options) -> Remote:
                 retry_config=retry,
             )
         case "gs":
-            config = _given(base_url=options.endpoint)
+            config = _without_none(base_url=options.endpoint)
             return GCSStore(
                 parts.netloc,
                 prefix=prefix,
@@ -111,7 +113,7 @@ def remote_at(url: str, options: Options) -> Remote:
                 retry_config=retry,
             )
         case "az":
-            config = _given(endpoint=options.endpoint)
+            config = _without_none(endpoint=options.endpoint)
             return AzureStore(
                 parts.netloc,
                 prefix=prefix,
@@ -122,8 +124,8 @@ def remote_at(url: str, options: Options) -> Remote:
     raise ConfigError(options.variable, _without_secrets(url), ALLOWED)
 
 
-def _given(**values: str | None) -> dict[str, str]:
-    """What is not given is left to the environment."""
+def _without_none(**values: str | None) -> dict[str, str]:
+    """Leave out options that are None, which the store then reads from the environment."""
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -133,14 +135,14 @@ def _client(options: Options) -> ClientConfig:
         "allow_http": options.allow_http,
         "connect_timeout": min(timedelta(seconds=5), patience),
         "read_timeout": patience,
-        # Over a whole answer, which may be gigabytes: each read of it has its own patience.
+        # This holds for a whole response, which may have gigabytes. Each read has its own timeout.
         "timeout": timedelta(hours=6),
     }
 
 
 def _retry(options: Options) -> RetryConfig:
     return {
-        "max_retries": RETRIES,
+        "max_retries": MAX_RETRIES,
         "retry_timeout": timedelta(seconds=options.patience),
         "backoff": {
             "init_backoff": timedelta(milliseconds=100),

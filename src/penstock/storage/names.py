@@ -1,8 +1,9 @@
-"""Where a file stands in the storage: names that only the server makes.
+"""Make and parse the names of stored files.
 
     acme/3f/a9/3fa9…   tenant, two levels of folders, SHA-256 of the content
 
-No name of a file, path or anything else that a client says becomes part of it.
+Only the server makes these names. Nothing that a client sends, such as a file's name, becomes part
+of them.
 """
 
 from __future__ import annotations
@@ -11,31 +12,31 @@ import re
 from hashlib import sha256
 
 DIGEST_BYTES = 32
-LONGEST_FOLDER = 100
+MAX_FOLDER_CHARS = 100
 
-# Small letters only: some file systems take `A` and `a` for the same.
-PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-")
+# There are no capital letters, because some file systems do not distinguish `A` and `a`.
+PLAIN_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-")
 NAME = re.compile(r"[a-z0-9_-]+/[0-9a-f]{2}/[0-9a-f]{2}/[0-9a-f]{64}")
-# What a folder has while a file is copied into it.
-PART = re.compile(rf"{NAME.pattern}\.part-[0-9a-f]{{16}}")
-# Where each database that stores here says so. No tenant has this folder: see `folder_of`.
-MARKS = "_penstock/databases"
+# A file has such a name while it is being copied into a folder.
+PART_NAME = re.compile(rf"{NAME.pattern}\.part-[0-9a-f]{{16}}")
+# Each database that uses the storage has a file here. No tenant has this folder: see `folder_of`.
+DATABASES_FOLDER = "_penstock/databases"
 
 
 def folder_of(tenant: str) -> str:
-    """The folder of one tenant: no two have the same, and none can leave it."""
+    """Return the folder of a tenant. No two tenants share one, and no name leads out of it."""
     if not tenant:
         raise ValueError("A tenant's name is not empty.")
     raw = tenant.encode()
-    folder = "".join(chr(byte) if byte in PLAIN else f"_{byte:02x}" for byte in raw)
-    # After an underscore a letter is written in two hex digits, so none of them is a hyphen.
-    return folder if len(folder) <= LONGEST_FOLDER else f"_-{sha256(raw).hexdigest()}"
+    folder = "".join(chr(byte) if byte in PLAIN_BYTES else f"_{byte:02x}" for byte in raw)
+    # In other folders an underscore is followed by two hex digits, never by a hyphen.
+    return folder if len(folder) <= MAX_FOLDER_CHARS else f"_-{sha256(raw).hexdigest()}"
 
 
 def tenant_of(folder: str) -> str | None:
-    """The tenant whose folder this is; None for that of a long name, and for what is no folder."""
+    """Return the tenant of a folder, or None if its name is hashed or no tenant has this folder."""
     try:
-        raw = re.sub("_([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), folder)
+        raw = re.sub("_([0-9a-f]{2})", lambda escape: chr(int(escape[1], 16)), folder)
         tenant = raw.encode("latin-1").decode()
     except UnicodeError:
         return None
@@ -43,7 +44,7 @@ def tenant_of(folder: str) -> str | None:
 
 
 def object_name(tenant: str, digest: bytes) -> str:
-    """The name of a content of one tenant."""
+    """Return the name of a tenant's file with this SHA-256."""
     if len(digest) != DIGEST_BYTES:
         raise ValueError(f"A SHA-256 has {DIGEST_BYTES} bytes, not {len(digest)}.")
     content = digest.hex()
@@ -51,20 +52,20 @@ def object_name(tenant: str, digest: bytes) -> str:
 
 
 def belongs_to(name: str, tenant: str) -> bool:
-    """Whether this is a name that a file of this tenant can have."""
+    """Return whether this can be the name of a file of this tenant."""
     return bool(NAME.fullmatch(name)) and name.startswith(f"{folder_of(tenant)}/")
 
 
 def is_object(name: str) -> bool:
-    """Whether this is a name that a file of some tenant can have."""
+    """Return whether this can be the name of a file of any tenant."""
     return bool(NAME.fullmatch(name))
 
 
 def is_part(name: str) -> bool:
-    """Whether this is a file that was being written when its process was killed."""
-    return bool(PART.fullmatch(name))
+    """Return whether this is the name of an incomplete file, which a killed process leaves."""
+    return bool(PART_NAME.fullmatch(name))
 
 
 def digest_of(name: str) -> bytes:
-    """The content that a name stands for."""
+    """Return the SHA-256 in the name of a stored file."""
     return bytes.fromhex(name.rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""The files of all tenants, in a folder or in a bucket."""
+"""Store and read the files of all tenants, in a folder or in a bucket."""
 
 from __future__ import annotations
 
@@ -27,32 +27,37 @@ from penstock.storage.errors import (
     StorageFull,
     StorageRefuses,
 )
-from penstock.storage.local import Copying
+from penstock.storage.local import ParallelCopy
 from penstock.storage.location import Options, Store, folder_at, remote_at
-from penstock.storage.names import MARKS, digest_of, object_name
+from penstock.storage.names import DATABASES_FOLDER, digest_of, object_name
 from penstock.storage.sink import Sink
 
 if TYPE_CHECKING:
     from obstore import GetResult
 
 
-SHOWN = 300
-# S3 says with the same number that an object is gone and that its bucket never was.
+MAX_REASON_CHARS = 300
+# S3 answers with the same status whether an object or its whole bucket does not exist. These texts
+# are in the answer if it is the bucket.
 NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 
-
-BLOCK = 1024 * 1024
-
-BATCH = 1000
-SENT_AT_ONCE = 8
-SLOWEST = 256 * 1024  # Bytes a second that a large file has to move by, at least.
-# A file is stored before its document is written: what is younger may be on its way there.
-GRACE = timedelta(hours=1)
+BLOCK_BYTES = 1024 * 1024
+BATCH_SIZE = 1000
+CONCURRENT_UPLOADS = 8
+MIN_BYTES_PER_SECOND = 256 * 1024
+# A file is stored before its document is written, so a younger file may still get its document.
+GRACE_PERIOD = timedelta(hours=1)
 
 
 @asynccontextmanager
-async def answering(doing: str, seconds: float, name: str | None = None) -> AsyncIterator[None]:
-    """Ask the storage for something: `doing` completes "could not …"."""
+async def translate_errors(
+    doing: str, seconds: float, name: str | None = None
+) -> AsyncIterator[None]:
+    """Raise errors of the storage within the block as `StorageDown` or `ObjectMissing`.
+
+    `doing` completes "could not …" in their messages. The block may take this many seconds. Pass
+    `name` if a missing file is an error of that file, rather than of the whole storage.
+    """
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -61,60 +66,60 @@ async def answering(doing: str, seconds: float, name: str | None = None) -> Asyn
             f"The storage is too slow: could not {doing} within {seconds:g} s."
         ) from error
     except FileNotFoundError as error:
-        if name is None or any(sign in str(error) for sign in NO_BUCKET):
+        if name is None or any(text in str(error) for text in NO_BUCKET):
             raise StorageDown(
-                f"Could not {doing}: its bucket or folder is not there ({_said(error)})."
+                f"Could not {doing}: its bucket or folder is not there ({_reason(error)})."
             ) from error
         raise ObjectMissing(name) from error
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
         raise StorageRefuses(
-            f"Could not {doing}: the storage refuses our credentials or rights ({_said(error)})."
+            f"Could not {doing}: the storage refuses our credentials or rights ({_reason(error)})."
         ) from error
     except (BaseError, OSError) as error:
-        raise _kind(error)(f"Could not {doing}: {_said(error)}.") from error
+        raise _error_class(error)(f"Could not {doing}: {_reason(error)}.") from error
 
 
 def number_of(files: int) -> str:
     return "1 file" if files == 1 else f"{files:,} files"
 
 
-def _kind(error: Exception) -> type[StorageDown]:
+def _error_class(error: Exception) -> type[StorageDown]:
     number = getattr(error, "errno", None)
     if number in (ENOSPC, EDQUOT):
         return StorageFull
     return StorageRefuses if number == EROFS else StorageDown
 
 
-def _said(error: Exception) -> str:
-    """The first line; below it obstore shows its own insides. Paths are not for everybody."""
+def _reason(error: Exception) -> str:
+    """Return the first line of an error. obstore's details follow it, and may contain paths."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     line = str(error).strip().partition("\n")[0].rstrip(" .:")
-    return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+    return line if len(line) <= MAX_REASON_CHARS else f"{line[: MAX_REASON_CHARS - 1]}…"
 
 
-class Opened:
-    """Gives block after block; `bytes` is known from the start."""
+class FileReader:
+    """Reads a stored file block by block. `bytes` is its size."""
 
     def __init__(self, result: GetResult, name: str, patience: float) -> None:
         self.name = name
         self.bytes = result.meta["size"]
-        self._blocks = result.stream(min_chunk_size=BLOCK)
+        self._blocks = result.stream(min_chunk_size=BLOCK_BYTES)
         self._patience = patience
 
-    def __aiter__(self) -> Opened:
+    def __aiter__(self) -> FileReader:
         return self
 
     async def __anext__(self) -> bytes:
-        async with answering(f"read {self.name}", self._patience, self.name):
+        async with translate_errors(f"read {self.name}", self._patience, self.name):
             block = await anext(self._blocks, None)
         if block is None:
             raise StopAsyncIteration
         return bytes(block)
 
 
-class Stored(Struct, frozen=True):
-    """A file in the storage, as a walk finds it."""
+class StoredFile(Struct, frozen=True):
+    """A file in the storage, as `Storage.walk` lists it."""
 
     name: str
     bytes: int
@@ -122,7 +127,7 @@ class Stored(Struct, frozen=True):
 
 
 class NewFile(Struct, frozen=True):
-    """A file that is to be stored, with the size and the SHA-256 of its content."""
+    """A file to store, with its size and the SHA-256 of its content."""
 
     file: Path
     size: int
@@ -130,7 +135,7 @@ class NewFile(Struct, frozen=True):
 
 
 class Storage:
-    """Content-addressed: one tenant's file has one name, however often it is stored.
+    """Files by the hash of their content: storing a tenant's file again gives the same name.
 
     storage = Storage.of("objects")  # or "s3://bucket/prefix"
     name = await storage.put("acme", path, digest)
@@ -139,15 +144,19 @@ class Storage:
 
     def __init__(self, store: Store, folder: Path | None, patience: float, place: str) -> None:
         self._store = store
-        # For who runs this service: it may be a path, or the name of a bucket.
+        # A path or the name of a bucket, for messages to those who run the service.
         self.place = place
-        # Past the store, which would hand every block from thread to thread.
+        # Files of a folder are read directly. The store would pass every block between threads.
         self._folder = folder
         self._patience = patience
 
     @classmethod
     def of(cls, url: str, options: Options | None = None) -> Storage:
-        """A folder, `file://`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/…`."""
+        """Open the storage at a URL, and create it if it is a folder.
+
+        The URL is a folder, or `file://…`, `s3://bucket/prefix`, `gs://bucket/prefix` or
+        `az://container/prefix`.
+        """
         options = options or Options()
         if (folder := folder_at(url)) is None:
             return cls(remote_at(url, options), None, options.patience, url)
@@ -160,71 +169,80 @@ class Storage:
         return cls(store, folder, options.patience, str(folder))
 
     async def put(self, tenant: str, path: Path, digest: bytes) -> str:
-        """Keep a file and return its name. Once this returns it is there, and whole."""
+        """Store a file, and return its name. The file is complete once this returns."""
         name = object_name(tenant, digest)
         size = (await asyncio.to_thread(path.stat)).st_size
-        async with answering(f"store {path.name} as {name}", self._time_for(size)):
-            await self._keep(name, path)
+        async with translate_errors(f"store {path.name} as {name}", self._timeout_for(size)):
+            await self._store_file(name, path)
         return name
 
     async def put_all(self, tenant: str, files: Sequence[NewFile]) -> set[Path]:
-        """Keep many files, some at once; those that have changed meanwhile, and are not kept."""
-        if self._folder is None:
-            return await self._send_all(tenant, files)
-        named = [(object_name(tenant, each.digest), each.file) for each in files]
-        copying = Copying(self._folder, named)
-        time = self._time_for(sum(each.size for each in files))
-        async with answering(f"store {number_of(len(files))}", time):
-            await copying.run()
-        return copying.changed
+        """Store many files in parallel.
 
-    async def _send_all(self, tenant: str, files: Sequence[NewFile]) -> set[Path]:
-        places = asyncio.Semaphore(SENT_AT_ONCE)
+        Returns the files that were not stored, because they have changed since they were hashed.
+        """
+        if self._folder is None:
+            return await self._upload_all(tenant, files)
+        named = [(object_name(tenant, new.digest), new.file) for new in files]
+        copy = ParallelCopy(self._folder, named)
+        timeout = self._timeout_for(sum(new.size for new in files))
+        async with translate_errors(f"store {number_of(len(files))}", timeout):
+            await copy.run()
+        return copy.changed
+
+    async def _upload_all(self, tenant: str, files: Sequence[NewFile]) -> set[Path]:
+        slots = asyncio.Semaphore(CONCURRENT_UPLOADS)
         changed = set[Path]()
 
-        async def send(new: NewFile) -> None:
+        async def upload(new: NewFile) -> None:
             try:
-                async with places:
+                async with slots:
                     await self.put(tenant, new.file, new.digest)
             except (FileChanged, FileNotFoundError, PermissionError):
                 changed.add(new.file)
 
         try:
             async with asyncio.TaskGroup() as group:
-                for each in files:
-                    group.create_task(send(each))
+                for new in files:
+                    group.create_task(upload(new))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
         return changed
 
-    async def _keep(self, name: str, path: Path) -> None:
+    async def _store_file(self, name: str, path: Path) -> None:
         if isinstance(self._store, LocalStore):
             assert self._folder is not None
-            await asyncio.to_thread(local.keep, self._folder, name, path)
+            await asyncio.to_thread(local.store_file, self._folder, name, path)
         else:
-            await bucket.keep(self._store, name, path)
+            await bucket.store_file(self._store, name, path)
 
-    async def open(self, name: str) -> Opened:
-        """A stored file, to be read block by block."""
-        async with answering(f"open {name}", self._time_for(0), name):
+    async def open(self, name: str) -> FileReader:
+        """Open a stored file, to read it block by block."""
+        async with translate_errors(f"open {name}", self._timeout_for(0), name):
             result = await obstore.get_async(self._store, name)
-        return Opened(result, name, self._patience)
+        return FileReader(result, name, self._patience)
 
     async def read(self, name: str, most_bytes: int) -> bytes:
-        """A stored file as bytes, for those that are small."""
-        opened = await self.open(name)
-        if opened.bytes > most_bytes:
-            raise ObjectTooLarge(name, opened.bytes, most_bytes)
-        return b"".join([block async for block in opened])
+        """Return the content of a small file.
+
+        Raises `ObjectTooLarge` if the file has more than `most_bytes` bytes.
+        """
+        reader = await self.open(name)
+        if reader.bytes > most_bytes:
+            raise ObjectTooLarge(name, reader.bytes, most_bytes)
+        return b"".join([block async for block in reader])
 
     async def to_file(self, name: str, path: Path) -> int:
-        """Copy a stored file to a path, checked against its name; the bytes that it has."""
+        """Copy a stored file to a path, and return its size in bytes.
+
+        Raises `ObjectDamaged` if the content does not match the name.
+        """
         if self._folder is not None:
             return await self._copy(self._folder, name, path)
-        opened = await self.open(name)
+        reader = await self.open(name)
         sink = Sink(path)
         try:
-            async for block in opened:
+            async for block in reader:
                 await sink.write(block)
             if await sink.finish() != digest_of(name):
                 raise ObjectDamaged(name)
@@ -234,56 +252,63 @@ class Storage:
         return sink.bytes
 
     async def _copy(self, folder: Path, name: str, path: Path) -> int:
-        time = self._time_for(local.size_of(folder, name))
-        copying = asyncio.create_task(asyncio.to_thread(local.fetch, folder, name, path))
+        timeout = self._timeout_for(local.size_of(folder, name))
+        copying = asyncio.create_task(asyncio.to_thread(local.copy_to, folder, name, path))
         try:
-            async with answering(f"read {name}", time):
+            async with translate_errors(f"read {name}", timeout):
                 return await asyncio.shield(copying)
         except BaseException:
-            # Who is cancelled here does not stop the thread.
+            # A cancellation does not stop the thread, so wait for it before the file is removed.
             await asyncio.gather(copying, return_exceptions=True)
             await asyncio.to_thread(path.unlink, missing_ok=True)
             raise
 
     async def delete(self, names: Sequence[str]) -> None:
-        """Remove files. Those that are gone already are no error."""
-        for start in range(0, len(names), BATCH):
-            batch = list(names[start : start + BATCH])
-            async with answering(f"delete {number_of(len(batch))}", self._time_for(0)):
+        """Delete files. Files that do not exist are ignored."""
+        for start in range(0, len(names), BATCH_SIZE):
+            batch = list(names[start : start + BATCH_SIZE])
+            async with translate_errors(f"delete {number_of(len(batch))}", self._timeout_for(0)):
                 if isinstance(self._store, LocalStore):
-                    # At the first that is gone many at once would end, and go on behind our back.
+                    # Deleting many at once would raise at the first missing file, and go on in the
+                    # background.
                     await self._delete_one_by_one(batch)
                     continue
                 try:
                     await obstore.delete_async(self._store, batch)
-                except FileNotFoundError:  # Some stores stop at the first that is gone.
+                except FileNotFoundError:  # Some stores stop at the first missing file.
                     await self._delete_one_by_one(batch)
 
-    async def walk(self) -> AsyncIterator[list[Stored]]:
-        """All files that are not young, in batches: the documents of those may be under way."""
-        before = datetime.now(UTC) - GRACE
-        pages = obstore.list(self._store, chunk_size=BATCH)
+    async def walk(self) -> AsyncIterator[list[StoredFile]]:
+        """Yield all files in batches, except those of the last hour.
+
+        The document of a young file may not have been written yet.
+        """
+        before = datetime.now(UTC) - GRACE_PERIOD
+        pages = obstore.list(self._store, chunk_size=BATCH_SIZE)
         while True:
-            async with answering("list the files", self._time_for(0)):
+            async with translate_errors("list the files", self._timeout_for(0)):
                 page = await anext(pages, None)
             if page is None:
                 return
-            found = [Stored(each["path"], each["size"], each["last_modified"]) for each in page]
-            if batch := [each for each in found if each.modified < before]:
+            files = [StoredFile(meta["path"], meta["size"], meta["last_modified"]) for meta in page]
+            if batch := [file for file in files if file.modified < before]:
                 yield batch
 
-    async def mark(self, database: str) -> list[str]:
-        """Leave a mark that a database stores here; the marks of others that do."""
-        own = f"{MARKS}/{sha256(database.encode()).hexdigest()[:32]}"
-        async with answering("list the databases that store here", self._time_for(0)):
-            found = await obstore.list(self._store, MARKS).collect_async()
-        marks = {each["path"] for each in found}
-        if own not in marks:
-            async with answering(f"write {own}", self._time_for(0)):
+    async def register_database(self, database: str) -> list[str]:
+        """Write a file that says that a database uses this storage.
+
+        Returns the names of such files of other databases.
+        """
+        own = f"{DATABASES_FOLDER}/{sha256(database.encode()).hexdigest()[:32]}"
+        async with translate_errors("list the databases that store here", self._timeout_for(0)):
+            metas = await obstore.list(self._store, DATABASES_FOLDER).collect_async()
+        names = {meta["path"] for meta in metas}
+        if own not in names:
+            async with translate_errors(f"write {own}", self._timeout_for(0)):
                 await obstore.put_async(
                     self._store, own, f"{database}\n".encode(), use_multipart=False
                 )
-        return sorted(marks - {own})
+        return sorted(names - {own})
 
     async def _delete_one_by_one(self, names: Sequence[str]) -> None:
         for name in names:
@@ -292,6 +317,6 @@ class Storage:
             except FileNotFoundError:
                 continue
 
-    def _time_for(self, size: int) -> float:
-        """One request and its retries, and the time that the bytes take."""
-        return 2 * self._patience + size / SLOWEST
+    def _timeout_for(self, size: int) -> float:
+        """Return the seconds for a request and its retry, and for transferring the bytes."""
+        return 2 * self._patience + size / MIN_BYTES_PER_SECOND

@@ -135,7 +135,7 @@ class Knowledge:
 
 KNOWN_VARIABLES = (
     *map(variable_of, Settings.__struct_fields__),
-    *(f"{STORAGE_VARIABLE}_{name}" for name in location.OPTION_NAMES),
+    *(f"{STORAGE_VARIABLE}_{name}" for name in location.OPTION_SUFFIXES),
     *(f"{FETCH_PREFIX}_{name}" for name in guard.VARIABLE_SUFFIXES),
 )
 

@@ -61,15 +61,15 @@ async def test_full_storage_is_a_503_and_logged_with_its_path(
     number: int,
     word: str,
 ) -> None:
-    keep = local.keep
+    store_file = local.store_file
 
     def refusing(root: Path, name: str, path: Path) -> None:
         if path.read_bytes() == b"last":
             raise OSError(number, os.strerror(number), str(root / name))
-        keep(root, name, path)
+        store_file(root, name, path)
 
-    monkeypatch.setattr(local, "keep", refusing)
-    monkeypatch.setattr(local, "THREADS", 1)
+    monkeypatch.setattr(local, "store_file", refusing)
+    monkeypatch.setattr(local, "MAX_THREADS", 1)
     files = [("files", (each, each.encode())) for each in ("first", "last")]
     answer = await http.post("/upload/documents", files=files)
     assert answer.status_code == 503

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Penstock
-from penstock.storage.names import MARKS, object_name
+from penstock.storage.names import DATABASES_FOLDER, object_name
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.maintenance.sweep import Sweeper, Walked, sweep, sweep_storage
@@ -91,7 +91,9 @@ DAY = 24 * HOUR
 
 
 def all_in(objects: Path) -> set[Path]:
-    return {each for each in objects.rglob("*") if each.is_file() and MARKS not in str(each)}
+    return {
+        each for each in objects.rglob("*") if each.is_file() and DATABASES_FOLDER not in str(each)
+    }
 
 
 def made_old(path: Path, seconds: float) -> Path:
@@ -133,14 +135,14 @@ async def test_walk_leaves_files_that_may_be_those_of_another_database(
     stray = object_name("acme", sha256(b"left").digest())
     kept = left_by_crash(objects, stray, 40 * DAY)
     left_by_crash(objects, f"{stray}.part-0123456789abcdef", 2 * HOUR)
-    await runtime.storage.mark("another database")
-    [others] = (objects / MARKS).iterdir()
+    await runtime.storage.register_database("another database")
+    [others] = (objects / DATABASES_FOLDER).iterdir()
 
     assert await Sweeper(runtime).storage() == Walked(0, 1)
     assert all_in(objects) == {kept}
     assert await scene.value("SELECT count(*) FROM k.object") == 0
-    assert len(list((objects / MARKS).iterdir())) == 2
-    assert f"remove the mark: {MARKS}/{others.name}" in caplog.text
+    assert len(list((objects / DATABASES_FOLDER).iterdir())) == 2
+    assert f"remove the mark: {DATABASES_FOLDER}/{others.name}" in caplog.text
 
     others.unlink()
     assert await Sweeper(runtime).storage() == Walked(1, 0)

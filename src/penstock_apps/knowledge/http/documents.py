@@ -12,7 +12,7 @@ from penstock.service.problems import described, raises
 from penstock.service.routing import as_json, public, returns, streams_events
 from penstock.service.schemas import Id
 from penstock.storage.errors import ObjectMissing
-from penstock.storage.links import HOUR, Links
+from penstock.storage.links import MAX_LIFETIME_S, Links
 from penstock_apps.knowledge.http.answers import (
     ChunkPage,
     ChunkShown,
@@ -122,7 +122,7 @@ async def link_document(id: Id, request: Request, library: Read) -> Response:
         raise ObjectMissing(document.path)
     token = _links(library.runtime).sign(library.tenant, "GET", document.object)
     where = request.url_for("open_file", token=token).path
-    return as_json(FileLink(url=where, expires_in=HOUR))
+    return as_json(FileLink(url=where, expires_in=MAX_LIFETIME_S))
 
 
 @router.get("/files/{token}", responses={**FILE, **raises(403, 404, 422, 503)})

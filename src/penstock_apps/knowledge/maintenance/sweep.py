@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penstock import BatchNotFound, Context, Unique, task
 from penstock.storage.names import digest_of, is_object, is_part, tenant_of
-from penstock.storage.storage import Stored
+from penstock.storage.storage import StoredFile
 from penstock_apps.knowledge.ingest.finish import settle
 from penstock_apps.knowledge.maintenance.delete import (
     FILES_PER_TRANSACTION,
@@ -201,7 +201,7 @@ class Sweeper:
         """Whether another database has left its mark where the files are. Leaves ours."""
         async with self._runtime.tables.of_all() as on:
             database = await self._sweeps.database(on)
-        if others := await self._runtime.storage.mark(database):
+        if others := await self._runtime.storage.register_database(database):
             logger.warning(
                 "Another database stores its files in %s, too, so files that this one, the %s, "
                 "does not know stay there. Give each a place of its own. Of a database that is "
@@ -235,7 +235,7 @@ class Sweeper:
 
 
 def _objects_by_tenant(
-    batch: Iterable[Stored],
+    batch: Iterable[StoredFile],
 ) -> dict[str, list[tuple[bytes, str, int, datetime]]]:
     """Stored files by the tenants whose they are, as `Objects.adopt` takes them."""
     found = defaultdict(list)
