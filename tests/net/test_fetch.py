@@ -85,7 +85,13 @@ async def test_a_page_that_moves_for_ever_is_refused(site: Site, get: Get) -> No
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(404, "no such page"), (410, "removed"), (401, "login"), (403, "let us in"), (304, "no page")],
+    [
+        (404, "no such page"),
+        (410, "removed"),
+        (401, "login"),
+        (403, "refuses access"),
+        (304, "no page"),
+    ],
 )
 async def test_an_answer_that_will_stay_is_not_asked_for_again(
     site: Site, get: Get, status: int, said: str

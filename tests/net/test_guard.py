@@ -65,7 +65,7 @@ async def test_this_machine_is_not_fetched_however_it_is_written(
         ("http:///path", "names no server"),
         ("http://exa mple.org/", "names no server"),
         ("http://example.org:99999/", "Port 99999"),
-        ("http://[::1/", "no address of a page"),
+        ("http://[::1/", "not a valid URL"),
         (f"http://example.org/{'x' * 9000}", "more than 8,192 characters"),
         ("", "Only http and https"),
     ],

@@ -30,7 +30,8 @@ class Decoder:
         if encoding not in UNCOMPRESSED_ENCODINGS + COMPRESSED_ENCODINGS:
             raise FetchRefused(
                 "encoding",
-                f"The server packs the page as {encoding[:40]!r}, which was not asked for.",
+                f"The server has compressed the page with {encoding[:40]!r}, which was not "
+                "requested.",
             )
         self.is_compressed = encoding in COMPRESSED_ENCODINGS
         self._may_lack_header = encoding == "deflate"
@@ -65,7 +66,9 @@ class Decoder:
             return self._stream.decompress(data, MAX_PIECE_BYTES)
         except zlib.error as error:
             if begun or not self._may_lack_header:
-                raise FetchRefused("encoding", f"The page is packed wrongly ({error}).") from error
+                raise FetchRefused(
+                    "encoding", f"The page cannot be decompressed ({error})."
+                ) from error
         # Some servers send deflate without the header that it should have.
         self._stream = zlib.decompressobj(NO_HEADER)
         return self._decompress(data)

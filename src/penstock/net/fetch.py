@@ -32,11 +32,11 @@ REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
 STATUS_MEANINGS = {
     401: "it asks for a login",
-    403: "it does not let us in",
+    403: "it refuses access",
     404: "there is no such page",
     407: "it asks for a login",
     410: "the page was removed",
-    451: "the page must not be display_url",
+    451: "it may not show the page, for legal reasons",
 }
 
 USER_AGENT = "Penstock/1.0"
@@ -101,7 +101,7 @@ class ResponseHead:
                 status=self.status,
                 after=asked_wait(self.headers),
             )
-        meaning = STATUS_MEANINGS.get(self.status, "there is no page in that")
+        meaning = STATUS_MEANINGS.get(self.status, "that is no page")
         raise FetchRefused(
             "status", f"The server of {url} answers {self.status}: {meaning}.", status=self.status
         )

@@ -168,7 +168,7 @@ def parse_url(text: str, base: httpx.URL | None = None) -> httpx.URL:
         url = httpx.URL(text) if base is None else base.join(text)
         url = url.copy_with(fragment=None)
     except (httpx.InvalidURL, ValueError, TypeError) as error:
-        raise FetchRefused("url", f"{text[:200]!r} is no address of a page ({error}).") from error
+        raise FetchRefused("url", f"{text[:200]!r} is not a valid URL ({error}).") from error
     if len(text) > MAX_URL_CHARS:
         raise FetchRefused(
             "url", f"An address of more than {MAX_URL_CHARS:,} characters is not fetched."
@@ -269,8 +269,8 @@ def check_port(host: str, port: int, allow: Allowed) -> None:
         raise FetchRefused(
             "address",
             f"Port {port} of {host} is not one that pages are fetched from "
-            f"({', '.join(map(str, sorted(allow.ports)))}). Who runs this server can allow it by "
-            f"{allow.ports_variable}.",
+            f"({', '.join(map(str, sorted(allow.ports)))}). Whoever runs this service can allow it "
+            f"by {allow.ports_variable}.",
         )
 
 

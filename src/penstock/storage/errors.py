@@ -18,8 +18,8 @@ class StorageDown(StorageError, Retryable):
     """
 
     public = (
-        "The storage of files cannot be used now. Try it again later, and tell who runs this "
-        "service if it stays so."
+        "The storage of files cannot be used now. Try again later. Tell whoever runs this "
+        "service if it happens again."
     )
 
     def __init__(self, message: str, *, after: float | timedelta | None = None) -> None:
@@ -30,8 +30,8 @@ class StorageFull(StorageDown):
     """The storage has no room for another file."""
 
     public = (
-        "The storage of files is full. Tell who runs this service, and send it again once there "
-        "is room: what has come in is known."
+        "The storage of files is full. Tell whoever runs this service, and send the files again "
+        "once there is room. Files that were stored already are not stored twice."
     )
 
 
@@ -40,7 +40,7 @@ class StorageRefuses(StorageDown):
 
     public = (
         "The storage of files refuses this service: it is read-only, or its rights are not set. "
-        "Tell who runs this service, and try it again once that is mended."
+        "Tell whoever runs this service, and try again once that is fixed."
     )
 
 
@@ -50,7 +50,7 @@ class ObjectMissing(StorageError, NotRetryable):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"The stored file {name} is gone: it was deleted, or its time of keeping is over. "
+            f"The stored file {name} is gone: it was deleted, or its retention has expired. "
             "Upload it again."
         )
 
@@ -61,7 +61,7 @@ class ObjectDamaged(StorageError, NotRetryable):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"The stored file {name} is not what was stored under this name. "
+            f"The content of the stored file {name} has changed since it was stored. "
             "Upload it again, and have the storage checked."
         )
 

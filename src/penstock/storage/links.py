@@ -20,7 +20,7 @@ Method = Literal["GET", "PUT", "DELETE"]
 MAX_LIFETIME_S = 3600
 # A shorter secret could be guessed from a link.
 MIN_SECRET_BYTES = 16
-NOT_SIGNED_HERE = "This link was not made here, or it was changed on its way. Ask for a new one."
+NOT_SIGNED_HERE = "This link was not made here, or it was changed. Ask for a new one."
 
 
 class Link(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -77,7 +77,7 @@ class Links:
             raise LinkRefused(NOT_SIGNED_HERE)
         link = msgspec.json.decode(body, type=Link)
         if link.until <= _now(now):
-            raise LinkRefused("This link is over: links last for an hour. Ask for a new one.")
+            raise LinkRefused("This link has expired. Ask for a new one.")
         if link.method != method:
             raise LinkRefused(f"This link is for {link.method}, not for {method}.")
         return link

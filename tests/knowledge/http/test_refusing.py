@@ -74,7 +74,7 @@ async def test_full_storage_is_a_503_and_logged_with_its_path(
     answer = await http.post("/upload/documents", files=files)
     assert answer.status_code == 503
     assert word in answer.json()["detail"]
-    assert "Tell who runs this service" in answer.json()["detail"]
+    assert "Tell whoever runs this service" in answer.json()["detail"]
     assert str(objects) not in answer.text
     [line] = [each for each in caplog.records if each.levelname == "ERROR"]
     for said in (str(objects), "PENSTOCK_KNOWLEDGE_STORAGE", os.strerror(number)):

@@ -77,7 +77,7 @@ async def test_an_address_is_told_of_until_its_end(scene: Scene, http: httpx.Asy
 
 # Addresses, and the words of the answer.
 SEEN = {
-    "http://[::1": "is no address of a page",
+    "http://[::1": "is not a valid URL",
     "http://example.org:8080/": "PENSTOCK_KNOWLEDGE_FETCH_PORTS",
     "http://127.0.0.1/": "PENSTOCK_KNOWLEDGE_FETCH_PRIVATE",
     "http://[fd00::1]/": "a private network",
