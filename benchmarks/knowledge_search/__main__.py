@@ -78,14 +78,14 @@ def _documents(asked: list[str]) -> Iterator[tuple[int, str, list[Piece]]]:
 
 
 async def _server(stock: Stock) -> dict[str, Any]:
-    async with stock.tables.of_all() as on:
+    async with stock.tables.transaction_of_all() as on:
         connection: Any = on  # A pool's, which does the same.
         memory = await on.fetchval("SHOW shared_buffers")
         return (await Server.of(connection)).as_dict() | {"shared_buffers": memory}
 
 
 async def _sizes(stock: Stock) -> dict[str, int]:
-    async with stock.tables.of_all() as on:
+    async with stock.tables.transaction_of_all() as on:
         rows = await on.fetch(
             f"SELECT edition, count(*) AS chunks FROM {stock.schema}.chunk GROUP BY 1 ORDER BY 1"
         )

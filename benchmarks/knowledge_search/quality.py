@@ -36,7 +36,7 @@ async def _places(stock: Stock, manual: Manual, mode: Mode) -> list[int]:
 
 async def _place(stock: Stock, manual: Manual, asked: Question, mode: Mode) -> int:
     """At which hit an answer is; far away if at none."""
-    async with stock.tables.of(TENANT) as on:
+    async with stock.tables.transaction(TENANT) as on:
         hits = await stock.ask(on, manual.editions, asked.question, 10, mode)
     places = (n for n, hit in enumerate(hits, 1) if asked.is_answered_by(hit.path))
     return next(places, FAR_AWAY)

@@ -16,7 +16,7 @@ async def measure(stock: Stock, edition: int, questions: Sequence[str]) -> dict[
     recall, short = 0.0, 0
     for question in questions:
         vector = stock.model.vectors([question])[0]
-        async with stock.tables.of(TENANT) as on:
+        async with stock.tables.transaction(TENANT) as on:
             rows = await on.fetch(TRUE.format(schema=stock.schema), TENANT, [edition], vector, K)
             hits = await stock.ask(on, [edition], question, K, "vector")
         true = {row["chunk"] for row in rows}

@@ -55,7 +55,7 @@ async def _timed(
     """
     clock: dict[str, list[float]] = {way: [] for way in ways}
     processor: dict[str, list[float]] = {way: [] for way in ways}
-    async with stock.tables.of(TENANT) as on:
+    async with stock.tables.transaction(TENANT) as on:
         await on.execute(SEARCHED)
         backend = await on.fetchval("SELECT pg_backend_pid()")
         for number, question in enumerate([*questions[:WARM], *questions]):

@@ -37,7 +37,7 @@ class Stock:
 
     async def fill(self, editions: int, documents: Iterable[tuple[int, str, list[Piece]]]) -> int:
         """Publish documents, each in the edition of its number, and index them; how many chunks."""
-        async with self.tables.of(TENANT) as on:
+        async with self.tables.transaction(TENANT) as on:
             # Each edition has a base and a source of its own, of the same id.
             for _ in range(editions):
                 await on.execute(
@@ -53,9 +53,9 @@ class Stock:
                     self.model.dimensions,
                 )
         for edition, path, pieces in documents:
-            async with self.tables.of(TENANT) as on:
+            async with self.tables.transaction(TENANT) as on:
                 await self._publish(on, edition, path, pieces)
-        async with self.tables.of(TENANT) as on:
+        async with self.tables.transaction(TENANT) as on:
             count, make = self.tables.statement("count_chunks"), self.tables.call("make_index")
             for edition in range(1, editions + 1):
                 if await on.fetchval(count, edition, LARGE) == LARGE:
@@ -67,7 +67,7 @@ class Stock:
     async def index_all(self) -> None:
         """Make an index of all vectors, for the bare scan; no search uses it, for its condition."""
         dimensions = self.model.dimensions
-        async with self.tables.of(TENANT) as on:
+        async with self.tables.transaction(TENANT) as on:
             await on.execute("SET LOCAL maintenance_work_mem = '1GB'")
             await on.execute(
                 f"CREATE INDEX ON {self.schema}.chunk"

@@ -35,13 +35,13 @@ async def test_a_large_base_has_an_index(
         await scene.bring(library, PAGES)
 
         edition = (await library.base("handbook")).edition.id
-        async with runtime.tables.of_all() as on:
+        async with runtime.tables.transaction_of_all() as on:
             [index] = await runtime.indexes.all(on)
-        assert (index.edition, index.whole) == (edition, True)
+        assert (index.edition, index.is_complete) == (edition, True)
         [hit] = await library.search(Query("page 4", k=1, mode="vector"))
         assert hit.path == "4.md"
 
         await library.delete_base((await library.base("handbook")).id)
         await scene.drain()
-        async with runtime.tables.of_all() as on:
+        async with runtime.tables.transaction_of_all() as on:
             assert await runtime.indexes.all(on) == []

@@ -20,7 +20,7 @@ from penstock_apps.knowledge.search import EditionGroup, Hit, Query
 from penstock_apps.knowledge.store.bases import Base, NewEdition, Recipe
 from penstock_apps.knowledge.store.counts import Counts
 from penstock_apps.knowledge.store.deletion import Deleted
-from penstock_apps.knowledge.store.documents import UNLABELLED, Document, Held, Labels
+from penstock_apps.knowledge.store.documents import UNLABELLED, Document, HeldDocument, Labels
 from penstock_apps.knowledge.store.sources import Kind, NewSource, Source
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.store.tenants import Tenant
@@ -55,7 +55,9 @@ class Library:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         """A transaction as this tenant."""
-        async with self.runtime.tables.of(self.tenant, confined=self.confined) as connection:
+        async with self.runtime.tables.transaction(
+            self.tenant, confined=self.confined
+        ) as connection:
             yield connection
 
     # Bases
@@ -136,7 +138,7 @@ class Library:
         batch = await self.client.open_batch("knowledge", tenant=self.tenant, on_end=callback)
         async with self.transaction() as on:
             for each in found:
-                begin = self.runtime.sources.begin
+                begin = self.runtime.sources.begin_batch
                 await begin(on, self.tenant, each.id, batch.id, self.requested_by)
         try:
             yield [Intake(self, each, batch, labels, priority) for each in found]
@@ -165,13 +167,13 @@ class Library:
         async with self.transaction() as on:
             return await self.runtime.sources.find(on, self.tenant, base.id, kind, key)
 
-    async def held(self, base: Base, kind: Kind, key: str) -> dict[str, Held]:
+    async def held(self, base: Base, kind: Kind, key: str) -> dict[str, HeldDocument]:
         """What the source with a key holds, by path; nothing if there is no such source yet."""
         async with self.transaction() as on:
             source = await self.runtime.sources.find(on, self.tenant, base.id, kind, key)
             if source is None:
                 return {}
-            return await self.runtime.documents.held(on, self.tenant, source)
+            return await self.runtime.documents.list_held(on, self.tenant, source)
 
     async def index(self, base: Base) -> str | None:
         """Have an index made if a base has grown large and has none; the job that makes it."""
@@ -231,9 +233,9 @@ class Library:
         """Documents by state: of a source, of a base, of all; or of those that came `since`."""
         async with self.transaction() as on:
             if since is not None:
-                recent = self.runtime.tallies.recent
+                recent = self.runtime.counters.count_recent
                 return await recent(on, self.tenant, since, source=source, base=base)
-            return await self.runtime.tallies.count(on, self.tenant, source=source, base=base)
+            return await self.runtime.counters.count(on, self.tenant, source=source, base=base)
 
     # Deleting: nobody sees it from here on, and a job removes all of it
 
@@ -270,8 +272,8 @@ class Library:
 
     async def delete_tenant(self) -> None:
         """Delete all that the tenant has, and what is set for it: an administrator's call."""
-        async with self.runtime.tables.of(self.tenant) as on:
-            await self.runtime.tenants.lock(on, self.tenant, alone=True)
+        async with self.runtime.tables.transaction(self.tenant) as on:
+            await self.runtime.tenants.lock(on, self.tenant, exclusive=True)
             await self.runtime.removals.mark_tenant(on, self.tenant)
             await self._remove(on, "tenant", None)
 
@@ -282,7 +284,7 @@ class Library:
     async def finish_removals(self) -> None:
         """Remove here what is deleted, if there is anything that no worker has removed yet."""
         async with self.transaction() as on:
-            is_left = await self.runtime.removals.is_unfinished(on, self.tenant)
+            is_left = await self.runtime.removals.has_unfinished(on, self.tenant)
         if is_left:
             await self.runtime.app.worker({MAINTENANCE_QUEUE: 4}, tenants=self.tenant).drain()
 
@@ -305,7 +307,9 @@ class Library:
         number, last = 0, 0
         while True:
             async with self.transaction() as on:
-                some = await self.runtime.documents.waiting(on, self.tenant, source, last, AT_ONCE)
+                some = await self.runtime.documents.list_unfinished(
+                    on, self.tenant, source, last, AT_ONCE
+                )
             if not some:
                 return number
             answers = await self.client.cancel_many([job for job in some.values() if job], reason)
@@ -341,7 +345,7 @@ class Library:
 
         await library.set_tenant(quotas={"documents": 10_000}, raw_days=30)
         """
-        async with self.runtime.tables.of(self.tenant) as on:
+        async with self.runtime.tables.transaction(self.tenant) as on:
             await self.runtime.tenants.set(on, self.tenant, active, settings)
 
 

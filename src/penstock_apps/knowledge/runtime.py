@@ -20,7 +20,7 @@ from penstock_apps.knowledge.search import Searcher
 from penstock_apps.knowledge.settings import STORAGE_VARIABLE, Settings
 from penstock_apps.knowledge.store.bases import Bases
 from penstock_apps.knowledge.store.chunks import Publishing
-from penstock_apps.knowledge.store.counts import Tallies
+from penstock_apps.knowledge.store.counts import Counters
 from penstock_apps.knowledge.store.deletion import Removals, Sweeps
 from penstock_apps.knowledge.store.documents import Documents
 from penstock_apps.knowledge.store.drafts import Drafts
@@ -172,7 +172,7 @@ class KnowledgeRuntime:
         self.publishing = Publishing(tables)
         self.removals = Removals(tables)
         self.sweeps = Sweeps(tables)
-        self.tallies = Tallies(tables)
+        self.counters = Counters(tables)
         self.tenants = Tenants(tables)
         self.searching = Searcher(tables)
         self.in_flight = InFlight()

@@ -31,7 +31,7 @@ from penstock_apps.knowledge.runtime import (
 )
 from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.counts import Counts
-from penstock_apps.knowledge.store.documents import State, Wanted, Work
+from penstock_apps.knowledge.store.documents import State, VersionToIngest, Work
 
 # Small files do not wait for large ones, and neither for those that look after all.
 SMALL_QUEUE = "knowledge-small"
@@ -67,7 +67,7 @@ async def ingest_large(ctx: Context, document: int, version: int) -> Any:
 
 def ingest_request(
     settings: Settings,
-    wanted: Wanted,
+    wanted: VersionToIngest,
     *,
     tenant: str,
     priority: int = 0,
@@ -91,7 +91,7 @@ def ingest_request(
 
 async def _ingest(ctx: Context, document: int, version: int, *, is_small: bool) -> Any:
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
-    async with runtime.tables.for_one() as on:
+    async with runtime.tables.single_statement() as on:
         work = await runtime.documents.begin(on, tenant, document, version)
     if work is None:
         return await _cancel_reason(runtime, tenant)
@@ -135,8 +135,8 @@ async def _ingest(ctx: Context, document: int, version: int, *, is_small: bool) 
 async def _hand_to_large_queue(ctx: Context, document: int, version: int, work: Work) -> Ingested:
     """Let a job of the other queue read a page that has turned out to be large."""
     runtime, tenant, job = ctx.resource(KnowledgeRuntime), ctx.job.tenant, ctx.job
-    wanted = Wanted(document, work.path, version, work.size, job.priority)
-    async with runtime.tables.of(tenant) as on:
+    wanted = VersionToIngest(document, work.path, version, work.size, job.priority)
+    async with runtime.tables.transaction(tenant) as on:
         await ctx.fence(on)
         batch = await runtime.app.for_tenant(tenant).inside(on).batch_handle(job)
         # The version is the same, so this job must not cancel the one that hands it on.
@@ -159,7 +159,7 @@ async def _hand_to_large_queue(ctx: Context, document: int, version: int, work: 
 
 async def _cancel_reason(runtime: KnowledgeRuntime, tenant: str) -> Cancel:
     """Why a version is not brought in."""
-    async with runtime.tables.of(tenant) as on:
+    async with runtime.tables.transaction(tenant) as on:
         is_active = await runtime.tenants.is_active(on, tenant)
     return Cancel("superseded" if is_active else "tenant inactive")
 
@@ -173,14 +173,14 @@ async def _record_outcome(
 ) -> None:
     """Note why a version has not gone in, unless the job is somebody else's by now."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
-    async with runtime.tables.of(tenant) as on:
+    async with runtime.tables.transaction(tenant) as on:
         await ctx.fence(on)
         if state == "skipped":
             # What is found of it is of a content that it does not have any more.
             await runtime.drafts.lock(on, tenant, [document])
             await runtime.documents.withdraw(on, tenant, document, version)
             await delete_attachments(ctx, on, document)
-        await runtime.documents.end(on, tenant, document, version, state, reason, error)
+        await runtime.documents.record_outcome(on, tenant, document, version, state, reason, error)
 
 
 @task(name="knowledge.ended", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime])
@@ -193,11 +193,11 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     )
     sources = [expect_id(ctx, "source", each) for each in sources]
     await reconcile(runtime, tenant, batch)
-    async with runtime.tables.of(tenant) as on:
+    async with runtime.tables.transaction(tenant) as on:
         for source in sources:
-            await runtime.sources.end(on, tenant, source, batch)
-        counts = {each: await runtime.tallies.count(on, tenant, source=each) for each in sources}
-        editions = await runtime.indexes.searched(on, tenant, sources)
+            await runtime.sources.end_batch(on, tenant, source, batch)
+        counts = {each: await runtime.counters.count(on, tenant, source=each) for each in sources}
+        editions = await runtime.indexes.find_searched_editions(on, tenant, sources)
     for edition in editions:
         await ask_for_index(runtime, tenant, edition)
     return counts

@@ -9,7 +9,7 @@ from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.ingest.document_job import DocumentJob
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import NewEdition, Recipe
-from penstock_apps.knowledge.store.documents import Wanted
+from penstock_apps.knowledge.store.documents import VersionToIngest
 from penstock_apps.knowledge.store.editions import Editions
 from penstock_apps.knowledge.text import Extracted
 from tests.knowledge.scene import Scene
@@ -73,7 +73,7 @@ async def test_rebuild_does_not_replace_a_newer_version(
     await scene.bring(library, {"a.md": FOX})
     await scene.rows("UPDATE k.document SET version = 2, state = 'failed'")
     base = await library.base("handbook")
-    text, is_retried = Editions.text, False
+    text, is_retried = Editions.read_text, False
 
     async def slow(self: Editions, *given: Any) -> Extracted:
         nonlocal is_retried
@@ -83,7 +83,7 @@ async def test_rebuild_does_not_replace_a_newer_version(
             await scene.rows("UPDATE k.document SET state = 'processing'")
         return found
 
-    monkeypatch.setattr(Editions, "text", slow)
+    monkeypatch.setattr(Editions, "read_text", slow)
     await library.change_recipe(base, OTHER)
     await scene.drain()
     assert is_retried
@@ -157,16 +157,16 @@ async def test_a_change_that_breaks_off_goes_on_and_adds_nothing_twice(
     await scene.bring(library, {"a.md": FOX, "b.md": HEN})
     batch = await library.change_recipe(await library.base("handbook"), OTHER)
     assert batch is not None
-    unbuilt, asked = Editions.unbuilt, 0
+    unbuilt, asked = Editions.list_unbuilt, 0
 
-    async def breaks(self: Editions, *given: Any) -> list[Wanted]:
+    async def breaks(self: Editions, *given: Any) -> list[VersionToIngest]:
         nonlocal asked
         asked += 1
         if asked == 2:
             raise ConnectionResetError
         return await unbuilt(self, *given)
 
-    monkeypatch.setattr(Editions, "unbuilt", breaks)
+    monkeypatch.setattr(Editions, "list_unbuilt", breaks)
     await scene.drain(scheduled=True)
     assert asked > 2
     assert (await library.base("handbook")).edition.recipe == OTHER
@@ -187,7 +187,7 @@ async def test_who_began_with_an_edition_that_was_retired_begins_again(
             embedder = scene.runtime.embedder(OTHER.embedding)
             new = NewEdition(OTHER, embedder.fingerprint, embedder.dimensions)
             async with library.transaction() as on:
-                edition = await scene.runtime.editions.begin(on, "acme", base.id, new)
+                edition = await scene.runtime.editions.begin_building(on, "acme", base.id, new)
                 await scene.runtime.bases.make_live(on, base.id, edition)
         return await run(self)
 

@@ -31,8 +31,8 @@ def pages(number: int, about: str = "Foxes") -> dict[str, str | bytes]:
 
 async def indexes(scene: Scene) -> list[tuple[int, bool]]:
     """The editions that have one, and whether it is whole."""
-    async with scene.runtime.tables.of_all() as on:
-        return [(each.edition, each.whole) for each in await scene.runtime.indexes.all(on)]
+    async with scene.runtime.tables.transaction_of_all() as on:
+        return [(each.edition, each.is_complete) for each in await scene.runtime.indexes.all(on)]
 
 
 async def edition(library: Library) -> int:

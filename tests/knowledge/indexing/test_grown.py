@@ -70,7 +70,7 @@ async def test_search_uses_it(scene: Scene, library: Library) -> None:
 
     async def scanned() -> bool:
         # A session tells what it did at once only if it is asked to.
-        async with scene.runtime.tables.of_all() as on:
+        async with scene.runtime.tables.transaction_of_all() as on:
             await on.execute("SELECT pg_stat_force_next_flush()")
         return bool(await scene.value(SCANS, name))
 

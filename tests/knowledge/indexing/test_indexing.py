@@ -38,9 +38,9 @@ async def test_what_is_not_searched_any_more_gets_none(
     base = await library.make_base("handbook")
     await scene.rows("UPDATE k.edition SET state = 'retired'")
     for _ in range(2):
-        async with runtime.indexes.turn() as maker:
-            assert maker is not None
-            assert await maker.make(base.edition.id, 64 * 1024 * 1024)
+        async with runtime.indexes.exclusive_builder() as builder:
+            assert builder is not None
+            assert await builder.make(base.edition.id, 64 * 1024 * 1024)
     assert await indexes(scene) == []
 
 
@@ -138,9 +138,9 @@ async def test_a_worker_that_does_not_own_the_tables_has_it_made(
     hired_url = f"{url}{'&' if '?' in url else '?'}options=-c%20role%3Dpenstock_worker"
     async with TablePool.opened(Address.of(hired_url), 1) as tables:
         hired = Indexes(tables)
-        async with hired.turn() as maker:
-            assert maker is not None
-            assert await maker.make(base.edition.id, 64 * 1024 * 1024)
+        async with hired.exclusive_builder() as builder:
+            assert builder is not None
+            assert await builder.make(base.edition.id, 64 * 1024 * 1024)
         assert await indexes(scene) == [(base.edition.id, True)]
         async with another_is_made(knowledge_database):
             assert not await hired.drop(base.edition.id)

@@ -10,7 +10,7 @@ from penstock_apps.knowledge.ingest.attachments import attachment_paths
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
-from penstock_apps.knowledge.store.documents import Arrival, Document, Labels
+from penstock_apps.knowledge.store.documents import Document, Labels, NewDocument
 from tests.fixtures.until import until
 from tests.knowledge.extract.conftest import FILES
 from tests.knowledge.scene import Scene, worker_of
@@ -313,7 +313,7 @@ async def test_an_upload_while_the_mail_is_deleted_stays(scene: Scene, library: 
                 base.id,
                 receipt.source,
                 intake.batch.id,
-                [Arrival(upload.path, upload.size, upload.digest)],
+                [NewDocument(upload.path, upload.size, upload.digest)],
                 Labels(),
             )
             deleting = asyncio.ensure_future(library.delete_document(documents["case.eml"].id))

@@ -152,7 +152,7 @@ async def test_a_removal_that_is_killed_goes_on(
     await library.delete_source(receipt.source)
 
     calls = 0
-    removed = scene.runtime.removals.documents
+    removed = scene.runtime.removals.remove_documents
 
     async def dies(*args: object) -> list[bytes]:
         nonlocal calls
@@ -161,7 +161,9 @@ async def test_a_removal_that_is_killed_goes_on(
             raise RuntimeError("killed")
         return await removed(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(type(scene.runtime.removals), "documents", lambda _, *args: dies(*args))
+    monkeypatch.setattr(
+        type(scene.runtime.removals), "remove_documents", lambda _, *args: dies(*args)
+    )
     await scene.drain(scheduled=True)
     assert calls == 4
     await nothing_left(scene)
@@ -176,7 +178,7 @@ async def test_a_late_write_is_refused(
     run = DocumentJob.run
 
     async def late(self: DocumentJob) -> Ingested:
-        async with scene.runtime.tables.of("acme") as on:
+        async with scene.runtime.tables.transaction("acme") as on:
             await scene.runtime.removals.mark_documents(on, "acme", [receipt.documents[0].id])
         return await run(self)
 
@@ -252,7 +254,7 @@ async def test_what_is_not_deleted_stays_whatever_job_asks(
     receipt = await scene.bring(library, {"a.txt": FOX, "b.txt": HEN})
     base = await library.base("handbook")
     async with library.transaction() as on:
-        await scene.runtime.publishing.keep(on, "acme", "a model", {b"a text": np.ones(2)})
+        await scene.runtime.publishing.keep_vectors(on, "acme", "a model", {b"a text": np.ones(2)})
     before = await scene.left("acme")
     which = {
         "document": receipt.documents[0].id,

@@ -78,7 +78,7 @@ class Shelf:
         vectors = model().vectors([piece.embedded for piece in cut])
         fresh = dict(zip(hashes, vectors, strict=True))
         facts = {"title": path.title()}
-        async with self.tables.of(self.tenant) as on:
+        async with self.tables.transaction(self.tenant) as on:
             published = await Publishing(self.tables).publish(
                 on, self.tenant, document, 1, self.edition, cut, hashes, fresh, facts
             )
@@ -101,7 +101,7 @@ class Shelf:
         """What is found here and in the shelves `beside`."""
         groups = [shelf.group(text) for shelf in (self, *beside)]
         query = Query(text, k=k, mode=mode, filters=Filters(**filters))
-        async with self.tables.of(self.tenant, confined=confined) as on:
+        async with self.tables.transaction(self.tenant, confined=confined) as on:
             return await Searcher(self.tables).search(on, self.tenant, groups, query)
 
     async def mark_deleted(self, table: str, which: int) -> None:
@@ -110,6 +110,6 @@ class Shelf:
         )
 
     async def _fetchval(self, sql: str, *values: Any) -> int:
-        async with self.tables.of(self.tenant) as on:
+        async with self.tables.transaction(self.tenant) as on:
             value: int = await on.fetchval(sql, self.tenant, *values)
             return value

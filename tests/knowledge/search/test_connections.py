@@ -14,10 +14,10 @@ from tests.fixtures.database import Database
 async def test_a_statement_without_an_answer_is_given_up(knowledge_database: Database) -> None:
     database = Address.of(knowledge_database.direct_url, call_timeout=0.2)
     async with asyncio.timeout(60), TablePool.opened(database, 1, statement_s=0.2) as tables:
-        async with tables.for_one() as connection:
+        async with tables.single_statement() as connection:
             with pytest.raises(TimeoutError):
                 await connection.execute("SELECT pg_sleep(3600)")
-        async with tables.for_one() as connection:
+        async with tables.single_statement() as connection:
             assert await connection.fetchval("SELECT 1") == 1
 
 
@@ -25,7 +25,7 @@ async def test_closing_does_not_wait_for_a_connection_in_use(knowledge_database:
     begun = asyncio.Event()
 
     async def stay(tables: TablePool) -> None:
-        async with tables.for_one():
+        async with tables.single_statement():
             begun.set()
             await asyncio.Event().wait()
 

@@ -60,7 +60,10 @@ async def ask(
     many: Database, *editions: int, mode: Mode = "vector", filters: Filters = ANY
 ) -> tuple[list[Hit], bool]:
     """What was found, and whether by way of the index of vectors."""
-    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+    async with (
+        TablePool.opened(Address.of(many.url), 1) as tables,
+        tables.transaction("acme") as on,
+    ):
         query = Query("common word17", k=K, mode=mode, filters=filters)
         hits = await Searcher(tables).search(on, "acme", [EditionGroup(editions, VECTOR)], query)
         return hits, bool(await on.fetchval(SCANS))
@@ -108,7 +111,10 @@ async def test_a_filter_that_leaves_few_goes_first(many: Database) -> None:
 
 async def test_what_the_index_does_not_reach_is_found_too(many: Database) -> None:
     """The index gives up after a number of chunks; those that are asked for may come later."""
-    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+    async with (
+        TablePool.opened(Address.of(many.url), 1) as tables,
+        tables.transaction("acme") as on,
+    ):
         await on.execute("SET LOCAL hnsw.max_scan_tuples = 1")
         await on.execute(
             f"UPDATE {SCHEMA}.document SET deleted_at = now() WHERE base = 1 AND id > {K}"
@@ -129,7 +135,10 @@ async def test_common_words_are_not_all_looked_at(many: Database) -> None:
 
 
 async def test_a_question_of_common_words_is_answered(many: Database) -> None:
-    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+    async with (
+        TablePool.opened(Address.of(many.url), 1) as tables,
+        tables.transaction("acme") as on,
+    ):
         hits = await Searcher(tables).search(
             on, "acme", [EditionGroup((BIG,))], Query("common", k=K, mode="words")
         )
@@ -138,7 +147,10 @@ async def test_a_question_of_common_words_is_answered(many: Database) -> None:
 
 async def test_two_common_words_are_looked_for_together(many: Database) -> None:
     """Each is in more chunks than are read; those that have both come first."""
-    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+    async with (
+        TablePool.opened(Address.of(many.url), 1) as tables,
+        tables.transaction("acme") as on,
+    ):
         hits = await Searcher(tables).search(
             on, "acme", [EditionGroup((BIG,))], Query("third half", k=K, mode="words")
         )
@@ -148,7 +160,10 @@ async def test_two_common_words_are_looked_for_together(many: Database) -> None:
 
 async def test_words_are_found_behind_many_that_do_not_pass(many: Database) -> None:
     """What is read first was deleted, and is still there."""
-    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+    async with (
+        TablePool.opened(Address.of(many.url), 1) as tables,
+        tables.transaction("acme") as on,
+    ):
         await on.execute(f"UPDATE {SCHEMA}.document SET deleted_at = now() WHERE id <= 1000")
         hits = await Searcher(tables).search(
             on, "acme", [EditionGroup((BIG,))], Query("common", k=K, mode="words")
@@ -161,7 +176,10 @@ async def test_words_are_found_behind_many_that_do_not_pass(many: Database) -> N
 @pytest.mark.parametrize("source", [BIG_SOURCE, SMALL_SOURCE])
 async def test_words_with_a_filter(many: Database, source: int) -> None:
     filters = Filters(sources=(source,))
-    async with TablePool.opened(Address.of(many.url), 1) as tables, tables.of("acme") as on:
+    async with (
+        TablePool.opened(Address.of(many.url), 1) as tables,
+        tables.transaction("acme") as on,
+    ):
         hits = await Searcher(tables).search(
             on,
             "acme",

@@ -184,7 +184,7 @@ async def test_editions_of_several_embedders_give_one_ranking(
 async def test_words_alone_need_no_vector(shelf: Shelf, tables: TablePool) -> None:
     cats = await shelf.add(await shelf.source(), "a.md", CATS)
 
-    async with tables.of("acme") as on:
+    async with tables.transaction("acme") as on:
         groups = [EditionGroup((shelf.edition,))]
         hits = await Searcher(tables).search(on, "acme", groups, Query("cats"))
 

@@ -45,7 +45,7 @@ async def theirs(tables: TablePool) -> Shelf:
 async def found(asker: Shelf, tenant: str, target: Shelf, *, confined: bool = True) -> set[str]:
     """What the asker's transaction finds in the target's edition, for a tenant that it names."""
     paths = set()
-    async with asker.tables.of(asker.tenant, confined=confined) as on:
+    async with asker.tables.transaction(asker.tenant, confined=confined) as on:
         for mode in ("hybrid", "vector", "words"):
             query = Query("cats", mode=mode)
             hits = await Searcher(asker.tables).search(on, tenant, [target.group("cats")], query)
@@ -82,13 +82,13 @@ async def test_the_parts_of_search_are_under_row_level_security(
     inner: str, ours: Shelf, theirs: Shelf
 ) -> None:
     for asker in (ours, theirs):
-        async with asker.tables.of(asker.tenant, confined=True) as on:
+        async with asker.tables.transaction(asker.tenant, confined=True) as on:
             await on.execute(f"SET LOCAL search_path = {SCHEMA}, public")
             rows = await on.fetch(f"SELECT * FROM {INNER[inner]}", "theirs", [theirs.edition])
         assert len(rows) == (asker is theirs)
 
 
 async def test_places_are_under_row_level_security(ours: Shelf, theirs: Shelf) -> None:
-    async with ours.tables.of("ours", confined=True) as on:
+    async with ours.tables.transaction("ours", confined=True) as on:
         rows = await on.fetch(f"SELECT * FROM {SCHEMA}.search_place_v1")
     assert [row["path"] for row in rows] == ["ours.md"]

@@ -181,11 +181,11 @@ async def test_copy_of_a_database_has_another_name(
     scene: Scene, runtime: KnowledgeRuntime, knowledge_template: Database
 ) -> None:
     sweeps = runtime.sweeps
-    async with runtime.tables.of_all() as on:
-        own = await sweeps.database(on)
-        assert own == await sweeps.database(on)
+    async with runtime.tables.transaction_of_all() as on:
+        own = await sweeps.name_database(on)
+        assert own == await sweeps.name_database(on)
     async with connected(knowledge_template.url) as copied_from:
-        assert await sweeps.database(copied_from) != own
+        assert await sweeps.name_database(copied_from) != own
 
 
 async def test_walk_through_storage_is_scheduled(app: Penstock) -> None:

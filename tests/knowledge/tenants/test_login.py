@@ -72,8 +72,8 @@ async def test_it_does_all_of_the_work(
 
 
 async def has_index(runtime: KnowledgeRuntime) -> bool:
-    async with runtime.tables.of_all() as on:
-        return any(each.whole for each in await runtime.indexes.all(on))
+    async with runtime.tables.transaction_of_all() as on:
+        return any(each.is_complete for each in await runtime.indexes.all(on))
 
 
 async def is_switched(library: Library) -> bool:

@@ -20,7 +20,7 @@ from penstock_apps.knowledge.cli.options import Page
 from penstock_apps.knowledge.errors import BaseBroken
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.counts import Counts, Stock, Watches
+from penstock_apps.knowledge.store.counts import BaseContents, Counts, Snapshots
 from penstock_apps.knowledge.store.documents import Document
 from penstock_apps.knowledge.store.sources import Source
 
@@ -31,7 +31,7 @@ class ListedBase(NamedTuple):
     """A base, and what it has."""
 
     base: Base
-    stock: Stock
+    stock: BaseContents
 
 
 class ListedSource(NamedTuple):
@@ -52,8 +52,8 @@ class Catalog:
         """All bases by name, or one."""
         found = await self._library.bases() if only is None else [only]
         async with self._library.transaction() as on:
-            stocks = await self._runtime.tallies.stocks(on, self._library.tenant)
-        return [ListedBase(each, stocks.get(each.id, Stock())) for each in found]
+            stocks = await self._runtime.counters.count_by_base(on, self._library.tenant)
+        return [ListedBase(each, stocks.get(each.id, BaseContents())) for each in found]
 
     async def sources(
         self, base: Base | None, state: str | None, after: int | None, limit: int
@@ -76,8 +76,8 @@ class Catalog:
         async with self._library.transaction() as on:
             within = None if base is None else base.id
             found = await self._runtime.sources.list(on, tenant, within, after, limit)
-            watches = Watches(self._runtime.tables)
-            now = await watches.sources(on, tenant, [each.id for each in found])
+            snapshots = Snapshots(self._runtime.tables)
+            now = await snapshots.sources(on, tenant, [each.id for each in found])
         counts = {each.id: each.counts for each in now}
         return [ListedSource(each, counts.get(each.id, Counts())) for each in found]
 

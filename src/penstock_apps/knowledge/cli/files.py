@@ -17,7 +17,7 @@ from penstock_apps.knowledge.cli.progress import FileProblem, RenamedFolder
 from penstock_apps.knowledge.file_names import is_displayable
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.documents import Held
+from penstock_apps.knowledge.store.documents import HeldDocument
 from penstock_apps.knowledge.store.sources import Source
 
 # What an index of Postgres has room for, and some more.
@@ -222,7 +222,7 @@ class Pruning:
     def gone(self) -> int:
         return len(self._gone)
 
-    async def look(self, folder: Path, held: Mapping[str, Held]) -> None:
+    async def look(self, folder: Path, held: Mapping[str, HeldDocument]) -> None:
         """Compare what a folder had with what it has."""
         # Attachments go with their mails.
         files = {path for path, each in held.items() if each.parent is None}
@@ -305,7 +305,7 @@ async def find_renamed_folders(
         return []
     async with library.transaction() as on:
         ids = [each.id for each in gone[:MAX_MISSING_FOLDERS_COMPARED]]
-        copies = await library.runtime.sources.copies(
+        copies = await library.runtime.sources.find_copies(
             on, library.tenant, ids, own, MAX_DOCUMENTS_COMPARED
         )
     return [

@@ -44,7 +44,7 @@ from penstock_apps.knowledge.ingest.intake import Incoming, Intake
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.documents import Held, Labels
+from penstock_apps.knowledge.store.documents import HeldDocument, Labels
 from penstock_apps.knowledge.store.sources import NewSource, Source
 
 # Files that are read, stored and written down together.
@@ -148,7 +148,7 @@ class IngestRun:
                 await self._add(folder, changed, adding, working)
         await self._pruning.look(folder, held)
 
-    def _is_wanted(self, folder: Path, file: HashedFile, held: Held | None) -> bool:
+    def _is_wanted(self, folder: Path, file: HashedFile, held: HeldDocument | None) -> bool:
         """Whether it has to be taken in; counts it if not."""
         wish = self._wish
         if held is None or held.digest != file.digest or held.has_failed:
@@ -216,9 +216,9 @@ class IngestRun:
             self.needed.add(source, folder)
         await wait_for_documents(self._library, list(sources), total, self._screen)
 
-    async def _came(self) -> dict[tuple[Path, str], Held | None]:
+    async def _came(self) -> dict[tuple[Path, str], HeldDocument | None]:
         """What has become of all that is awaited; None of what is deleted."""
-        came: dict[tuple[Path, str], Held | None] = {}
+        came: dict[tuple[Path, str], HeldDocument | None] = {}
         for folder, paths in self._awaited.items():
             if paths:
                 held = await self._library.held(self._base, "files", str(folder))
@@ -273,7 +273,7 @@ class IngestRun:
         )
 
 
-def _attachments_of(held: Mapping[str, Held], mails: Collection[str]) -> set[str]:
+def _attachments_of(held: Mapping[str, HeldDocument], mails: Collection[str]) -> set[str]:
     """What is attached to some mails, and to mails that are attached to them."""
     found = set[str]()
     ids = {held[path].id for path in mails if path in held}
@@ -283,7 +283,7 @@ def _attachments_of(held: Mapping[str, Held], mails: Collection[str]) -> set[str
     return found
 
 
-def _is_attached(held: Held | None) -> bool:
+def _is_attached(held: HeldDocument | None) -> bool:
     return held is not None and held.parent is not None
 
 
@@ -343,12 +343,12 @@ async def _base_of(library: Library, source: Source) -> Base:
     return found
 
 
-async def _list_held(library: Library, source: Source) -> dict[str, Held]:
+async def _list_held(library: Library, source: Source) -> dict[str, HeldDocument]:
     async with library.transaction() as on:
-        return await library.runtime.documents.held(on, library.tenant, source.id)
+        return await library.runtime.documents.list_held(on, library.tenant, source.id)
 
 
-def _summarize(batch: str | None, documents: Mapping[str, Held], seconds: float) -> Summary:
+def _summarize(batch: str | None, documents: Mapping[str, HeldDocument], seconds: float) -> Summary:
     went_in = [each for each in documents.values() if each.state == "completed"]
     skipped = {path: each for path, each in documents.items() if each.is_skipped}
     failed = {path: each for path, each in documents.items() if each.has_failed}

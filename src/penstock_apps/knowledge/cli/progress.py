@@ -294,7 +294,7 @@ class StallWatch:
         jobs: list[str] = []
         async with self._library.transaction() as on:
             for source in self._sources:
-                some = await runtime.documents.waiting(
+                some = await runtime.documents.list_unfinished(
                     on, tenant, source, 0, MAX_JOBS_EXAMINED - len(jobs)
                 )
                 jobs += [job for job in some.values() if job]

@@ -12,7 +12,7 @@ from penstock_apps.knowledge.chunk import Chunking
 from penstock_apps.knowledge.embed import Embedding
 from penstock_apps.knowledge.search import Hit
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.counts import Counts, Whole
+from penstock_apps.knowledge.store.counts import Counts, OverallState
 from penstock_apps.knowledge.store.documents import Document, State
 from penstock_apps.knowledge.store.sources import Kind, Source
 from penstock_apps.knowledge.store.tenants import Quotas, Tenant
@@ -31,7 +31,7 @@ class KnowledgeProgress(Struct, frozen=True, kw_only=True):
     skipped: int
     failed: int
     cancelled: int
-    state: Whole
+    state: OverallState
     eta: float | None = None
 
     @classmethod

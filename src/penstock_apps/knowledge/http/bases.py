@@ -79,9 +79,9 @@ async def change_base(id: BaseName, wish: BaseChange, library: Change) -> Respon
     """
     _check_address(library, wish.embedding or {})
     base = await base_of(library, id)
-    recipe = wish.recipe(base.wanted)
+    recipe = wish.recipe(base.target_recipe)
     batch = base.next_batch
-    if recipe != base.wanted or base.next_error is not None:
+    if recipe != base.target_recipe or base.next_error is not None:
         batch = await library.change_recipe(base, recipe)
     return as_json(BaseShown.of(await base_of(library, str(base.id))), 202 if batch else 200)
 

@@ -120,7 +120,7 @@ class BaseWish(StrictBody):
 
     def differences(self, base: Base) -> dict[str, tuple[Any, Any]]:
         """What is asked for and is otherwise in a base, as there and as asked, by its name."""
-        there = msgspec.to_builtins(base.wanted) | {"language": base.language}
+        there = msgspec.to_builtins(base.target_recipe) | {"language": base.language}
         asked = msgspec.to_builtins(self.recipe) | {"language": self.language}
         # What is left out, or left empty, is not asked for.
         given = [name for name in there if name in self.model_fields_set and getattr(self, name)]

@@ -38,7 +38,7 @@ from penstock_apps.knowledge.http.routing import Change, KnowledgeRoute, Read
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.counts import Counts, Watches
+from penstock_apps.knowledge.store.counts import Counts, Snapshots
 from penstock_apps.knowledge.store.tables import Connection
 
 SOURCE: Final = "knowledge-source"
@@ -70,7 +70,7 @@ async def _sources(
     runtime: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
 ) -> dict[str, Present]:
     async with _as(runtime, tenant) as on:
-        found = await Watches(runtime.tables).sources(on, tenant, [int(id) for id in ids])
+        found = await Snapshots(runtime.tables).sources(on, tenant, [int(id) for id in ids])
     under_way = {each.batch for each in found if each.counts.state == "processing"} - {None}
     batches = await runtime.app.present("batch", sorted(map(str, under_way))) if under_way else {}
     told = {}
@@ -94,7 +94,7 @@ async def _documents(
     runtime: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
 ) -> dict[str, Present]:
     async with _as(runtime, tenant) as on:
-        found = await Watches(runtime.tables).documents(on, tenant, [int(id) for id in ids])
+        found = await Snapshots(runtime.tables).documents(on, tenant, [int(id) for id in ids])
     shown = {str(each.id): DocumentShown.of(each) for each in found}
     return {id: _present(each, each, each.state in ENDED) for id, each in shown.items()}
 
@@ -102,7 +102,9 @@ async def _documents(
 @asynccontextmanager
 async def _as(runtime: KnowledgeRuntime, tenant: str | None) -> AsyncIterator[Connection]:
     opening = (
-        runtime.tables.of_all() if tenant is None else runtime.tables.of(tenant, confined=True)
+        runtime.tables.transaction_of_all()
+        if tenant is None
+        else runtime.tables.transaction(tenant, confined=True)
     )
     async with opening as on:
         yield on
@@ -183,7 +185,7 @@ async def whole_progress(
     if found.tenant != library.tenant:
         raise BatchNotFound(batch)
     async with library.transaction() as on:
-        skipped = await library.runtime.tallies.skipped(on, library.tenant, batch)
+        skipped = await library.runtime.counters.count_skipped(on, library.tenant, batch)
     return as_json(KnowledgeProgress.of(_counts(found, skipped), found.eta))
 
 

@@ -40,7 +40,7 @@ async def set_tenant(wish: TenantWish, whose: Whose, request: Request, caller: A
     active = given.pop("active", None)
     if "quotas" in given:
         given["quotas"] = given["quotas"] or {}
-    async with runtime.tables.of(whose) as on:
+    async with runtime.tables.transaction(whose) as on:
         await runtime.tenants.set(on, whose, active, given)
     return as_json(await _shown(Library(runtime, whose)))
 

@@ -267,7 +267,7 @@ async def wait_for_documents(
     async def ended() -> bool:
         nonlocal found
         async with library.transaction() as on:
-            found = await library.runtime.documents.at(on, library.tenant, source, paths)
+            found = await library.runtime.documents.find_at_paths(on, library.tenant, source, paths)
         return not any(each.state in UNDER_WAY for each in found)
 
     is_over = await _wait_until(ended, seconds, stopping)

@@ -16,7 +16,13 @@ from penstock_apps.knowledge.file_names import display_name
 from penstock_apps.knowledge.ingest.document_job import Superseded
 from penstock_apps.knowledge.maintenance.delete import remove
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.store.documents import Arrival, Labels, Mail, Wanted, Work
+from penstock_apps.knowledge.store.documents import (
+    Labels,
+    NewDocument,
+    ParentMail,
+    VersionToIngest,
+    Work,
+)
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Attachment, Extracted
 
@@ -42,7 +48,7 @@ class AttachmentIntake:
         document: int,
         version: int,
         work: Work,
-        request: Callable[[Wanted], Request[Any]],
+        request: Callable[[VersionToIngest], Request[Any]],
     ) -> None:
         self._ctx = ctx
         self._runtime = runtime
@@ -60,7 +66,7 @@ class AttachmentIntake:
         names = [each.name for each in mail.attachments]
         title = mail.title or PurePosixPath(self._work.path).name
         try:
-            async with self._runtime.tables.of(self._tenant) as on:
+            async with self._runtime.tables.transaction(self._tenant) as on:
                 await self._write(on, files, names, title)
         except NotFound:
             raise Superseded from None
@@ -71,7 +77,7 @@ class AttachmentIntake:
         """Store a file, held so that nobody removes it before its document is written."""
         digest, size = sha256(attachment.content).digest(), len(attachment.content)
         held = (digest, object_name(self._tenant, digest), size)
-        async with self._runtime.tables.of(self._tenant) as on:
+        async with self._runtime.tables.transaction(self._tenant) as on:
             await self._ctx.fence(on)
             await self._runtime.objects.hold(on, self._tenant, [held])
         file = self._runtime.folder / f"{self._document}-{self._version}-attached"
@@ -90,15 +96,15 @@ class AttachmentIntake:
         mail = await runtime.documents.get(on, tenant, self._document)
         limits = (await runtime.tenants.get(on, tenant)).limits(runtime.settings)
         if limits:
-            await runtime.tenants.lock(on, tenant, alone=True)
-        await runtime.sources.keep(on, tenant, mail.source)
+            await runtime.tenants.lock(on, tenant, exclusive=True)
+        await runtime.sources.lock(on, tenant, mail.source)
         # A deletion of the mail waits for this lock, and then sees its attachments.
         locked = await runtime.drafts.lock(on, tenant, [self._document])
         if locked.get(self._document) != self._version:
             raise Superseded
         paths = await self._free_paths(on, mail.source, names)
         arrivals = [
-            Arrival(path, each.size, each.digest, each.media_type)
+            NewDocument(path, each.size, each.digest, each.media_type)
             for path, each in zip(paths, files, strict=True)
         ]
         wanted = await runtime.documents.put(
@@ -109,7 +115,7 @@ class AttachmentIntake:
             mail.batch or "",
             arrivals,
             Labels(tuple(mail.tags), mail.metadata),
-            Mail(self._document, self._work.depth + 1, title),
+            ParentMail(self._document, self._work.depth + 1, title),
         )
         await runtime.objects.release(on, tenant, [each.digest for each in files])
         if wanted and limits:
@@ -122,14 +128,14 @@ class AttachmentIntake:
         taken = set[str]()
         while True:
             paths = attachment_paths(self._work.path, names, taken)
-            others = await self._runtime.documents.taken(
+            others = await self._runtime.documents.find_taken_paths(
                 on, self._tenant, source, paths, self._document
             )
             if not others:
                 return paths
             taken |= others
 
-    async def _enqueue(self, on: Connection, wanted: list[Wanted]) -> None:
+    async def _enqueue(self, on: Connection, wanted: list[VersionToIngest]) -> None:
         if not wanted:
             return
         job, client = self._ctx.job, self._runtime.app.for_tenant(self._tenant).inside(on)
@@ -150,7 +156,7 @@ async def delete_attachments(
 ) -> None:
     """Delete the attachments of a mail, except those at the paths in `but`."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
-    attached = await runtime.documents.attached(on, tenant, mail)
+    attached = await runtime.documents.list_attachments(on, tenant, mail)
     gone = [each for path, each in attached.items() if path not in but]
     if gone:
         marked = await runtime.removals.mark_documents(on, tenant, gone, attached_to=mail)

@@ -155,8 +155,8 @@ class DocumentJob:
         return [each.hash for each in pieces]
 
     async def _missing(self, edition: Edition, hashes: Sequence[bytes]) -> set[bytes]:
-        async with self._runtime.tables.for_one() as on:
-            missing, active = await self._runtime.publishing.ask(
+        async with self._runtime.tables.single_statement() as on:
+            missing, active = await self._runtime.publishing.check_missing(
                 on, self._tenant, edition.id, hashes
             )
         # Nothing is paid for a tenant that was switched off meanwhile.
@@ -196,8 +196,8 @@ class DocumentJob:
         return {"chunks": settings.quota_chunks, "tokens": settings.quota_tokens}
 
     async def _keep(self, edition: Edition, fresh: Mapping[bytes, Any]) -> None:
-        async with self._runtime.tables.of(self._tenant) as on:
-            await self._runtime.publishing.keep(on, self._tenant, edition.embedder, fresh)
+        async with self._runtime.tables.transaction(self._tenant) as on:
+            await self._runtime.publishing.keep_vectors(on, self._tenant, edition.embedder, fresh)
 
     async def _publish(
         self,
@@ -210,7 +210,7 @@ class DocumentJob:
     ) -> set[bytes]:
         """Publish, and end the job in the same transaction; the texts whose vectors went away."""
         try:
-            async with self._runtime.tables.of(self._tenant) as on:
+            async with self._runtime.tables.transaction(self._tenant) as on:
                 done = await self._runtime.publishing.publish(
                     on,
                     self._tenant,
@@ -281,15 +281,15 @@ class PageFetch:
     async def _store(self, page: FetchedPage) -> None:
         """Nobody removes the file while it has no document."""
         held = (page.digest, object_name(self._tenant, page.digest), page.bytes)
-        async with self._runtime.tables.of(self._tenant) as on:
+        async with self._runtime.tables.transaction(self._tenant) as on:
             await self._ctx.fence(on)
             await self._runtime.objects.hold(on, self._tenant, [held])
         await self._runtime.storage.put(self._tenant, page.path, page.digest)
 
     async def _note(self, work: Work, page: FetchedPage) -> Work | Ingested:
-        async with self._runtime.tables.of(self._tenant) as on:
+        async with self._runtime.tables.transaction(self._tenant) as on:
             await self._ctx.fence(on)
-            is_same = await self._runtime.documents.fetched(
+            is_same = await self._runtime.documents.record_fetch(
                 on,
                 self._tenant,
                 self._document,
@@ -303,7 +303,7 @@ class PageFetch:
                 raise Superseded
             # An edition that is being built does not have it yet.
             if is_same and all(each.live for each in work.editions):
-                chunks = await self._runtime.documents.confirm(
+                chunks = await self._runtime.documents.confirm_unchanged(
                     on, self._tenant, self._document, self._version
                 )
                 brought = Ingested(chunks, 0)

@@ -25,7 +25,7 @@ from penstock_apps.knowledge.ingest.embed_calls import (
 )
 from penstock_apps.knowledge.ingest.finish import describe_fault
 from penstock_apps.knowledge.store.bases import Edition
-from penstock_apps.knowledge.store.drafts import Draft, Part
+from penstock_apps.knowledge.store.drafts import Draft, DraftPart
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Piece
 
@@ -75,7 +75,7 @@ class DraftJob(DocumentJob):
     async def _write(self, edition: Edition, pieces: Sequence[Piece]) -> int:
         """Write a draft down and ask for what it lacks, or neither; how many texts that is."""
         hashes = self._hashes(pieces)
-        async with self._runtime.tables.of(self._tenant) as on:
+        async with self._runtime.tables.transaction(self._tenant) as on:
             await self._hold(on)
             await self._runtime.drafts.write(
                 on,
@@ -87,7 +87,9 @@ class DraftJob(DocumentJob):
                 pieces,
                 hashes,
             )
-            missing = await self._runtime.publishing.missing(on, self._tenant, edition.id, hashes)
+            missing = await self._runtime.publishing.find_missing(
+                on, self._tenant, edition.id, hashes
+            )
             if self._shares(edition):
                 draft = Draft(self._ctx.attempt, tuple(pieces), tuple(hashes), None)
                 await self._ask(on, edition, draft, missing)
@@ -119,12 +121,12 @@ class DraftJob(DocumentJob):
                 continue
 
     async def _look(self, edition: Edition) -> tuple[Draft, set[bytes]]:
-        async with self._runtime.tables.of(self._tenant) as on:
+        async with self._runtime.tables.transaction(self._tenant) as on:
             draft = await self._runtime.drafts.read(
                 on, self._tenant, self._document, edition.id, self._version
             )
             if draft is not None and draft.error is None:
-                return draft, await self._runtime.publishing.missing(
+                return draft, await self._runtime.publishing.find_missing(
                     on, self._tenant, edition.id, draft.hashes
                 )
             if draft is not None:
@@ -148,7 +150,7 @@ class DraftJob(DocumentJob):
         if failed := next((each for each in jobs if each.state == "failed"), None):
             raise NotEmbedded(describe_fault(failed.id))
         if not any(each.state in UNFINISHED_STATES for each in jobs):
-            async with self._runtime.tables.of(self._tenant) as on:
+            async with self._runtime.tables.transaction(self._tenant) as on:
                 await self._hold(on)
                 await self._ask(on, edition, draft, missing)
             self._asked.discard(edition.id)
@@ -164,14 +166,16 @@ class DraftJob(DocumentJob):
         self, on: Connection, edition: Edition, draft: Draft, missing: Collection[bytes]
     ) -> None:
         requests = [
-            self._request(edition, Part(self._document, edition.id, draft.attempt, first, last))
+            self._request(
+                edition, DraftPart(self._document, edition.id, draft.attempt, first, last)
+            )
             for first, last in self._stretches(edition, draft, missing)
         ]
         self._asked.add(edition.id)
         if requests:
             await self._runtime.app.for_tenant(self._tenant).inside(on).enqueue_many(requests)
 
-    def _request(self, edition: Edition, part: Part) -> Request[Any]:
+    def _request(self, edition: Edition, part: DraftPart) -> Request[Any]:
         embedding = edition.recipe.embedding
         return embed.options(
             tenant=self._tenant,

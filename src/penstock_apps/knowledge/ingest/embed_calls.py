@@ -25,7 +25,7 @@ from penstock import (
 from penstock_apps.knowledge.embed import Embedder, Embedding, Refused
 from penstock_apps.knowledge.ingest.finish import describe_error
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
-from penstock_apps.knowledge.store.drafts import Part, Text
+from penstock_apps.knowledge.store.drafts import DraftPart, DraftText
 from penstock_apps.knowledge.store.tables import Connection
 
 logger = logging.getLogger("penstock.knowledge")
@@ -43,7 +43,7 @@ class TextsToEmbed(Struct, frozen=True):
     """Texts of a draft that a model has to embed, and the job that waits for them."""
 
     job: str
-    part: Part
+    part: DraftPart
     embedder: str
     embedding: Embedding
 
@@ -107,7 +107,7 @@ class EmbedRound:
         self._runtime = runtime
         self._shares = [item.value for item in items]
         self._tenants = [item.ctx.job.tenant for item in items]
-        self._texts: dict[bytes, Text] = {}
+        self._texts: dict[bytes, DraftText] = {}
         self._holders: defaultdict[bytes, set[int]] = defaultdict(set)
         self._given_up: set[int] = set()
         self._done: set[int] = set()
@@ -146,7 +146,7 @@ class EmbedRound:
         """Tell the documents of these shares that they will have no vectors."""
         for tenant, these in self._by_tenant(shares):
             held = [key for key, holders in self._holders.items() if not holders.isdisjoint(these)]
-            async with self._runtime.tables.of(tenant) as on:
+            async with self._runtime.tables.transaction(tenant) as on:
                 await self._refuse(on, tenant, these, held, error)
 
     async def _find(self) -> None:
@@ -155,9 +155,9 @@ class EmbedRound:
         self._holders.clear()
         for tenant, own in self._by_tenant(range(len(self._shares))):
             parts = [self._shares[at].part for at in own]
-            async with self._runtime.tables.of(tenant) as on:
-                texts = await self._runtime.drafts.texts(on, tenant, parts)
-                missing = await self._runtime.publishing.missing(
+            async with self._runtime.tables.transaction(tenant) as on:
+                texts = await self._runtime.drafts.list_texts(on, tenant, parts)
+                missing = await self._runtime.publishing.find_missing(
                     on, tenant, parts[0].edition, [each.hash for each in texts]
                 )
             for text in texts:
@@ -165,7 +165,7 @@ class EmbedRound:
                     self._texts[text.hash] = text
                     self._holders[text.hash].add(own[text.part])
 
-    async def _ask(self, model: Embedder, texts: Sequence[Text]) -> None:
+    async def _ask(self, model: Embedder, texts: Sequence[DraftText]) -> None:
         wanted = [each for each in texts if not self._holders[each.hash] <= self._given_up]
         if not wanted:
             return
@@ -203,19 +203,19 @@ class EmbedRound:
                 for key, vector in fresh.items()
                 if not self._holders[key].isdisjoint(own)
             }
-            async with self._runtime.tables.of(tenant) as on:
+            async with self._runtime.tables.transaction(tenant) as on:
                 if mine:
                     embedder = self._shares[own[0]].embedder
-                    await self._runtime.publishing.keep(on, tenant, embedder, mine)
+                    await self._runtime.publishing.keep_vectors(on, tenant, embedder, mine)
                 # Two that finish at once must not both take the other for unfinished.
                 await self._runtime.drafts.lock(on, tenant, {each.document for each in parts})
-                done = await self._runtime.drafts.embedded(on, tenant, parts)
+                done = await self._runtime.drafts.list_embedded(on, tenant, parts)
                 await self._wake(on, tenant, [own[part] for part in done])
                 self._done.update(own[part] for part in done)
 
-    async def _blame(self, text: Text, error: str) -> None:
+    async def _blame(self, text: DraftText, error: str) -> None:
         for tenant, own in self._by_tenant(self._holders[text.hash]):
-            async with self._runtime.tables.of(tenant) as on:
+            async with self._runtime.tables.transaction(tenant) as on:
                 await self._refuse(on, tenant, own, [text.hash], error)
 
     async def _refuse(
@@ -223,7 +223,7 @@ class EmbedRound:
     ) -> None:
         parts = [self._shares[at].part for at in shares]
         await self._runtime.drafts.lock(on, tenant, {each.document for each in parts})
-        await self._runtime.drafts.refuse(on, tenant, parts, hashes, error)
+        await self._runtime.drafts.refuse_texts(on, tenant, parts, hashes, error)
         await self._wake(on, tenant, shares)
         self._given_up.update(shares)
 
@@ -241,9 +241,9 @@ class EmbedRound:
         yield from sorted(own.items())
 
 
-def group_into_calls(texts: Iterable[Text], model: Embedder) -> Iterator[list[Text]]:
+def group_into_calls(texts: Iterable[DraftText], model: Embedder) -> Iterator[list[DraftText]]:
     """Texts in calls, each as large as the model takes it."""
-    call, tokens = list[Text](), 0
+    call, tokens = list[DraftText](), 0
     for text in texts:
         if call and (len(call) == model.max_texts or tokens + text.tokens > model.max_tokens):
             yield call

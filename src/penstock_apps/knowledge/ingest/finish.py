@@ -128,8 +128,8 @@ logger = logging.getLogger("penstock.knowledge")
 async def reconcile(runtime: KnowledgeRuntime, tenant: str, batch: str) -> None:
     """Say of the documents of a batch what came of their jobs."""
     while True:
-        async with runtime.tables.of(tenant) as on:
-            left = await runtime.documents.unsettled(on, tenant, batch, DOCUMENTS_PER_QUERY)
+        async with runtime.tables.transaction(tenant) as on:
+            left = await runtime.documents.list_unsettled(on, tenant, batch, DOCUMENTS_PER_QUERY)
         if not await settle(runtime, tenant, left):
             return
 
@@ -143,8 +143,10 @@ async def settle(
         job = await runtime.app.find(job_id)
         if job is None or job.is_final:
             state, reason, error = outcome_of(job, runtime.settings)
-            async with runtime.tables.of(tenant) as on:
-                await runtime.documents.end(on, tenant, document, version, state, reason, error)
+            async with runtime.tables.transaction(tenant) as on:
+                await runtime.documents.record_outcome(
+                    on, tenant, document, version, state, reason, error
+                )
             number += 1
     return number
 

@@ -13,7 +13,7 @@ from penstock.storage.names import object_name
 from penstock.storage.storage import NewFile
 from penstock_apps.knowledge import tasks
 from penstock_apps.knowledge.errors import TenantInactive
-from penstock_apps.knowledge.store.documents import Arrival, Labels, Wanted
+from penstock_apps.knowledge.store.documents import Labels, NewDocument, VersionToIngest
 from penstock_apps.knowledge.store.sources import Source
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.store.tenants import Quotas
@@ -40,7 +40,7 @@ class Receipt(Struct, frozen=True):
 
     source: int
     batch: str
-    documents: tuple[Wanted, ...]
+    documents: tuple[VersionToIngest, ...]
     unchanged: int
     pending: int = 0
 
@@ -60,7 +60,7 @@ class Intake:
         self._priority = priority
         self.source = source
         self.batch = batch
-        self._wanted: list[Wanted] = []
+        self._wanted: list[VersionToIngest] = []
         # Files that were not what they were when they were looked at.
         self.changed: list[Incoming] = []
         self._unchanged = 0
@@ -72,7 +72,7 @@ class Intake:
             self.source.id, self.batch.id, tuple(self._wanted), self._unchanged, self._pending
         )
 
-    async def add(self, files: Sequence[Incoming]) -> list[Wanted]:
+    async def add(self, files: Sequence[Incoming]) -> list[VersionToIngest]:
         """Store files, then write their documents and jobs in one transaction; those that are new.
 
         Whatever happens after it returns, they come in. Before, nothing of them is left but files
@@ -89,7 +89,9 @@ class Intake:
             await self._check(on, given)
             await runtime.objects.hold(on, tenant, held)
         stored = await self._store(given)
-        arrivals = [Arrival(each.path, each.size, each.digest, each.media_type) for each in stored]
+        arrivals = [
+            NewDocument(each.path, each.size, each.digest, each.media_type) for each in stored
+        ]
         async with self._library.transaction() as on:
             wanted = await self._write(on, arrivals)
             known = {each.path for each in stored} - {each.path for each in wanted}
@@ -99,16 +101,16 @@ class Intake:
         self._unchanged += len(known) - pending
         return wanted
 
-    async def add_url(self, url: str) -> list[Wanted]:
+    async def add_url(self, url: str) -> list[VersionToIngest]:
         """Write a document down whose content is still to be fetched."""
         async with self._library.transaction() as on:
             await self._check(on, [])
-            return await self._write(on, [Arrival(url, url=url)])
+            return await self._write(on, [NewDocument(url, url=url)])
 
     async def _under_way(self, on: Connection, paths: Collection[str]) -> int:
         if not paths:
             return 0
-        count = self._library.runtime.documents.count_under_way
+        count = self._library.runtime.documents.count_unfinished
         return await count(on, self._library.tenant, self.source.id, list(paths))
 
     async def _store(self, files: Sequence[Incoming]) -> list[Incoming]:
@@ -118,10 +120,12 @@ class Intake:
         self.changed += [each for each in files if each.file in changed]
         return [each for each in files if each.file not in changed]
 
-    async def _write(self, on: Connection, arrivals: Sequence[Arrival]) -> list[Wanted]:
+    async def _write(
+        self, on: Connection, arrivals: Sequence[NewDocument]
+    ) -> list[VersionToIngest]:
         runtime, tenant = self._library.runtime, self._library.tenant
         limits = await self._limits(on)
-        await runtime.sources.keep(on, tenant, self.source.id)
+        await runtime.sources.lock(on, tenant, self.source.id)
         wanted = await runtime.documents.put(
             on,
             tenant,
@@ -137,7 +141,7 @@ class Intake:
             await self._enqueue(on, wanted)
         return wanted
 
-    async def _enqueue(self, on: Connection, wanted: Sequence[Wanted]) -> None:
+    async def _enqueue(self, on: Connection, wanted: Sequence[VersionToIngest]) -> None:
         batch = await self._library.client.inside(on).batch_handle(self.batch.id)
         jobs = await batch.enqueue_many(self._request(each) for each in wanted)
         ids = [each.id for each in jobs]
@@ -147,7 +151,7 @@ class Intake:
         await note(on, self._library.tenant, documents, ids, self._library.requested_by, priorities)
         self._wanted += wanted
 
-    def _request(self, wanted: Wanted) -> Request[Any]:
+    def _request(self, wanted: VersionToIngest) -> Request[Any]:
         return tasks.ingest_request(
             self._library.runtime.settings,
             wanted,
@@ -156,15 +160,15 @@ class Intake:
             requested_by=self._library.requested_by,
         )
 
-    def _priority_of(self, wanted: Wanted) -> int:
+    def _priority_of(self, wanted: VersionToIngest) -> int:
         return self._priority if wanted.priority is None else wanted.priority
 
-    async def retry(self, most: int) -> list[Wanted]:
+    async def retry(self, most: int) -> list[VersionToIngest]:
         """Write some documents down again that did not go in."""
         runtime, tenant = self._library.runtime, self._library.tenant
         async with self._library.transaction() as on:
             await self._check(on, [])
-            await runtime.sources.keep(on, tenant, self.source.id)
+            await runtime.sources.lock(on, tenant, self.source.id)
             wanted = await runtime.documents.retry(on, tenant, self.source.id, self.batch.id, most)
             await self._enqueue(on, wanted)
         return wanted
@@ -175,7 +179,7 @@ class Intake:
         limits = await self._limits(on)
         if limits and files:
             tenant = await runtime.tenants.get(on, name)
-            documents, size, changes = await runtime.documents.weigh(
+            documents, size, changes = await runtime.documents.measure(
                 on,
                 name,
                 self.source.id,
@@ -194,5 +198,5 @@ class Intake:
             raise TenantInactive(name)
         limits = tenant.limits(runtime.settings)
         if limits:
-            await runtime.tenants.lock(on, name, alone=True)
+            await runtime.tenants.lock(on, name, exclusive=True)
         return limits

@@ -45,14 +45,14 @@ RETRY_WHILE_DOCUMENTS_ARRIVE_S = 2.0
 async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Ingested | Cancel:
     """Bring a document into an edition that is being built; what is found of it stays so."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
-    async with runtime.tables.of(tenant) as on:
-        work = await runtime.editions.peek(on, tenant, document, version, edition)
+    async with runtime.tables.transaction(tenant) as on:
+        work = await runtime.editions.find_work(on, tenant, document, version, edition)
         if work is None:
             return Cancel("superseded")
         extracted = None
         is_read_here = work.object is not None and kind_for_llamaparse(runtime, work) is None
         if not is_read_here or work.published != version:
-            extracted = await runtime.editions.text(on, tenant, document, "text")
+            extracted = await runtime.editions.read_text(on, tenant, document, "text")
     shares = runtime.embedder(work.editions[0].recipe.embedding).shares_calls
     kind = DraftJob if shares else DocumentJob
     try:
@@ -72,21 +72,23 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
         batch_of_callback(ctx),
     )
     expect_id(ctx, "edition", edition)
-    async with runtime.tables.of(tenant) as on:
+    async with runtime.tables.transaction(tenant) as on:
         found = await runtime.editions.get(on, tenant, edition)
         if found is None:
             return "not wanted"
         base, state = found
-        left = await runtime.editions.unbuilt(on, tenant, base, edition, 0, 1)
+        left = await runtime.editions.list_unbuilt(on, tenant, base, edition, 0, 1)
     if state == "building" and not left and await _awaits_index(ctx, edition):
         return Snooze(RETRY_WHILE_LOCKED_S, "its index is made")
-    async with runtime.tables.of(tenant) as on:
+    async with runtime.tables.transaction(tenant) as on:
         await runtime.editions.lock(on, base)
         found = await runtime.editions.get(on, tenant, edition)
         if found is None or found[1] == "retired":
             return "not wanted"
-        left = await runtime.editions.unbuilt(on, tenant, base, edition, 0, DOCUMENTS_PER_QUERY)
-        if not left and await runtime.editions.is_awaited(on, tenant, base, edition):
+        left = await runtime.editions.list_unbuilt(
+            on, tenant, base, edition, 0, DOCUMENTS_PER_QUERY
+        )
+        if not left and await runtime.editions.has_unfinished_documents(on, tenant, base, edition):
             return Snooze(RETRY_WHILE_DOCUMENTS_ARRIVE_S, "documents come in")
         if found[1] == "building" and not left:
             await runtime.bases.make_live(on, base, edition)
@@ -116,10 +118,10 @@ async def _build_the_rest(
             f"{status.failed:,} of {status.total:,} documents could not be embedded anew; "
             f"batch {batch} has them. Change the settings again to try once more."
         )
-        async with runtime.tables.of(tenant) as on:
-            await runtime.editions.note(on, tenant, edition, None, told)
+        async with runtime.tables.transaction(tenant) as on:
+            await runtime.editions.note_build(on, tenant, edition, None, told)
         return told
-    async with runtime.tables.of(tenant) as on:
+    async with runtime.tables.transaction(tenant) as on:
         client = runtime.app.for_tenant(tenant)
         return await enqueue_build(client, runtime, on, tenant, edition, requested_by)
 
@@ -131,7 +133,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
     """Enqueue what is not in an edition yet, as a batch at whose end it is switched to."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), tenant_of_job(ctx)
     expect_id(ctx, "edition", edition)
-    async with runtime.tables.of(tenant) as on:
+    async with runtime.tables.transaction(tenant) as on:
         found = await runtime.editions.get(on, tenant, edition)
     try:
         handle = await runtime.app.for_tenant(tenant).batch_handle(batch)
@@ -140,8 +142,8 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
     number = last = 0
     try:
         while found is not None:
-            async with runtime.tables.of(tenant) as on:
-                some = await runtime.editions.unbuilt(
+            async with runtime.tables.transaction(tenant) as on:
+                some = await runtime.editions.list_unbuilt(
                     on, tenant, found[0], edition, last, DOCUMENTS_PER_QUERY
                 )
             if not some:
@@ -179,7 +181,7 @@ async def enqueue_build(
     batch = await inside.open_batch("knowledge edition", tenant=tenant, on_end=callback)
     job = build.options(tenant=tenant, requested_by=requested_by).prepare(edition, batch.id)
     await inside.enqueue_many([job])
-    await runtime.editions.note(on, tenant, edition, batch.id, None)
+    await runtime.editions.note_build(on, tenant, edition, batch.id, None)
     return batch.id
 
 
@@ -191,23 +193,23 @@ async def begin_rebuild(
     requested_by: str | None = None,
 ) -> str:
     """Have a base built with other settings; the batch that does it."""
-    async with runtime.tables.of(base.tenant) as on:
+    async with runtime.tables.transaction(base.tenant) as on:
         await runtime.editions.lock(on, base.id)
-        edition = await runtime.editions.begin(on, base.tenant, base.id, new)
+        edition = await runtime.editions.begin_building(on, base.tenant, base.id, new)
         return await enqueue_build(client, runtime, on, base.tenant, edition, requested_by)
 
 
 async def cancel_rebuild(runtime: KnowledgeRuntime, base: Base) -> None:
     """What is searched is what is wanted: nothing else is built any more."""
-    async with runtime.tables.of(base.tenant) as on:
+    async with runtime.tables.transaction(base.tenant) as on:
         await runtime.editions.lock(on, base.id)
-        await runtime.editions.give_up(on, base.tenant, base.id)
+        await runtime.editions.retire_building(on, base.tenant, base.id)
 
 
 async def remove_retired(runtime: KnowledgeRuntime, most: int) -> int:
     """Remove some editions that nobody searches any more."""
-    async with runtime.tables.of_all() as on:
-        found = await runtime.editions.retired(on, most)
+    async with runtime.tables.transaction_of_all() as on:
+        found = await runtime.editions.list_retired(on, most)
     for tenant, edition in found:
         await remove_edition(runtime, tenant, edition)
     return len(found)

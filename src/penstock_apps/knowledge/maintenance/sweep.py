@@ -104,8 +104,8 @@ class Sweeper:
         """Fold changes into the tallies."""
         folded = 0
         for _ in range(MAX_ROUNDS):
-            async with self._runtime.tables.of_all() as on:
-                some = await self._runtime.tallies.fold(on)
+            async with self._runtime.tables.transaction_of_all() as on:
+                some = await self._runtime.counters.fold(on)
             folded += some
             if not some:
                 break
@@ -113,8 +113,8 @@ class Sweeper:
 
     async def settle(self) -> int:
         """Documents whose jobs ended without telling."""
-        async with self._runtime.tables.of_all() as on:
-            found = await self._sweeps.stranded(on, MAX_STRANDED_DOCUMENTS)
+        async with self._runtime.tables.transaction_of_all() as on:
+            found = await self._sweeps.list_stranded_documents(on, MAX_STRANDED_DOCUMENTS)
         states = await self._runtime.app.states([job for _, job, _, _ in found])
         ended = defaultdict[str, dict[str, tuple[int, int]]](dict)
         for tenant, job, document, version in found:
@@ -124,8 +124,8 @@ class Sweeper:
 
     async def close_batches(self) -> int:
         """Batches of uploads that broke off: what was added is all that comes."""
-        async with self._runtime.tables.of_all() as on:
-            found = await self._sweeps.idle_batches(on, UPLOAD_ABANDONED_AFTER, MAX_BATCHES)
+        async with self._runtime.tables.transaction_of_all() as on:
+            found = await self._sweeps.list_idle_batches(on, UPLOAD_ABANDONED_AFTER, MAX_BATCHES)
         closed = 0
         for batch in found:
             try:
@@ -142,19 +142,19 @@ class Sweeper:
 
     async def resume(self) -> int:
         """What was deleted, and whose removal has come to an end before it was done."""
-        async with self._runtime.tables.of_all() as on:
-            found = await self._runtime.removals.unfinished(on, MAX_UNFINISHED_REMOVALS)
+        async with self._runtime.tables.transaction_of_all() as on:
+            found = await self._runtime.removals.list_unfinished(on, MAX_UNFINISHED_REMOVALS)
         jobs = [remove.options(tenant=tenant).prepare(what, which) for tenant, what, which in found]
         await self._runtime.app.enqueue_many(jobs)
         return len(jobs)
 
     async def rows(self) -> int:
         """Drafts and vectors that nobody waits for, chunks that stand nowhere."""
-        async with self._runtime.tables.of_all() as on:
+        async with self._runtime.tables.transaction_of_all() as on:
             return (
-                await self._sweeps.drafts(on, MAX_ROWS)
-                + await self._sweeps.vectors(on, MAX_ROWS)
-                + await self._sweeps.chunks(on, MAX_ROWS)
+                await self._sweeps.remove_drafts(on, MAX_ROWS)
+                + await self._sweeps.remove_vectors(on, MAX_ROWS)
+                + await self._sweeps.remove_chunks(on, MAX_ROWS)
             )
 
     async def editions(self) -> int:
@@ -169,8 +169,8 @@ class Sweeper:
 
     async def orphans(self) -> int:
         """Files that no document needs."""
-        async with self._runtime.tables.of_all() as on:
-            found = await self._runtime.objects.orphans(on, MAX_ROWS)
+        async with self._runtime.tables.transaction_of_all() as on:
+            found = await self._runtime.objects.list_orphans(on, MAX_ROWS)
         by_tenant = _digests_by_tenant(found).items()
         return sum([await remove_files(self._runtime, tenant, some) for tenant, some in by_tenant])
 
@@ -192,15 +192,15 @@ class Sweeper:
                 continue
             old = [each for each in batch if each.modified < before]
             for tenant, some in _objects_by_tenant(old).items():
-                async with self._runtime.tables.of(tenant) as on:
+                async with self._runtime.tables.transaction(tenant) as on:
                     strays = await self._runtime.objects.adopt(on, tenant, some)
                 files += await remove_files(self._runtime, tenant, strays)
         return Walked(files, parts)
 
     async def _is_shared(self) -> bool:
         """Whether another database has left its mark where the files are. Leaves ours."""
-        async with self._runtime.tables.of_all() as on:
-            database = await self._sweeps.database(on)
+        async with self._runtime.tables.transaction_of_all() as on:
+            database = await self._sweeps.name_database(on)
         if others := await self._runtime.storage.register_database(database):
             logger.warning(
                 "Another database stores its files in %s, too, so files that this one, the %s, "
@@ -216,8 +216,8 @@ class Sweeper:
         """Files that are kept longer than their tenant wants; the texts in them stay."""
         removed = 0
         for _ in range(MAX_ROUNDS):
-            async with self._runtime.tables.of_all() as on:
-                found = await self._runtime.objects.aged(
+            async with self._runtime.tables.transaction_of_all() as on:
+                found = await self._runtime.objects.list_expired(
                     on, self._runtime.settings.raw_days, FILES_PER_TRANSACTION
                 )
             some = sum([await self._age(*each) for each in _digests_by_tenant(found).items()])
@@ -227,8 +227,8 @@ class Sweeper:
         return removed
 
     async def _age(self, tenant: str, digests: list[bytes]) -> int:
-        async with self._runtime.tables.of(tenant) as on:
-            names = await self._runtime.objects.lock_aged(on, tenant, digests)
+        async with self._runtime.tables.transaction(tenant) as on:
+            names = await self._runtime.objects.lock_expired(on, tenant, digests)
             await self._runtime.storage.delete(list(names.values()))
             await self._runtime.objects.remove(on, tenant, list(names))
         return len(names)

@@ -37,17 +37,17 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
     runtime = ctx.resource(KnowledgeRuntime)
     if not await is_due(runtime, edition):
         return "not wanted"
-    async with runtime.indexes.turn() as maker:
-        if maker is not None:
-            found = await runtime.indexes.find(maker.on, edition)
-            if found is not None and found.whole:
+    async with runtime.indexes.exclusive_builder() as builder:
+        if builder is not None:
+            found = await runtime.indexes.find(builder.on, edition)
+            if found is not None and found.is_complete:
                 return "there"
             # One that broke off goes first, and what is made anew comes with the next try.
             if found is not None:
-                await maker.drop(edition)
+                await builder.drop(edition)
             else:
                 ctx.progress(0, message=BUILD_MESSAGE)
-                if await maker.make(edition, await _build_bytes(runtime, maker.on, edition)):
+                if await builder.make(edition, await _build_bytes(runtime, builder.on, edition)):
                     return "made"
     return Snooze(RETRY_WHILE_LOCKED_S * (1 + random.random()), "another index is made")
 
@@ -55,8 +55,8 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
 async def _build_bytes(runtime: KnowledgeRuntime, on: Connection, edition: int) -> int:
     """So many bytes hold all of it while it is built."""
     most = runtime.settings.index_bytes
-    dimensions = await runtime.indexes.dimensions(on, edition)
-    chunks = await runtime.indexes.weigh(on, edition, most // LINK_BYTES_PER_CHUNK)
+    dimensions = await runtime.indexes.get_dimensions(on, edition)
+    chunks = await runtime.indexes.count_chunks(on, edition, most // LINK_BYTES_PER_CHUNK)
     return max(
         MIN_BUILD_BYTES,
         min(SHARED_BUILD_BYTES + chunks * (2 * dimensions + LINK_BYTES_PER_CHUNK), most),
@@ -66,13 +66,13 @@ async def _build_bytes(runtime: KnowledgeRuntime, on: Connection, edition: int) 
 async def is_due(runtime: KnowledgeRuntime, edition: int) -> bool:
     """Whether an edition is large and has no index."""
     least = runtime.settings.index_from + 1
-    async with runtime.tables.of_all() as on:
+    async with runtime.tables.transaction_of_all() as on:
         found = await runtime.indexes.all(on)
-        if any(each.edition == edition and each.whole for each in found):
+        if any(each.edition == edition and each.is_complete for each in found):
             return False
-        if await runtime.indexes.weigh(on, edition, least) < least:
+        if await runtime.indexes.count_chunks(on, edition, least) < least:
             return False
-    if sum(each.whole for each in found) < MAX_INDEXES:
+    if sum(each.is_complete for each in found) < MAX_INDEXES:
         return True
     logger.warning(
         "Edition %s gets no index: there are %s already. Its chunks are compared one by one; "
@@ -99,18 +99,18 @@ async def maintain_indexes(runtime: KnowledgeRuntime, most: int, much: int) -> i
 
     Into what is loaded for hours they come when there is `much`, not only at its end.
     """
-    async with runtime.tables.of_all() as on:
+    async with runtime.tables.transaction_of_all() as on:
         found = await runtime.indexes.all(on)
-        growing = await runtime.indexes.some(on, most, growing=True)
-        due = await runtime.indexes.some(on, most, growing=False)
+        growing = await runtime.indexes.pick_editions(on, most, growing=True)
+        due = await runtime.indexes.pick_editions(on, most, growing=False)
         for tenant, edition in growing:
-            if await runtime.indexes.weigh(on, edition, much) == much:
+            if await runtime.indexes.count_chunks(on, edition, much) == much:
                 due.append((tenant, edition))
     number = 0
     for each in found:
-        if not each.wanted:
+        if not each.is_needed:
             number += await runtime.indexes.drop(each.edition)
-        elif each.tenant is not None and not each.whole:
+        elif each.tenant is not None and not each.is_complete:
             asked = await ask_for_index(runtime, each.tenant, each.edition)
             number += 1 if asked else await runtime.indexes.drop(each.edition)
     for tenant, edition in due:

@@ -1,4 +1,4 @@
-"""Bases of knowledge, and the editions they are cut and embedded in."""
+"""Knowledge bases, and their editions: the settings that their documents are embedded with."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Recipe(Struct, frozen=True):
-    """How documents are cut and embedded: kept with each edition, so that retries do the same."""
+    """How documents are split and embedded. Each edition keeps its own, so that retries agree."""
 
     embedding: Embedding = Embedding()
     chunking: Chunking = Chunking()
 
 
 class Edition(Struct, frozen=True):
-    """One way in which a base is cut and embedded."""
+    """All chunks of a base that were made with one recipe. A base has a new one built to change."""
 
     id: int
     recipe: Recipe
@@ -48,13 +48,13 @@ class Base(Struct, frozen=True):
     next_error: str | None = None
 
     @property
-    def wanted(self) -> Recipe:
-        """How it is to be cut and embedded, once all of it is."""
+    def target_recipe(self) -> Recipe:
+        """The recipe that was set last: of the edition being built, else of the live one."""
         return self.next_recipe or self.edition.recipe
 
 
 class Bases:
-    """The bases of tenants."""
+    """Reads and writes the bases of tenants."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
@@ -62,30 +62,30 @@ class Bases:
     async def find(
         self, on: Connection, tenant: str, name: str | None = None, base: int | None = None
     ) -> Base | None:
-        """A base by its name or its id; BaseBroken."""
+        """Find a base by its name or its id; raise BaseBroken if it has no live edition."""
         row = await on.fetchrow(self._sql("get_base"), tenant, name, base)
         return None if row is None else _base(row)
 
     async def get(self, on: Connection, tenant: str, name: str) -> Base:
-        """A base by its name or its id; NotFound, BaseBroken."""
-        found = await self.find(on, tenant, name)
-        if found is None and name.isdecimal():
-            found = await self.find(on, tenant, None, int(name))
-        if found is None:
+        """Return a base by its name or its id; raise NotFound or BaseBroken."""
+        base = await self.find(on, tenant, name)
+        if base is None and name.isdecimal():
+            base = await self.find(on, tenant, None, int(name))
+        if base is None:
             raise NotFound("knowledge base", name)
-        return found
+        return base
 
     async def list(
         self, on: Connection, tenant: str, *, after: str | None = None, limit: int | None = None
     ) -> list[Base]:
-        """The bases of a tenant by name, without those that have lost their editions."""
+        """List the bases of a tenant by name, without those that have lost their editions."""
         rows = await on.fetch(self._sql("list_bases"), tenant, after, limit)
         return [_base(row) for row in rows]
 
     async def make(
         self, on: Connection, tenant: str, name: str, language: str, edition: NewEdition
     ) -> tuple[Base, bool]:
-        """Make a base, unless it is there; and whether it was made."""
+        """Return the base of this name, and whether it was made now."""
         made: int | None = await on.fetchval(self._sql("make_base"), tenant, name, language)
         if made is not None:
             live = await self.add_edition(on, tenant, made, edition, "live")
@@ -93,7 +93,7 @@ class Bases:
         return await self.get(on, tenant, name), made is not None
 
     async def languages(self, on: Connection) -> Sequence[str]:
-        """The languages whose words can be searched for."""
+        """List the languages that Postgres has a text search configuration for."""
         return [row["name"] for row in await on.fetch(self._sql("list_languages"))]
 
     async def add_edition(
@@ -111,12 +111,12 @@ class Bases:
         return made
 
     async def make_live(self, on: Connection, base: int, edition: int) -> None:
-        """Let an edition be the one that is searched."""
+        """Make an edition the one that is searched."""
         await on.execute(self._sql("make_edition_live"), base, edition)
 
 
 class NewEdition(Struct, frozen=True):
-    """An edition that is to be made."""
+    """An edition to make."""
 
     recipe: Recipe
     embedder: str
@@ -125,10 +125,10 @@ class NewEdition(Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def edition_from(text: str) -> Edition:
-    """An edition as `begin_document_v1` tells it; the same for document after document."""
-    told = msgspec.json.decode(text)
-    recipe = msgspec.convert(told["settings"], Recipe)
-    return Edition(told["id"], recipe, told["embedder"], told["dimensions"], told["live"])
+    """Read an edition from the JSON of `begin_document_v1`, which many documents share."""
+    values = msgspec.json.decode(text)
+    recipe = msgspec.convert(values["settings"], Recipe)
+    return Edition(values["id"], recipe, values["embedder"], values["dimensions"], values["live"])
 
 
 def _base(row: Any) -> Base:

@@ -1,4 +1,4 @@
-"""Chunks of documents and their vectors: how they are published, and where they stand."""
+"""Publish the chunks of documents with their vectors, and list them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock_apps.knowledge.text import Piece
 
 
 class Published(Struct, frozen=True):
-    """What came of publishing a document: see publish_v1.sql."""
+    """The result of publishing a document: see publish_v1.sql."""
 
     answer: Literal["published", "stale", "missing", "quota", "retired"]
     added: int
@@ -21,31 +21,31 @@ class Published(Struct, frozen=True):
 
 
 class Publishing:
-    """Chunks, passages and vectors."""
+    """Publishes chunks, and keeps the vectors that were paid for."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
         self._call = tables.call
 
-    async def missing(
+    async def find_missing(
         self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
     ) -> set[bytes]:
-        """The texts that the model has not seen yet."""
+        """Return the texts for which there are no vectors yet."""
         rows = await on.fetch(self._sql("find_missing_texts"), tenant, edition, list(hashes))
         return {row["hash"] for row in rows}
 
-    async def ask(
+    async def check_missing(
         self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
     ) -> tuple[set[bytes], bool]:
-        """The same in a transaction of its own, and whether the tenant is active."""
+        """Return the texts without vectors, and whether the tenant is active, in one statement."""
         row = await on.fetchrow(self._call("ask_missing"), tenant, edition, list(hashes))
         assert row is not None
         return set(row["missing"]), row["active"]
 
-    async def keep(
+    async def keep_vectors(
         self, on: Connection, tenant: str, embedder: str, vectors: Mapping[bytes, Any]
     ) -> None:
-        """Keep vectors until they are published."""
+        """Store vectors until their chunks are published."""
         sql = self._call("keep_vectors")
         await on.execute(sql, tenant, embedder, list(vectors), encode_vectors(vectors.values()))
 
@@ -61,7 +61,7 @@ class Publishing:
         fresh: Mapping[bytes, Any],
         facts: Mapping[str, Any],
     ) -> Published:
-        """Let a version of a document be found, in this transaction."""
+        """Publish a version of a document in this transaction, so that searches find it."""
         vectors = dict(zip(fresh, encode_vectors(fresh.values()), strict=True))
         row = await on.fetchrow(
             self._call("publish"),
@@ -82,7 +82,7 @@ class Publishing:
 
 
 class Passage(Struct, frozen=True):
-    """A piece of a document, at its place."""
+    """A chunk at its position in a document."""
 
     position: int
     page: int | None
@@ -93,7 +93,7 @@ class Passage(Struct, frozen=True):
 
 
 class Passages:
-    """The pieces of documents that are searched."""
+    """Lists the published chunks of documents."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
@@ -101,6 +101,6 @@ class Passages:
     async def list(
         self, on: Connection, tenant: str, document: int, after: int, limit: int
     ) -> list[Passage]:
-        """Those of a document, in order, after a position."""
+        """List the chunks of a document in order, after a position."""
         rows = await on.fetch(self._sql("list_chunks"), tenant, document, after, limit)
         return [Passage(**row) for row in rows]

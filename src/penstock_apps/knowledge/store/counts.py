@@ -1,4 +1,4 @@
-"""How many documents are in which state, and how far sources and documents are."""
+"""Count documents by state, and read sources and documents for live updates."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from msgspec import Struct
 from penstock_apps.knowledge.store.documents import Document, document_from
 from penstock_apps.knowledge.store.tables import Connection, TablePool
 
-FOLDED_AT_ONCE = 20_000
+CHANGES_PER_FOLD = 20_000
 
-Whole = Literal["processing", "completed", "partial", "skipped", "failed", "cancelled"]
+OverallState = Literal["processing", "completed", "partial", "skipped", "failed", "cancelled"]
 
 
 class Counts(Struct, frozen=True):
-    """Documents by state; they make the total."""
+    """The number of documents in each state, and in total."""
 
     total: int = 0
     pending: int = 0
@@ -30,8 +30,8 @@ class Counts(Struct, frozen=True):
     cancelled: int = 0
 
     @property
-    def state(self) -> Whole:
-        """What has come of all of them together: of those that were skipped if there are others."""
+    def state(self) -> OverallState:
+        """The state of all documents together. Skipped ones count only if there are no others."""
         if self.pending or self.processing:
             return "processing"
         if self.completed:
@@ -43,15 +43,15 @@ class Counts(Struct, frozen=True):
         return "skipped" if self.skipped else "completed"
 
 
-class Stock(Struct, frozen=True):
-    """What a base has."""
+class BaseContents(Struct, frozen=True):
+    """How many documents, by state, and how many chunks a base has."""
 
     counts: Counts = Counts()
     chunks: int = 0
 
 
-class Tallies:
-    """Counts that cost the same for ten documents and for ten million."""
+class Counters:
+    """Counts documents. A count costs the same for ten documents and for ten million."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
@@ -60,10 +60,10 @@ class Tallies:
     async def count(
         self, on: Connection, tenant: str, *, source: int | None = None, base: int | None = None
     ) -> Counts:
-        """Of a source, of a base, or of all that a tenant has."""
+        """Count the documents of a source, of a base, or of the whole tenant."""
         return _counts(await on.fetch(self._sql("count_documents"), tenant, source, base))
 
-    async def recent(
+    async def count_recent(
         self,
         on: Connection,
         tenant: str,
@@ -72,39 +72,39 @@ class Tallies:
         source: int | None = None,
         base: int | None = None,
     ) -> Counts:
-        """Of the documents that came since then."""
+        """Count the documents that came in during the last `since`."""
         return _counts(
             await on.fetch(self._sql("count_recent_documents"), tenant, base, since, source)
         )
 
-    async def skipped(self, on: Connection, tenant: str, batch: str) -> int:
-        """How many documents of a batch were skipped."""
+    async def count_skipped(self, on: Connection, tenant: str, batch: str) -> int:
+        """Count the documents of a batch that were skipped."""
         number: int = await on.fetchval(self._sql("count_skipped_documents"), tenant, batch)
         return number
 
-    async def stocks(self, on: Connection, tenant: str) -> dict[int, Stock]:
-        """What each base of a tenant has that has anything. It looks at every document."""
+    async def count_by_base(self, on: Connection, tenant: str) -> dict[int, BaseContents]:
+        """Count the contents of each base that is not empty. This reads every document."""
         rows = await on.fetch(self._sql("count_bases"), tenant)
         by_base = groupby(sorted(rows, key=itemgetter("base")), itemgetter("base"))
-        found = {base: list(some) for base, some in by_base}
+        rows_by_base = {base: list(group) for base, group in by_base}
         return {
-            base: Stock(_counts(some), sum(row["chunks"] for row in some))
-            for base, some in found.items()
+            base: BaseContents(_counts(group), sum(row["chunks"] for row in group))
+            for base, group in rows_by_base.items()
         }
 
     async def fold(self, on: Connection) -> int:
-        """Fold what has changed into the tallies; how much was folded."""
-        folded: int = await on.fetchval(self._call("fold_tallies"), FOLDED_AT_ONCE)
+        """Add the recorded changes to the counters, and return how many changes were added."""
+        folded: int = await on.fetchval(self._call("fold_tallies"), CHANGES_PER_FOLD)
         return folded
 
 
 def _counts(rows: Iterable[Any]) -> Counts:
-    found = {row["state"]: int(row["number"]) for row in rows}
-    return Counts(total=sum(found.values()), **found)
+    numbers = {row["state"]: int(row["number"]) for row in rows}
+    return Counts(total=sum(numbers.values()), **numbers)
 
 
-class SourceNow(Struct, frozen=True):
-    """How far a source is."""
+class SourceSnapshot(Struct, frozen=True):
+    """A source with the states of its documents, as live updates show it."""
 
     id: int
     tenant: str
@@ -115,19 +115,19 @@ class SourceNow(Struct, frozen=True):
     counts: Counts
 
 
-class Watches:
-    """What is watched, as a tenant or as none, who sees all."""
+class Snapshots:
+    """Reads what live updates show. With None as the tenant, it reads those of all tenants."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
 
     async def sources(
         self, on: Connection, tenant: str | None, ids: Sequence[int]
-    ) -> list[SourceNow]:
+    ) -> list[SourceSnapshot]:
         rows = await on.fetch(self._sql("watch_sources"), tenant, list(ids))
         names = Counts.__struct_fields__
         return [
-            SourceNow(
+            SourceSnapshot(
                 row["id"],
                 row["tenant"],
                 row["name"],

@@ -1,4 +1,4 @@
-"""Documents: what is wanted of them, what is found of them, how far they are."""
+"""The rows of documents: the version that is to be ingested, the published one, the state."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from penstock_apps.knowledge.store.tables import Connection, TablePool
 State = Literal["pending", "processing", "completed", "skipped", "failed", "cancelled"]
 
 
-class Arrival(Struct, frozen=True):
-    """A document that comes in: a stored file, or a URL whose content is not known yet."""
+class NewDocument(Struct, frozen=True):
+    """A document to add: a stored file, or a URL whose content is not known yet."""
 
     path: str
     size: int = 0
@@ -26,8 +26,8 @@ class Arrival(Struct, frozen=True):
     url: str | None = None
 
 
-class Mail(Struct, frozen=True):
-    """The mail that documents are attached to; `depth` is how many mails they are nested in."""
+class ParentMail(Struct, frozen=True):
+    """The mail that documents are attached to, which are nested in `depth` mails."""
 
     id: int
     depth: int
@@ -35,7 +35,7 @@ class Mail(Struct, frozen=True):
 
 
 class Labels(Struct, frozen=True):
-    """What documents that come in are to be found by, besides what they say."""
+    """Tags and metadata for the documents of one request, by which searches can filter."""
 
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
@@ -44,18 +44,18 @@ class Labels(Struct, frozen=True):
 UNLABELLED: Final = Labels()
 
 
-class Wanted(Struct, frozen=True):
-    """A version of a document that has to be brought in."""
+class VersionToIngest(Struct, frozen=True):
+    """A version of a document that has to be ingested."""
 
     id: int
     path: str
     version: int
     size: int
-    priority: int | None = None  # that of its upload, if it is brought in again
+    priority: int | None = None  # The priority of its upload, if it is ingested again.
 
 
 class Work(Struct, frozen=True):
-    """All that is needed to bring a version of a document in."""
+    """All that a job needs to know to ingest a version of a document."""
 
     path: str
     media_type: str | None
@@ -70,8 +70,8 @@ class Work(Struct, frozen=True):
     has_attachments: bool
 
 
-class Held(Struct, frozen=True):
-    """What a source holds of a path."""
+class HeldDocument(Struct, frozen=True):
+    """A document that a source holds at a path, and what came of it."""
 
     id: int
     digest: bytes | None
@@ -93,17 +93,17 @@ class Held(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Why it is not in."""
+        """Why it was not ingested."""
         return self.error or self.reason or self.state
 
     @property
     def is_skipped(self) -> bool:
-        """Whether there is nothing in it that is read here."""
+        """Whether it holds nothing that can be read here."""
         return self.state == "skipped"
 
 
 class Document(Struct, frozen=True):
-    """A document as it is now."""
+    """The row of a document."""
 
     id: int
     tenant: str
@@ -137,7 +137,7 @@ class Document(Struct, frozen=True):
 
 
 class Documents:
-    """The documents of tenants."""
+    """Reads and writes the documents of tenants."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
@@ -150,29 +150,29 @@ class Documents:
         base: int,
         source: int,
         batch: str,
-        arrivals: Sequence[Arrival],
+        documents: Sequence[NewDocument],
         labels: Labels,
-        mail: Mail | None = None,
-    ) -> list[Wanted]:
-        """Those of the arrivals that have to be brought in; the others are there, or on the way."""
+        mail: ParentMail | None = None,
+    ) -> list[VersionToIngest]:
+        """Write documents, and return those to ingest. The others are unchanged or under way."""
         rows = await on.fetch(
             self._sql("put_documents"),
             tenant,
             base,
             source,
             batch,
-            [each.path for each in arrivals],
-            [each.digest for each in arrivals],
-            [each.size for each in arrivals],
-            [each.media_type for each in arrivals],
-            [each.url for each in arrivals],
+            [each.path for each in documents],
+            [each.digest for each in documents],
+            [each.size for each in documents],
+            [each.media_type for each in documents],
+            [each.url for each in documents],
             list(labels.tags),
             msgspec.json.encode(labels.metadata).decode(),
             mail and mail.id,
             mail.depth if mail else 0,
             mail and mail.title,
         )
-        return [Wanted(*row) for row in rows]
+        return [VersionToIngest(*row) for row in rows]
 
     async def note_jobs(
         self,
@@ -186,29 +186,29 @@ class Documents:
         sql = self._sql("note_jobs")
         await on.execute(sql, tenant, list(documents), list(jobs), requested_by, list(priorities))
 
-    async def held(self, on: Connection, tenant: str, source: int) -> dict[str, Held]:
-        """What a source holds, by path."""
+    async def list_held(self, on: Connection, tenant: str, source: int) -> dict[str, HeldDocument]:
+        """List the documents of a source by path."""
         rows = await on.fetch(self._sql("list_held_documents"), tenant, source)
-        return {path: Held(*rest) for path, *rest in rows}
+        return {path: HeldDocument(*rest) for path, *rest in rows}
 
-    async def attached(self, on: Connection, tenant: str, document: int) -> dict[str, int]:
-        """The ids of the attachments of a mail, by path."""
+    async def list_attachments(self, on: Connection, tenant: str, document: int) -> dict[str, int]:
+        """List the ids of a mail's attachments by path."""
         rows = await on.fetch(self._sql("list_attachments"), tenant, document)
         return {path: number for path, number in rows}
 
-    async def taken(
+    async def find_taken_paths(
         self, on: Connection, tenant: str, source: int, paths: Sequence[str], mail: int
     ) -> set[str]:
-        """Those of the paths at which documents stand that are not attached to this mail."""
+        """Return those of the paths at which the source has documents not attached to this mail."""
         rows = await on.fetch(self._sql("find_taken_paths"), tenant, source, list(paths), mail)
         return {row["path"] for row in rows}
 
     async def begin(self, on: Connection, tenant: str, document: int, version: int) -> Work | None:
-        """Begin with a version; None if it is not wanted any more."""
+        """Mark a version as processing; return None if it was superseded or deleted."""
         row = await on.fetchrow(self._call("begin_document"), tenant, document, version)
         return None if row is None else work_from(row)
 
-    async def end(
+    async def record_outcome(
         self,
         on: Connection,
         tenant: str,
@@ -218,15 +218,15 @@ class Documents:
         reason: str | None,
         error: str | None,
     ) -> None:
-        """A version has not gone in, and why."""
+        """Record that a version was not ingested, and why."""
         sql = self._sql("fail_document")
         await on.fetch(sql, tenant, document, version, state, reason, error)
 
     async def withdraw(self, on: Connection, tenant: str, document: int, version: int) -> None:
-        """Nothing is found of it any more, if this version is the newest; it is locked."""
+        """Remove a locked document from searches, if this version is still the newest."""
         await on.execute(self._sql("withdraw_document"), tenant, document, version)
 
-    async def fetched(
+    async def record_fetch(
         self,
         on: Connection,
         tenant: str,
@@ -236,37 +236,42 @@ class Documents:
         size: int,
         media_type: str | None,
     ) -> bool | None:
-        """What its URL led to is a stored file now. Whether it is published; None: not wanted."""
+        """Record the file that a URL led to; return whether this content is published already.
+
+        Return None if the version was superseded.
+        """
         sql = self._sql("fetch_document")
         is_same: bool | None = await on.fetchval(
             sql, tenant, document, version, digest, size, media_type
         )
         return is_same
 
-    async def confirm(self, on: Connection, tenant: str, document: int, version: int) -> int:
-        """A version is what is published already; how many chunks that has."""
+    async def confirm_unchanged(
+        self, on: Connection, tenant: str, document: int, version: int
+    ) -> int:
+        """Record that a version equals the published one, and return how many chunks that has."""
         sql = self._sql("confirm_document")
         return int(await on.fetchval(sql, tenant, document, version))
 
     async def retry(
-        self, on: Connection, tenant: str, source: int, batch: str, most: int
-    ) -> list[Wanted]:
-        """Want some documents again that did not go in."""
-        rows = await on.fetch(self._sql("retry_documents"), tenant, source, batch, most)
-        return [Wanted(*row) for row in rows]
+        self, on: Connection, tenant: str, source: int, batch: str, limit: int
+    ) -> list[VersionToIngest]:
+        """Mark some failed documents of a source for another try, and return them."""
+        rows = await on.fetch(self._sql("retry_documents"), tenant, source, batch, limit)
+        return [VersionToIngest(*row) for row in rows]
 
-    async def waiting(
-        self, on: Connection, tenant: str, source: int, after: int, most: int
+    async def list_unfinished(
+        self, on: Connection, tenant: str, source: int, after: int, limit: int
     ) -> dict[int, str | None]:
-        """Some documents of a source that have not ended, with their jobs."""
-        rows = await on.fetch(self._sql("list_waiting_documents"), tenant, source, after, most)
+        """List some documents of a source that have no outcome yet, with their jobs."""
+        rows = await on.fetch(self._sql("list_waiting_documents"), tenant, source, after, limit)
         return {row["id"]: row["job"] for row in rows}
 
     async def cancel(self, on: Connection, tenant: str, jobs: Sequence[str]) -> None:
-        """Their jobs were cancelled."""
+        """Record that the jobs of documents were cancelled."""
         await on.execute(self._sql("cancel_documents"), tenant, list(jobs))
 
-    async def weigh(
+    async def measure(
         self,
         on: Connection,
         tenant: str,
@@ -275,18 +280,18 @@ class Documents:
         digests: Sequence[bytes],
         sizes: Sequence[int],
     ) -> tuple[int, int, bool]:
-        """What files would add to a source: documents, bytes, and whether anything."""
+        """Return how many documents and bytes files would add, and whether any file is new."""
         row = await on.fetchrow(
             self._sql("measure_documents"), tenant, source, list(paths), list(digests), list(sizes)
         )
         assert row is not None
         return row["documents"], row["bytes"], row["changes"]
 
-    async def unsettled(
-        self, on: Connection, tenant: str, batch: str, most: int
+    async def list_unsettled(
+        self, on: Connection, tenant: str, batch: str, limit: int
     ) -> dict[str, tuple[int, int]]:
-        """Documents of a batch that have not ended, as id and version, by their jobs."""
-        rows = await on.fetch(self._sql("list_unsettled_documents"), tenant, batch, most)
+        """List documents of a batch without an outcome, as id and version, by their jobs."""
+        rows = await on.fetch(self._sql("list_unsettled_documents"), tenant, batch, limit)
         return {job: (document, version) for job, document, version in rows}
 
     async def get(self, on: Connection, tenant: str, document: int) -> Document:
@@ -295,17 +300,17 @@ class Documents:
             raise NotFound("document", str(document))
         return document_from(row)
 
-    async def at(
+    async def find_at_paths(
         self, on: Connection, tenant: str, source: int, paths: Sequence[str]
     ) -> Sequence[Document]:
-        """Those of a source that stand at these paths."""
+        """Return the documents of a source that are at these paths."""
         rows = await on.fetch(self._sql("find_documents"), tenant, source, list(paths))
         return [document_from(row) for row in rows]
 
-    async def count_under_way(
+    async def count_unfinished(
         self, on: Connection, tenant: str, source: int, paths: Sequence[str]
     ) -> int:
-        """How many of those at these paths have not ended."""
+        """Count the documents at these paths that have no outcome yet."""
         sql = self._sql("count_unfinished_documents")
         return int(await on.fetchval(sql, tenant, source, paths))
 
@@ -328,7 +333,7 @@ class Documents:
 
 
 def work_from(row: Any) -> Work:
-    """The work that a row of `begin_document_v1` or `peek_document` tells of."""
+    """Read the work from a row of `begin_document_v1` or `peek_document`."""
     return Work(
         path=row["path"],
         media_type=row["media_type"],

@@ -1,4 +1,4 @@
-"""Documents that are cut and wait for their vectors."""
+"""Drafts: documents that are split and wait for their vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock_apps.knowledge.text import Piece
 
 
 class Draft(Struct, frozen=True):
-    """How a version of a document was cut for an edition."""
+    """The pieces of a document version, split for an edition."""
 
     attempt: int
     pieces: tuple[Piece, ...]
@@ -21,8 +21,8 @@ class Draft(Struct, frozen=True):
     """Why one of its texts will have no vector."""
 
 
-class Part(Struct, frozen=True):
-    """Some of the texts of a draft, from one position to another."""
+class DraftPart(Struct, frozen=True):
+    """The texts of a draft from a first to a last position."""
 
     document: int
     edition: int
@@ -31,8 +31,8 @@ class Part(Struct, frozen=True):
     last: int
 
 
-class Text(Struct, frozen=True):
-    """A text of a part, by the place of that among those that were asked for."""
+class DraftText(Struct, frozen=True):
+    """A text of a draft. `part` is the position of its part among those that were requested."""
 
     part: int
     hash: bytes
@@ -46,13 +46,13 @@ class Text(Struct, frozen=True):
 
 
 class Drafts:
-    """The drafts of tenants."""
+    """Reads and writes the drafts of tenants."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
 
     async def lock(self, on: Connection, tenant: str, documents: Collection[int]) -> dict[int, int]:
-        """Hold documents until the end of the transaction; their versions, if they are there."""
+        """Lock documents until the transaction ends, and return their current versions by id."""
         rows = await on.fetch(self._sql("lock_documents"), tenant, list(documents))
         return {row["id"]: row["version"] for row in rows}
 
@@ -67,7 +67,7 @@ class Drafts:
         pieces: Sequence[Piece],
         hashes: Sequence[bytes],
     ) -> None:
-        """Write a draft in place of the one before."""
+        """Write a draft, which replaces the previous one."""
         await self.drop(on, tenant, document, edition)
         await on.execute(
             self._sql("write_draft"),
@@ -89,7 +89,7 @@ class Drafts:
     async def read(
         self, on: Connection, tenant: str, document: int, edition: int, version: int
     ) -> Draft | None:
-        """A draft; None if it is published, or was never written."""
+        """Read a draft; return None if it was published, or never written."""
         rows = await on.fetch(self._sql("read_draft"), tenant, document, edition, version)
         if not rows:
             return None
@@ -100,8 +100,10 @@ class Drafts:
             next((row["error"] for row in rows if row["error"]), None),
         )
 
-    async def texts(self, on: Connection, tenant: str, parts: Sequence[Part]) -> list[Text]:
-        """The texts of parts; of a draft that is not wanted any more there are none."""
+    async def list_texts(
+        self, on: Connection, tenant: str, parts: Sequence[DraftPart]
+    ) -> list[DraftText]:
+        """Return the texts of parts. A superseded draft has none."""
         rows = await on.fetch(
             self._sql("read_draft_parts"),
             tenant,
@@ -109,27 +111,29 @@ class Drafts:
             [each.first for each in parts],
             [each.last for each in parts],
         )
-        return list(starmap(Text, rows))
+        return list(starmap(DraftText, rows))
 
-    async def embedded(self, on: Connection, tenant: str, parts: Sequence[Part]) -> list[int]:
-        """Of which of these, by their places, the whole draft has its vectors."""
+    async def list_embedded(
+        self, on: Connection, tenant: str, parts: Sequence[DraftPart]
+    ) -> list[int]:
+        """Return the positions of the parts whose whole draft has its vectors now."""
         rows = await on.fetch(self._sql("list_embedded_drafts"), tenant, *_columns(parts))
         return [row["part"] for row in rows]
 
-    async def refuse(
+    async def refuse_texts(
         self,
         on: Connection,
         tenant: str,
-        parts: Sequence[Part],
+        parts: Sequence[DraftPart],
         hashes: Collection[bytes],
         error: str,
     ) -> None:
-        """Say why these texts will have no vector."""
+        """Record why these texts will have no vectors."""
         sql = self._sql("refuse_draft_texts")
         await on.execute(sql, tenant, *_columns(parts), list(hashes), error)
 
 
-def _columns(parts: Sequence[Part]) -> tuple[list[int], list[int], list[int]]:
+def _columns(parts: Sequence[DraftPart]) -> tuple[list[int], list[int], list[int]]:
     return (
         [each.document for each in parts],
         [each.edition for each in parts],

@@ -1,4 +1,4 @@
-"""The rows of stored files: whose they are, and who is about to use them."""
+"""The rows of stored files, and the holds of requests that are about to use them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Objects:
-    """Rows that are written before a file is stored, and removed after it."""
+    """Reads and writes the rows of files. A row is written before its file and removed after it."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
@@ -19,77 +19,79 @@ class Objects:
     async def hold(
         self, on: Connection, tenant: str, files: Sequence[tuple[bytes, str, int]]
     ) -> None:
-        """Files, as digest, name and size, are about to be stored."""
+        """Hold files, as digest, name and size, so that no sweep removes them meanwhile."""
         if files:
             digests, names, sizes = map(list, zip(*dict.fromkeys(files), strict=True))
             await on.execute(self._sql("hold_objects"), tenant, digests, names, sizes)
 
     async def release(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
-        """They are stored, and the documents that need them are written."""
+        """Release held files once documents refer to them; raise ObjectsGone if a hold expired."""
         wanted = list(dict.fromkeys(digests))
         done = await on.fetch(self._sql("release_objects"), tenant, wanted)
         if len(done) < len(wanted):
             raise ObjectsGone(len(wanted) - len(done))
 
-    async def lock_needless(
+    async def lock_unneeded(
         self, on: Connection, tenant: str, digests: Sequence[bytes]
     ) -> dict[bytes, str]:
-        """Names of files that nothing needs, nor will until the end of the transaction."""
-        locked = await self._locked(on, tenant, digests)
-        return await self._listed(on, "list_unneeded_objects", tenant, locked)
+        """Lock files that nothing needs, for this transaction, and return their names."""
+        locked = await self._lock(on, tenant, digests)
+        return await self._list_names(on, "list_unneeded_objects", tenant, locked)
 
-    async def lock_aged(
+    async def lock_expired(
         self, on: Connection, tenant: str, digests: Sequence[bytes]
     ) -> dict[bytes, str]:
-        """Names of files that no document waits for; none of them says any more that it is stored.
+        """Lock files that no document waits for, mark them as not stored, return their names.
 
-        In this transaction, which is the one that they are removed in.
+        The same transaction has to remove them.
         """
-        locked = await self._locked(on, tenant, digests)
-        found = await self._listed(on, "list_read_objects", tenant, locked)
+        locked = await self._lock(on, tenant, digests)
+        found = await self._list_names(on, "list_read_objects", tenant, locked)
         await on.execute(self._sql("forget_objects"), tenant, list(found))
         return found
 
     async def remove(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
-        """Their files are removed."""
+        """Remove the rows of files that were removed."""
         await on.execute(self._sql("remove_objects"), tenant, list(digests))
 
     async def adopt(
         self, on: Connection, tenant: str, files: Sequence[tuple[bytes, str, int, datetime]]
     ) -> list[bytes]:
-        """Give rows to stored files, as digest, name, size and age, that have none; which."""
+        """Give rows to stored files, as digest, name, size and age, that lack one; return those."""
         if not files:
             return []
         columns = map(list, zip(*files, strict=True))
         rows = await on.fetch(self._sql("adopt_objects"), tenant, *columns)
         return [row["digest"] for row in rows]
 
-    async def some(self, on: Connection, tenant: str, most: int) -> list[bytes]:
-        """Some files of a tenant."""
-        rows = await on.fetch(self._sql("list_objects"), tenant, most)
+    async def list_some(self, on: Connection, tenant: str, limit: int) -> list[bytes]:
+        """List some files of a tenant."""
+        rows = await on.fetch(self._sql("list_objects"), tenant, limit)
         return [row["digest"] for row in rows]
 
-    async def orphans(self, on: Connection, most: int) -> list[tuple[str, bytes]]:
-        """Files, as tenant and digest, that no document needs, among some of all tenants."""
-        rows = await on.fetch(self._sql("list_orphaned_objects"), most)
+    async def list_orphans(self, on: Connection, limit: int) -> list[tuple[str, bytes]]:
+        """List files of all tenants, as tenant and digest, that no document needs."""
+        rows = await on.fetch(self._sql("list_orphaned_objects"), limit)
         return [(row["tenant"], row["digest"]) for row in rows]
 
-    async def aged(self, on: Connection, days: float, most: int) -> list[tuple[str, bytes]]:
-        """Files, as tenant and digest, that are kept longer than their tenant wants."""
-        rows = await on.fetch(self._sql("list_expired_objects"), days, most)
+    async def list_expired(
+        self, on: Connection, days: float, limit: int
+    ) -> list[tuple[str, bytes]]:
+        """List files, as tenant and digest, that are older than their tenant's retention."""
+        rows = await on.fetch(self._sql("list_expired_objects"), days, limit)
         return [(row["tenant"], row["digest"]) for row in rows]
 
-    async def _locked(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> Sequence[Any]:
-        """The rows of files that are about to be removed, however long the storage takes for it.
+    async def _lock(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> Sequence[Any]:
+        """Lock the rows of files that are about to be removed, without a time limit.
 
-        If the database ended the transaction meanwhile, somebody else could have a file of these
-        for stored, which then goes.
+        If the database ended the transaction before the storage is done, another upload could take
+        one of these files for stored just before it is removed.
         """
         await on.execute(self._sql("lift_timeouts"), True)
         rows: Sequence[Any] = await on.fetch(self._sql("lock_objects"), tenant, list(digests))
         return rows
 
-    async def _listed(
+    async def _list_names(
         self, on: Connection, statement: str, tenant: str, locked: Sequence[Any]
     ) -> dict[bytes, str]:
         digests = [row["digest"] for row in locked]

@@ -25,15 +25,15 @@ MIGRATION_NAMES = frozenset(name for _, name in migrations())
 
 
 def schema_of(engine: str) -> str:
-    """The schema of knowledge, named after the queue's."""
+    """Return the schema of knowledge, which is named after the queue's."""
     return f"{engine}_knowledge"
 
 
 async def migrate(database: Database) -> list[str]:
-    """Bring the tables up to date, in one transaction; the names of what was applied.
+    """Bring the tables up to date in one transaction, and return the names of what was applied.
 
-    Row level security is on here where it is on for the queue. The functions of a schema that was
-    renamed are led to its new name.
+    Row level security is on here if it is on for the queue. If the schema was renamed, its
+    functions are changed to use the new name.
     """
     assert database.url is not None
     schema = schema_of(database.schema)
@@ -51,7 +51,7 @@ async def migrate(database: Database) -> list[str]:
             due = [(number, name) for number, name in migrations() if number not in found]
             if due:
                 await _apply_migrations(connection, schema, due)
-            # What the queue is, knowledge is too, whichever of them came first.
+            # Knowledge is secured as the queue is, whichever of them was migrated first.
             if secured or await connection.fetchval(statement("has_rls", schema), schema):
                 name = "on" if secured else "off"
                 await connection.execute(script(name, schema, roles(database.schema)))
@@ -62,12 +62,12 @@ async def migrate(database: Database) -> list[str]:
 
 
 async def is_there(database: Database) -> bool:
-    """Whether the database has any tables of knowledge."""
+    """Return whether the database has any tables of knowledge."""
     return bool(await _applied(database))
 
 
 async def renamed(database: Database) -> dict[str, str]:
-    """The schema and its former name, if the functions still look for that."""
+    """Return the schema and its former name, if its functions still use that."""
     schema = schema_of(database.schema)
     async with _connect(database) as connection:
         former = await find_former_name(connection, schema, list(functions()))
@@ -75,7 +75,7 @@ async def renamed(database: Database) -> dict[str, str]:
 
 
 async def check(database: Database) -> None:
-    """Raise if the tables are not there, or not as this version needs them."""
+    """Raise TablesMissing or TablesRenamed if the tables are not as this version needs them."""
     schema = schema_of(database.schema)
     async with _connect(database) as connection:
         found = {each.number for each in await applied_migrations(connection, schema)}
@@ -104,7 +104,10 @@ async def _connect(database: Database) -> AsyncIterator[Any]:
 
 
 async def vector_schema(connection: Any) -> str:
-    """Where pgvector is, which is made if that is allowed."""
+    """Return the schema of pgvector, and create the extension first if it is missing.
+
+    Raise VectorMissing if that fails.
+    """
     query = statement("find_vector_schema", "")
     found: str | None = await connection.fetchval(query)
     if found is not None:
@@ -122,7 +125,7 @@ async def _apply_migrations(connection: Any, schema: str, due: list[tuple[int, s
     vector = await vector_schema(connection)
     await create_ledger(connection, schema)
     await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
-    # Types and operators of pgvector are found wherever it is.
+    # With this path, the migration finds types and operators of pgvector in any schema.
     await connection.execute(f"SET LOCAL search_path = {quote(vector)}")
     for number, name in due:
         await connection.execute(migration(name, "up", schema, vector))

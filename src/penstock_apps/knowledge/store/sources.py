@@ -1,4 +1,4 @@
-"""Where documents come from: an upload, a folder, a URL."""
+"""Sources: the folders, uploads, texts and URLs that documents come from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kind = Literal["files", "url", "text", "site"]
 
 
 class NewSource(Struct, frozen=True):
-    """A source that is to be made; with a key it is found again."""
+    """A source to make. With a key, a later request finds the same source."""
 
     kind: Kind
     name: str
@@ -23,7 +23,7 @@ class NewSource(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """A source of documents."""
+    """The row of a source."""
 
     id: int
     tenant: str
@@ -38,13 +38,13 @@ class Source(Struct, frozen=True):
 
 
 class Sources:
-    """The sources of tenants."""
+    """Reads and writes the sources of tenants."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
 
     async def make(self, on: Connection, tenant: str, base: int, source: NewSource) -> int:
-        """Make a source, or find the one with its key."""
+        """Make a source, or find the one with its key; raise NotFound without its base."""
         if await on.fetchrow(self._sql("lock_base"), tenant, base) is None:
             raise NotFound("knowledge base", str(base))
         made: int = await on.fetchval(
@@ -55,15 +55,25 @@ class Sources:
     async def find(
         self, on: Connection, tenant: str, base: int, kind: Kind, key: str
     ) -> int | None:
-        """The source with a key."""
+        """Return the id of the source with a key."""
         found: int | None = await on.fetchval(self._sql("find_source"), tenant, base, kind, key)
         return found
 
-    async def copies(
-        self, on: Connection, tenant: str, some: Sequence[int], of: Sequence[int], most: int
+    async def find_copies(
+        self,
+        on: Connection,
+        tenant: str,
+        sources: Sequence[int],
+        originals: Sequence[int],
+        limit: int,
     ) -> Sequence[int]:
-        """Those of some sources that mostly hold the same files as others, as far as looked at."""
-        rows = await on.fetch(self._sql("find_copied_sources"), tenant, list(some), list(of), most)
+        """Return those of `sources` that mostly hold the same files as sources in `originals`.
+
+        At most `limit` documents of each source are compared.
+        """
+        rows = await on.fetch(
+            self._sql("find_copied_sources"), tenant, list(sources), list(originals), limit
+        )
         return [row["id"] for row in rows]
 
     async def get(self, on: Connection, tenant: str, source: int) -> Source:
@@ -72,8 +82,8 @@ class Sources:
             raise NotFound("source", str(source))
         return Source(**row)
 
-    async def keep(self, on: Connection, tenant: str, source: int) -> None:
-        """Until the end of the transaction nobody else deletes it or adds to it; NotFound."""
+    async def lock(self, on: Connection, tenant: str, source: int) -> None:
+        """Keep others from deleting a source or adding to it in this transaction; or NotFound."""
         if await on.fetchrow(self._sql("lock_source"), tenant, source) is None:
             raise NotFound("source", str(source))
 
@@ -86,16 +96,16 @@ class Sources:
         limit: int,
         named: Sequence[str] | None = None,
     ) -> Sequence[Source]:
-        """Newest first; `named`: those with one of these names or keys."""
+        """List sources, newest first; with `named`, those with one of these names or keys."""
         rows = await on.fetch(self._sql("list_sources"), tenant, base, after, limit, named)
         return [Source(**row) for row in rows]
 
-    async def begin(
+    async def begin_batch(
         self, on: Connection, tenant: str, source: int, batch: str, requested_by: str | None
     ) -> None:
-        """Note the batch that brings documents into it, and who asked for that."""
+        """Record the batch that adds documents to a source, and who requested it."""
         await on.execute(self._sql("begin_batch"), tenant, source, batch, requested_by)
 
-    async def end(self, on: Connection, tenant: str, source: int, batch: str) -> None:
-        """Note that all of a batch have ended, if there is none after it."""
+    async def end_batch(self, on: Connection, tenant: str, source: int, batch: str) -> None:
+        """Record that all documents of a batch have ended, unless a newer batch has begun."""
         await on.execute(self._sql("end_source"), tenant, source, batch)

@@ -20,13 +20,13 @@ VECTOR_HEADER_BYTES = 4
 
 
 def encode_vectors(vectors: Iterable[Any]) -> list[bytes]:
-    """Vectors for the wire."""
+    """Encode vectors for the wire: half floats in network order, after their number."""
     halves = [np.asarray(each, dtype=">f2") for each in vectors]
     return [pack(">HH", each.shape[0], 0) + each.tobytes() for each in halves]
 
 
 def decode_vector(data: bytes) -> Any:
-    """A vector from the wire."""
+    """Decode a vector from the wire."""
     return np.frombuffer(data, dtype=">f2", offset=VECTOR_HEADER_BYTES).astype(np.float32)
 
 
@@ -39,9 +39,9 @@ Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
 
 class TablePool:
-    """A pool whose transactions are set to a tenant; under row level security they see no other.
+    """A connection pool whose transactions see one tenant, if row level security is on.
 
-    async with tables.of("acme") as connection:
+    async with tables.transaction("acme") as connection:
         await connection.fetch(tables.statement("list_bases"), "acme", None, 100)
     """
 
@@ -64,7 +64,7 @@ class TablePool:
         statement_s: float = STATEMENT_S,
         close_s: float = CLOSE_S,
     ) -> AsyncIterator[TablePool]:
-        """A pool of at most `size` connections, with time limits for statements and for closing."""
+        """Open a pool of at most `size` connections, with limits for statements and closing."""
         prepares = database.prepared_statements
         if prepares is None:
             prepares = not await _is_pooled(database)
@@ -86,57 +86,59 @@ class TablePool:
             await close_pool(pool, close_s)
 
     def statement(self, name: str) -> str:
-        """The text of a statement for these tables."""
+        """Return the text of a statement for these tables."""
         return statement(name, self._schema)
 
     def call(self, name: str) -> str:
-        """The text of the statement that calls a function of these tables."""
+        """Return the text of the statement that calls a function of these tables."""
         return call(name, self._schema)
 
     @asynccontextmanager
-    async def of(self, tenant: str, *, confined: bool = False) -> AsyncIterator[Connection]:
-        """A transaction of a tenant; `confined`: with the rights of the role of apps alone."""
+    async def transaction(
+        self, tenant: str, *, confined: bool = False
+    ) -> AsyncIterator[Connection]:
+        """Open a transaction for a tenant; if `confined`, with the rights of the app role only."""
         role = self._app_role if confined else None
         async with self._pool.acquire() as connection, connection.transaction():
             await connection.fetch(self.statement("be_tenant"), tenant, role)
             yield connection
 
     @asynccontextmanager
-    async def apart(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-        """A session of its own, past a pooler where its way is known, for what takes its time."""
+    async def own_session(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """Open a session outside the pool for long statements, past a pooler if possible."""
         connection = await hosts.connect(
             self._direct,
             timeout=CONNECT_S,
             statement_cache_size=0,
-            # Not more: a pooler refuses what it does not know.
+            # A pooler refuses parameters that it does not know, so this is the only one.
             server_settings={"application_name": "penstock knowledge indexes"},
         )
         try:
             yield connection
         finally:
-            with suppress(TimeoutError):  # after which it is closed all the same
+            with suppress(TimeoutError):  # After it, the connection is closed all the same.
                 await connection.close(timeout=5)
 
     @asynccontextmanager
-    async def for_one(self) -> AsyncIterator[Connection]:
-        """For one statement that names its tenant itself: a transaction of its own, for workers."""
+    async def single_statement(self) -> AsyncIterator[Connection]:
+        """Take a connection for one statement that names its tenant itself, as workers run it."""
         async with self._pool.acquire() as connection:
             if self._prepares:
                 yield connection
                 return
-            # A pooler on the way may send what is prepared and what is asked to different servers.
+            # Outside a transaction, a pooler may send a statement and its arguments to two servers.
             async with connection.transaction():
                 yield connection
 
     @asynccontextmanager
-    async def of_all(self) -> AsyncIterator[Connection]:
-        """A transaction over all tenants, for upkeep; under the owner's rights alone."""
+    async def transaction_of_all(self) -> AsyncIterator[Connection]:
+        """Open a transaction over all tenants, for maintenance. Only owners of the tables can."""
         async with self._pool.acquire() as connection, connection.transaction():
             yield connection
 
 
 async def _is_pooled(database: Database) -> bool:
-    """Whether a pooler stands between: it has process ids of its own, and keeps no statements."""
+    """Return whether a pooler is in between: then the server's process id differs from ours."""
     connection = await hosts.connect(
         database.url, statement_cache_size=0, timeout=CONNECT_S, command_timeout=CONNECT_S
     )
@@ -149,7 +151,7 @@ async def _is_pooled(database: Database) -> bool:
 
 async def _learn_vectors(connection: Any) -> None:
     schema = await vector_schema(connection)
-    # In one transaction: asyncpg changes a setting while it asks for a type, and changes it back.
+    # asyncpg changes a setting while it looks the type up, and changes it back: keep one server.
     async with connection.transaction():
         await connection.set_type_codec(
             "halfvec",

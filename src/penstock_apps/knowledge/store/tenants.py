@@ -1,4 +1,4 @@
-"""What is set for tenants, and what they have."""
+"""The settings, the quotas and the usage of tenants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Quotas(Struct, frozen=True):
 
 
 class TenantSettings(Struct, frozen=True):
-    """What a tenant has of its own."""
+    """What is set for one tenant in place of the installation's settings."""
 
     quotas: Quotas = Quotas()
     inline: bool | None = None
@@ -32,7 +32,7 @@ class TenantSettings(Struct, frozen=True):
 
 
 class Tenant(Struct, frozen=True):
-    """A tenant: whether it is active, its settings, and what it has."""
+    """A tenant: whether it is active, its settings, and its usage."""
 
     active: bool
     settings: TenantSettings
@@ -42,18 +42,18 @@ class Tenant(Struct, frozen=True):
     tokens: int
 
     def limits(self, settings: Settings) -> Quotas | None:
-        """How much of each it may have: its own quotas, else those of all. None is no limit."""
-        found = {}
-        for what in Quotas.__struct_fields__:
-            own = getattr(self.settings.quotas, what)
-            found[what] = getattr(settings, f"quota_{what}") if own is None else own
-        return Quotas(**found) if any(found.values()) else None
+        """Return its own quotas, else the installation's; None if nothing is limited."""
+        limits = {}
+        for name in Quotas.__struct_fields__:
+            own = getattr(self.settings.quotas, name)
+            limits[name] = getattr(settings, f"quota_{name}") if own is None else own
+        return Quotas(**limits) if any(limits.values()) else None
 
-    def has_background(self, settings: Settings, place: float) -> bool:
-        """Whether its uploads, unless they are small, are answered before they are in.
+    def has_background(self, settings: Settings, rank: float) -> bool:
+        """Return whether its larger uploads are answered before their documents are ingested.
 
-        As is set for it; else if it has a plan, a size and a place among all tenants, from 0 to 1,
-        for which background processing is on.
+        Its own setting decides. Without one, its plan, its size and its rank among all tenants,
+        from 0 to 1, must be among those for which background processing is on.
         """
         if self.settings.background is not None:
             return self.settings.background
@@ -63,37 +63,40 @@ class Tenant(Struct, frozen=True):
             and (not settings.plans or self.settings.plan in settings.plans)
             and self.documents >= settings.background_least_documents
             and (not most or self.documents <= most)
-            and place < settings.background_share
+            and rank < settings.background_share
         )
 
     def check(self, limits: Quotas, documents: int = 0, size: int = 0) -> None:
-        """QuotaExceeded if it has more than it may, with so much more than there is now.
+        """Raise QuotaExceeded if `documents` and `size` bytes more would exceed the limits.
 
-        Who has as many chunks or tokens as are allowed gets no more documents.
+        A tenant that has reached its limit of chunks or tokens can add no document either.
         """
         more = {"documents": documents, "bytes": size, "chunks": 1, "tokens": 1}
-        for what in Quotas.__struct_fields__:
-            allowed, wanted = getattr(limits, what), getattr(self, what) + more[what]
-            if allowed and wanted > allowed:
-                raise QuotaExceeded(what, allowed, wanted)
+        for name in Quotas.__struct_fields__:
+            allowed, needed = getattr(limits, name), getattr(self, name) + more[name]
+            if allowed and needed > allowed:
+                raise QuotaExceeded(name, allowed, needed)
 
 
 class Tenants:
-    """The tenants of an installation."""
+    """Reads and writes the rows of tenants."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
 
-    async def lock(self, on: Connection, tenant: str, *, alone: bool = False) -> None:
-        """Until the end of the transaction nobody counts or removes all of it; `alone`: we do."""
-        await on.fetch(self._sql("lock_tenant"), tenant, alone)
+    async def lock(self, on: Connection, tenant: str, *, exclusive: bool = False) -> None:
+        """Keep others from checking quotas or removing the tenant until the transaction ends.
+
+        The lock is shared, unless it is `exclusive`, as it is for those who check or remove.
+        """
+        await on.fetch(self._sql("lock_tenant"), tenant, exclusive)
 
     async def is_active(self, on: Connection, tenant: str) -> bool:
-        """Whether anything may be done for it."""
+        """Return whether the tenant is switched on and not deleted."""
         return bool(await on.fetchval(self._sql("is_tenant_active"), tenant))
 
     async def is_deleted(self, on: Connection, tenant: str) -> bool:
-        """Whether it is deleted, and not removed yet."""
+        """Return whether the tenant is deleted and not removed yet."""
         return bool(await on.fetchval(self._sql("is_tenant_deleted"), tenant))
 
     async def get(self, on: Connection, tenant: str) -> Tenant:
@@ -105,7 +108,7 @@ class Tenants:
     async def set(
         self, on: Connection, tenant: str, active: bool | None, settings: dict[str, Any]
     ) -> None:
-        """Set what is named; the rest stays."""
+        """Set what is named; everything else stays as it is."""
         msgspec.convert(settings, TenantSettings)
-        told = msgspec.json.encode(settings).decode()
-        await on.execute(self._sql("set_tenant"), tenant, active, told)
+        text = msgspec.json.encode(settings).decode()
+        await on.execute(self._sql("set_tenant"), tenant, active, text)

@@ -1,4 +1,4 @@
-"""Indexes of vectors: a large edition has one of its own, made while others write or wait."""
+"""Vector indexes: each large edition has its own. One at a time is built or dropped."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from msgspec import Struct
 
 from penstock_apps.knowledge.store.tables import Connection, TablePool
 
-# Whoever comes after us waits as long for the chunks as we do.
-BRIEFLY = "SET lock_timeout = '2s'"
-ALONE = "SET max_parallel_maintenance_workers = 0"
+# While this waits for its lock on the chunks, all later statements on them wait as well.
+SHORT_LOCK_TIMEOUT = "SET lock_timeout = '2s'"
+NO_PARALLEL_BUILD = "SET max_parallel_maintenance_workers = 0"
 
 
-class Maker(Protocol):
-    """Makes and drops indexes, in its turn; `on` is where it asks."""
+class IndexBuilder(Protocol):
+    """Builds and drops indexes while it has the lock for that; `on` is its connection."""
 
     on: Any
 
     async def make(self, edition: int, memory: int) -> bool:
-        """Make an edition's index, with so many bytes; False: try again in a moment."""
+        """Build an edition's index with at most `memory` bytes; return False to try again soon."""
 
     async def drop(self, edition: int) -> bool:
-        """Drop it, whole or not; False: try again in a moment."""
+        """Drop an edition's index, complete or not; return False to try again soon."""
 
 
-class Apart:
-    """In a session of our own, as the owner of the chunks: others go on to write."""
+class ConcurrentBuilder:
+    """Builds in a session of its own, as the owner of the chunks. Others can write meanwhile."""
 
     def __init__(self, on: Any, tables: TablePool) -> None:
         self.on = on
@@ -37,39 +37,39 @@ class Apart:
         self._call = tables.call
 
     async def make(self, edition: int, memory: int) -> bool:
-        described = await self.on.fetchval(self._call("describe_index"), edition, "CONCURRENTLY")
-        if described is None:
+        statement = await self.on.fetchval(self._call("describe_index"), edition, "CONCURRENTLY")
+        if statement is None:
             return True
         await self.on.execute(f"SET maintenance_work_mem = '{memory // 1024}kB'")
         try:
-            await self._build(described)
+            await self._build(statement)
         except asyncpg.DiskFullError:
-            # Of the memory that processes share: containers may have little.
+            # Parallel workers share memory in /dev/shm, of which containers may have little.
             if not await self.drop(edition):
                 return False
-            await self.on.execute(ALONE)
-            await self._build(described)
+            await self.on.execute(NO_PARALLEL_BUILD)
+            await self._build(statement)
         except asyncpg.DeadlockDetectedError:
-            # Who analyzes the table waits for us, and we for them.
+            # An ANALYZE of the table and this build can wait for each other.
             return False
         return True
 
     async def drop(self, edition: int) -> bool:
-        await self.on.execute(BRIEFLY)
+        await self.on.execute(SHORT_LOCK_TIMEOUT)
         try:
             await self.on.execute(self._sql("drop_index_concurrently").replace("$1", str(edition)))
         except asyncpg.LockNotAvailableError:
             return False
         return True
 
-    async def _build(self, described: str) -> None:
-        """However long others keep us waiting."""
+    async def _build(self, statement: str) -> None:
+        """Build without a timeout, since others may keep it waiting for long."""
         await self.on.fetch(self._sql("lift_timeouts"), False)
-        await self.on.execute(described)
+        await self.on.execute(statement)
 
 
-class Amid:
-    """In a transaction, by functions that are the owner's: whoever writes chunks waits."""
+class TransactionalBuilder:
+    """Builds in a transaction, by functions of the tables' owner. Writers of chunks wait."""
 
     def __init__(self, on: Any, tables: TablePool) -> None:
         self.on = on
@@ -89,16 +89,16 @@ class Amid:
 
 
 class Index(Struct, frozen=True):
-    """The index of an edition; `whole` once it is made, `wanted` while its edition is there."""
+    """The index of an edition; `is_needed` while its edition exists."""
 
     edition: int
-    whole: bool
-    wanted: bool
+    is_complete: bool
+    is_needed: bool
     tenant: str | None
 
 
 class Indexes:
-    """Looks at indexes, and lets one at a time make or drop them."""
+    """Finds indexes, and lets one process at a time build or drop them."""
 
     def __init__(self, tables: TablePool) -> None:
         self._tables = tables
@@ -108,57 +108,62 @@ class Indexes:
         return [Index(*row) for row in await on.fetch(self._sql("list_indexes"))]
 
     async def find(self, on: Connection, edition: int) -> Index | None:
-        """The index of an edition, whole or not."""
+        """Return the index of an edition, complete or not."""
         return next((each for each in await self.all(on) if each.edition == edition), None)
 
-    async def weigh(self, on: Connection, edition: int, most: int) -> int:
-        """How many chunks an edition has, counted up to a number."""
-        number: int = await on.fetchval(self._sql("count_chunks"), edition, most)
+    async def count_chunks(self, on: Connection, edition: int, limit: int) -> int:
+        """Count the chunks of an edition, up to a limit."""
+        number: int = await on.fetchval(self._sql("count_chunks"), edition, limit)
         return number
 
-    async def dimensions(self, on: Connection, edition: int) -> int:
-        """How many its vectors have; none if it is gone."""
+    async def get_dimensions(self, on: Connection, edition: int) -> int:
+        """Return how many dimensions the vectors of an edition have; 0 if it is gone."""
         number: int | None = await on.fetchval(self._sql("get_edition_dimensions"), edition)
         return number or 0
 
-    async def some(self, on: Connection, most: int, *, growing: bool) -> list[tuple[str, int]]:
-        """Some editions that are searched: into which documents come just now, or others."""
-        rows = await on.fetch(self._sql("pick_editions"), most, growing)
+    async def pick_editions(
+        self, on: Connection, limit: int, *, growing: bool
+    ) -> list[tuple[str, int]]:
+        """Pick some live editions: those to which documents are being added now, or others."""
+        rows = await on.fetch(self._sql("pick_editions"), limit, growing)
         return [(row["tenant"], row["edition"]) for row in rows]
 
-    async def searched(self, on: Connection, tenant: str, sources: Sequence[int]) -> list[int]:
-        """The editions in which sources are searched."""
+    async def find_searched_editions(
+        self, on: Connection, tenant: str, sources: Sequence[int]
+    ) -> list[int]:
+        """Return the live editions of the bases that these sources are in."""
         rows = await on.fetch(self._sql("find_searched_editions"), tenant, list(sources))
         return [row["edition"] for row in rows]
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[Maker | None]:
-        """A turn to make and to drop indexes; None while another has it.
+    async def exclusive_builder(self) -> AsyncIterator[IndexBuilder | None]:
+        """Lock the building of indexes, and yield a builder; yield None while another has it.
 
-        Whoever writes chunks goes on meanwhile, unless we do not own them or share our session.
-        It takes no connection of the pool: who waits for a turn keeps others from nothing.
+        Others can write chunks meanwhile, unless this role does not own the tables or a pooler
+        shares its session. It takes no connection of the pool, so jobs that wait for the lock
+        take none from others.
         """
-        async with self._tables.apart() as session:
-            mine = await self._locked(session)
-            if mine is not None:
-                yield Apart(session, self._tables) if mine else None
+        async with self._tables.own_session() as session:
+            is_locked = await self._try_lock(session)
+            if is_locked is not None:
+                yield ConcurrentBuilder(session, self._tables) if is_locked else None
                 return
             async with session.transaction():
-                yield Amid(session, self._tables)
+                yield TransactionalBuilder(session, self._tables)
 
     async def drop(self, edition: int) -> bool:
-        """Drop an edition's index, if it has one; False if that cannot be now: the sweep will."""
-        async with self._tables.of_all() as on:
+        """Drop an edition's index, if any; return False if a later sweep has to do it."""
+        async with self._tables.transaction_of_all() as on:
             if await self.find(on, edition) is None:
                 return True
         try:
-            async with self.turn() as maker:
-                return maker is not None and await maker.drop(edition)
+            async with self.exclusive_builder() as builder:
+                return builder is not None and await builder.drop(edition)
         except (asyncpg.PostgresError, OSError):
             return False
 
-    async def _locked(self, session: Any) -> bool | None:
-        """Whether nobody else makes or drops indexes; None: it cannot be done in this session."""
+    async def _try_lock(self, session: Any) -> bool | None:
+        """Return whether the lock was free; None if this session cannot build concurrently."""
         locked: bool | None = await session.fetchval(
             self._sql("lock_indexes"), session.get_server_pid()
         )
