@@ -13,7 +13,7 @@ from tests.cli.command import Commands
 STUBBORN = """
 import asyncio, time
 from penstock.cli.framework import Command, group
-from penstock.cli.process import alone
+from penstock.cli.process import run_interruptible
 
 async def numbers():
     try:
@@ -36,7 +36,7 @@ def root(traceback: bool = False):
 
 @app.command("go", cls=Command)
 def go():
-    alone(main(), "It goes on later.")
+    run_interruptible(main(), "It goes on later.")
 
 app(prog_name="stubborn")
 """
@@ -96,7 +96,7 @@ def root(traceback: bool = False):
 def go(main: str, stop_limit: float):
     process.STOP_LIMIT_S = stop_limit
     process.BLOCKED_LIMIT_S = stop_limit
-    process.alone(globals()[main](), "It goes on later.")
+    process.run_interruptible(globals()[main](), "It goes on later.")
 
 app(prog_name="deaf")
 """

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from penstock.cli.framework import spread
+from penstock.cli.framework import expand_options
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ def app(given: list[Any]) -> typer.Typer:
     app = typer.Typer()
 
     @app.command()
-    @spread
+    @expand_options
     def draw(*, what: str, size: Size, loud: bool = False) -> None:
         """Draw something."""
         given.append((what, size, loud))

@@ -79,7 +79,7 @@ from stuck import app
 async def main():
     stop = Stop("the worker stops")
     worker = app.worker(stopping=Stopping(finish=0.2, cancel=0.2, leave=1.0))
-    stop.tell(worker)
+    stop.add(worker)
     async with app:
         await worker.run()
 

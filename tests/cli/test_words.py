@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import typer
 
-from penstock.cli.options import moment, past
-from penstock.cli.tables import ago, length, rate, share
+from penstock.cli.options import parse_past_time, parse_time
+from penstock.cli.tables import format_age, format_duration, format_percentage, format_rate
 from penstock.wording import counted
 
 
@@ -26,7 +26,7 @@ from penstock.wording import counted
     ],
 )
 def test_lengths_of_time(seconds: float, shown: str) -> None:
-    assert length(seconds) == shown
+    assert format_duration(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_lengths_of_time(seconds: float, shown: str) -> None:
     [(-1, "0 s ago"), (3.2, "3 s ago"), (720, "12m ago"), (7200, "2h ago"), (180_000, "2d ago")],
 )
 def test_ages(seconds: float, shown: str) -> None:
-    assert ago(seconds) == shown
+    assert format_age(seconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,16 @@ def test_ages(seconds: float, shown: str) -> None:
     [(0, "0/s"), (1234.5, "1,234/s"), (12.34, "12.3/s"), (0.5, "30.0/min"), (0.001, "3.6/h")],
 )
 def test_rates(per_second: float, shown: str) -> None:
-    assert rate(per_second) == shown
+    assert format_rate(per_second) == shown
 
 
 def test_shares_and_counts() -> None:
-    assert [share(part) for part in (None, 0, 0.004, 1)] == ["–", "0 %", "0.4%", "100.0%"]
+    assert [format_percentage(part) for part in (None, 0, 0.004, 1)] == [
+        "–",
+        "0 %",
+        "0.4%",
+        "100.0%",
+    ]
     assert [counted(number, "job") for number in (0, 1, 1200)] == ["0 jobs", "1 job", "1,200 jobs"]
 
 
@@ -60,14 +65,16 @@ def test_shares_and_counts() -> None:
     ],
 )
 def test_moments(text: str, expected: datetime) -> None:
-    assert moment(text) == past(text) == expected
+    assert parse_time(text) == parse_past_time(text) == expected
 
 
 def test_a_moment_in_the_past_by_its_distance() -> None:
-    assert abs(datetime.now(UTC) - timedelta(hours=2) - past("2h")) < timedelta(minutes=1)
+    assert abs(datetime.now(UTC) - timedelta(hours=2) - parse_past_time("2h")) < timedelta(
+        minutes=1
+    )
 
 
 @pytest.mark.parametrize("text", ["noon", "2026-13-01", ""])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        moment(text)
+        parse_time(text)

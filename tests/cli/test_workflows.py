@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from penstock import Started, Workflow
-from penstock.cli.screens.workflows import fans_of, graph, shared
+from penstock.cli.screens.workflows import common_name, draw_graph, group_into_fans
 from penstock.groups.workflows import WorkflowStep
 from tests.cli.command import Commands
 from tests.cli.conftest import Shop
@@ -191,7 +191,7 @@ async def test_show_groups_a_fan_and_names_its_failed_steps(penstock: Commands, 
     ],
 )
 def test_names_share_whole_words(names: list[str], told: str) -> None:
-    assert shared(names) == told
+    assert common_name(names) == told
 
 
 def test_a_long_chain_goes_straight_down_where_a_screen_ends() -> None:
@@ -203,7 +203,7 @@ def test_a_long_chain_goes_straight_down_where_a_screen_ends() -> None:
     ]
     console = Console(width=60)
     with console.capture() as captured:
-        console.print(graph(steps))
+        console.print(draw_graph(steps))
     lines = captured.get().splitlines()
     assert lines[6] == "                 └▶ ○ s6  ready  job 6"
     assert lines[7] == "                  ↓ ○ s7  ready  job 7"
@@ -218,7 +218,7 @@ def test_a_graph_of_many_jobs_is_folded_at_once() -> None:
     ]
     parents = tuple(part.id for part in parts)
     last = WorkflowStep(id="x", name="merge", task="merge", state="blocked", parents=parents)
-    fans = fans_of([*steps, *parts, last])
+    fans = group_into_fans([*steps, *parts, last])
     assert [(fan.label, fan.depth) for fan in fans] == [
         ("fetch", 0),
         ("parse ×10,000", 1),

@@ -13,7 +13,7 @@ import penstock
 from penstock import Penstock, errors
 from penstock.cli import app as commands
 from penstock.cli import errors as command_errors
-from penstock.cli.framework import exit_of
+from penstock.cli.framework import exit_code_of
 from penstock.service import Service
 from penstock.service.problems import from_error
 from penstock_apps.knowledge import errors as knowledge_errors
@@ -124,7 +124,7 @@ def meaning(kind: type[errors.PenstockError]) -> str:
     # What some must know to be told.
     bare.__dict__.update(sqlstate=None, is_sent=False, _problem="")
     problem = from_error(bare)
-    exit_code = exit_of(bare)
+    exit_code = exit_code_of(bare)
     return (
         f"{problem.status} urn:penstock:{problem.kind},"
         f" exit {exit_code.value}, {command_errors.kind_of(bare)}"

@@ -1,4 +1,4 @@
-"""The applications that come with Penstock, which it knows by name alone."""
+"""The applications that come with Penstock; it finds them by their entry points."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: dict[str, LazyCommand]) -> None:
-    """Add those of all applications to the commands of the root, by their names."""
+    """Add the commands of all applications to those of the root, by name."""
     for entry in _entries("penstock.commands"):
         entry.load()(commands)
 
 
 def install(app: Penstock) -> list[str]:
-    """Bring those into an app whose packages are installed; their names."""
+    """Add the applications whose packages are installed to an app, and return their names."""
     installed = []
     for entry in _entries("penstock.applications"):
         with suppress(ImportError):
@@ -32,37 +32,36 @@ def install(app: Penstock) -> list[str]:
     return installed
 
 
-async def migrate(database: Database, wanted: Collection[str]) -> list[str]:
-    """Bring the tables of those up to date that are wanted or there already; what was applied."""
+async def migrate(database: Database, requested: Collection[str]) -> list[str]:
+    """Migrate the applications that are requested or present, and return what was applied."""
     from penstock.app.app import Penstock
 
     names: list[str] = []
     app = Penstock(database.url, schema=database.schema)
-    known = install(app)
-    if missing := sorted(set(wanted) - set(known)):
-        raise CommandError(
-            f"There is no application {missing[0]!r} here; there are: {', '.join(known) or 'none'}."
-        )
+    installed = install(app)
+    if missing := sorted(set(requested) - set(installed)):
+        names_here = ", ".join(installed) or "none"
+        raise CommandError(f"There is no application {missing[0]!r} here; there are: {names_here}.")
     for application in app.applications:
-        if application.name in wanted or await application.is_there(database):
+        if application.name in requested or await application.is_there(database):
             names += await application.migrate(database)
     return names
 
 
-async def renamed(database: Database) -> dict[str, str]:
-    """Schemas of applications whose functions still look for a former name, and that name."""
+async def find_renamed(database: Database) -> dict[str, str]:
+    """Return the schemas of applications that still use a former schema name, with that name."""
     from penstock.app.app import Penstock
 
     app = Penstock(database.url, schema=database.schema)
     install(app)
-    found: dict[str, str] = {}
+    former_names: dict[str, str] = {}
     for application in app.applications:
-        found |= await application.renamed(database)
-    return found
+        former_names |= await application.renamed(database)
+    return former_names
 
 
 def _entries(group: str) -> Iterator[EntryPoint]:
-    # Its import takes longer than a short command, and few commands need it.
+    # Importing it takes longer than a short command runs, and few commands need it.
     from importlib.metadata import PackageNotFoundError, distribution
 
     with suppress(PackageNotFoundError):

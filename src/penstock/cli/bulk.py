@@ -1,4 +1,4 @@
-"""Change jobs, page by page, and say how many were changed and why others were left."""
+"""Change many jobs, page by page, and report how many were changed and why others were not."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import typer
 
 from penstock.app.client import Client
-from penstock.cli.database import Reached, reached_for, user
-from penstock.cli.filters import PAGE, Filter, StateName
+from penstock.cli.database import OpenQueue, current_user, open_queue_for
+from penstock.cli.filters import PAGE_SIZE, JobFilter, StateName
 from penstock.cli.framework import Exit
-from penstock.cli.options import Where, confirm
+from penstock.cli.options import DatabaseOptions, confirm
 from penstock.cli.output import Output, draw, print_json, terminal
 from penstock.cli.screens.jobs import jobs_table
-from penstock.cli.tables import at
+from penstock.cli.tables import format_time
 from penstock.errors import JobNotFound
 from penstock.job import COMPLETED, Job
 from penstock.store import key_of
@@ -27,12 +27,12 @@ from penstock.store.workflows import Workflows
 from penstock.wording import counted, listed
 
 MISSING = "missing"
-HELD = "held"
-NAMED = 20
+KEY_HELD = "held"
+MAX_NAMED = 20
 
-WHY = {
+REASONS = {
     MISSING: "there is none with this id",
-    HELD: "the unique key belongs to another job now",
+    KEY_HELD: "the unique key belongs to another job now",
     "running": "running",
     "scheduled": "scheduled",
     "completed": "completed already",
@@ -40,123 +40,131 @@ WHY = {
     "cancelled": "cancelled already",
 }
 
+MAX_JOBS_SHOWN = 20
+
 
 @dataclass(slots=True)
-class Changed:
-    """The answer of every command that retries, cancels or erases, for people and for programs.
+class ChangeResult:
+    """The result of every command that retries, cancels or deletes jobs.
 
-    `left` says of each job that was not changed why, `holders` which one has its unique key, and
-    `due` when the last of those comes back that come back at a rate. `workflows` are those of which
-    so many steps came back without what was cancelled because of them.
+    `skipped` has the reason for each job that was not changed, and `holders` the job that holds its
+    unique key. `due` is when the last job becomes due if they come back at a rate. `workflows` has
+    for each workflow how many of its steps were retried without what was cancelled because of them.
     """
 
     past: str
     number: int = 0
-    left: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
     holders: dict[str, str] = field(default_factory=dict)
     due: datetime | None = None
     workflows: Counter[str] = field(default_factory=Counter)
 
     async def find_holders(self, client: Client) -> None:
-        """Ask who has the unique keys that other jobs could not come back for."""
-        held = [job for job, why in self.left.items() if why == HELD and job not in self.holders]
-        if held:
-            self.holders |= await client.unique_holders(held)
+        """Read which jobs hold the unique keys of the jobs that could not be retried."""
+        blocked = [
+            job
+            for job, reason in self.skipped.items()
+            if reason == KEY_HELD and job not in self.holders
+        ]
+        if blocked:
+            self.holders |= await client.unique_holders(blocked)
 
     @property
     def exit(self) -> Exit:
-        if set(self.left.values()) - {MISSING}:
+        if set(self.skipped.values()) - {MISSING}:
             return Exit.CONFLICT
-        return Exit.NO if self.left else Exit.OK
+        return Exit.NO if self.skipped else Exit.OK
 
     def show(self, output: Output, more: str = "") -> None:
-        """Tell it, and end the command with the exit code that it means."""
+        """Print the result, and end the command with its exit code."""
         output.show(self.as_document(), lambda: str(self) + more)
         raise typer.Exit(self.exit)
 
     def as_document(self) -> dict[str, Any]:
-        left = [{"id": job, "why": why} | self._holder(job) for job, why in self.left.items()]
-        document: dict[str, Any] = {"changed": self.number, "left": left}
-        more = {"due": self.due, "workflows": self.workflows}
-        return document | {name: value for name, value in more.items() if value}
+        skipped = [
+            {"id": job, "why": reason} | self._holder(job) for job, reason in self.skipped.items()
+        ]
+        document: dict[str, Any] = {"changed": self.number, "left": skipped}
+        optional = {"due": self.due, "workflows": self.workflows}
+        return document | {name: value for name, value in optional.items() if value}
 
     def _holder(self, job: str) -> dict[str, str]:
         return {"held_by": self.holders[job]} if job in self.holders else {}
 
     def __str__(self) -> str:
-        told = sentence(self.number, self.past, Counter(self.left.values()))
-        first = list(self.holders.items())[:NAMED]
-        told += "".join(f" That of job {job} is job {of}'s." for job, of in first)
-        return told + told_of_steps(self.workflows)
+        message = describe_changes(self.number, self.past, Counter(self.skipped.values()))
+        shown = list(self.holders.items())[:MAX_NAMED]
+        message += "".join(f" That of job {job} is job {of}'s." for job, of in shown)
+        return message + describe_steps(self.workflows)
 
 
-def sentence(number: int, past: str, left: Mapping[str, int]) -> str:
-    """How many were changed, and how many were left for each reason."""
-    told = f"{counted(number, 'job')} {_were(number)} {past}."
-    for why, others in sorted(left.items()):
-        told += f" {counted(others, 'job')} {_were(others)} left: {WHY.get(why, why)}."
-    return told
+def describe_changes(number: int, past: str, skipped: Mapping[str, int]) -> str:
+    """Say how many jobs were changed, and how many were not, for each reason."""
+    message = f"{counted(number, 'job')} {_were(number)} {past}."
+    for reason, count in sorted(skipped.items()):
+        message += f" {counted(count, 'job')} {_were(count)} left: {REASONS.get(reason, reason)}."
+    return message
 
 
-def told_of_steps(workflows: Mapping[str, int]) -> str:
-    """How to bring back what is behind steps that came back alone, as a sentence more."""
+def describe_steps(workflows: Mapping[str, int]) -> str:
+    """Say how to retry what was cancelled because of these steps; empty if there are none."""
     if not workflows:
         return ""
     number, names = sum(workflows.values()), sorted(workflows, key=int)
     steps = "is a step of" if number == 1 else "are steps of"
     flows = "workflow" if len(names) == 1 else "workflows"
-    some = ", ".join(names[:NAMED]) + (" and others" if len(names) > NAMED else "")
+    shown = ", ".join(names[:MAX_NAMED]) + (" and others" if len(names) > MAX_NAMED else "")
     return (
-        f" {number:,} of them {steps} {flows} {some}: `penstock workflows retry {names[0]}` also "
+        f" {number:,} of them {steps} {flows} {shown}: `penstock workflows retry {names[0]}` also "
         f"brings back what was cancelled because of {'it' if number == 1 else 'them'}."
     )
 
 
-def told_of_rate(rate: str | None, due: datetime | None) -> str:
-    """When the last of those is due that come back at a rate, as a sentence more."""
+def describe_rate(rate: str | None, due: datetime | None) -> str:
+    """Say when the last job is due, if they come back at a rate; otherwise empty."""
     if rate is None or due is None:
         return ""
-    return f" At {rate} the last of them is due at {at(due)} UTC."
+    return f" At {rate} the last of them is due at {format_time(due)} UTC."
 
 
 def _were(number: int) -> str:
     return "was" if number == 1 else "were"
 
 
-SHOWN = 20
-
-
 @dataclass(frozen=True, slots=True)
-class Verb:
-    """What to do with jobs, and what the client answers when it was done."""
+class Action:
+    """What to do with jobs, and the client's answers that mean that it was done."""
 
     past: str
-    answers: Set[str]
+    success: Set[str]
     call: Callable[[Client, Sequence[str]], Awaitable[dict[str, str]]]
 
 
-# In a workflow a job comes back blocked while those live that it waits for.
-RETRY = Verb("retried", {"ready", "blocked"}, Client.retry_many)
-# One that completes while people are asked, or while others are changed, does not run again.
-RETRY_UNFINISHED = Verb(
-    RETRY.past, RETRY.answers, lambda client, jobs: client.retry_many(jobs, completed=False)
+# In a workflow, a retried job is blocked while jobs that it waits for have not ended.
+RETRY = Action("retried", {"ready", "blocked"}, Client.retry_many)
+# A job that completes during the question, or while others are changed, does not run again.
+RETRY_UNFINISHED = Action(
+    RETRY.past, RETRY.success, lambda client, jobs: client.retry_many(jobs, completed=False)
 )
-CANCEL = Verb("cancelled", {"cancelled"}, Client.cancel_many)
-DELETE = Verb("deleted", {"deleted"}, Client.delete_many)
-UNBLOCK = Verb("unblocked", {"ready"}, lambda client, jobs: client.unblock_many(jobs, by=user()))
+CANCEL = Action("cancelled", {"cancelled"}, Client.cancel_many)
+DELETE = Action("deleted", {"deleted"}, Client.delete_many)
+UNBLOCK = Action(
+    "unblocked", {"ready"}, lambda client, jobs: client.unblock_many(jobs, by=current_user())
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
-    """The jobs that are meant: by their ids, or by a filter and the states it is for."""
+class Selection:
+    """The jobs to change: their ids, or a filter and the states that it means by default."""
 
     ids: list[str]
-    filter: Filter
+    filter: JobFilter
     states: list[StateName]
 
     @classmethod
-    def of(cls, ids: Sequence[str] | None, filter: Filter, states: list[StateName]) -> Which:
-        if bool(ids) == (filter.is_given and not (ids and filter.is_tenant_alone)):
+    def of(cls, ids: Sequence[str] | None, filter: JobFilter, states: list[StateName]) -> Selection:
+        """Select jobs by ids or by a filter; raise `BadParameter` for both or neither."""
+        if bool(ids) == (filter.is_given and not (ids and filter.is_only_tenant)):
             raise typer.BadParameter(
                 "name the jobs by their ids, or by at least one filter; not by both, except that "
                 "--tenant goes with ids"
@@ -164,107 +172,126 @@ class Which:
         return cls(list(dict.fromkeys(ids or ())), filter, states)
 
     @property
-    def meant(self) -> list[StateName]:
-        """The states that a filter is about."""
+    def matching_states(self) -> list[StateName]:
+        """The states that the filter matches."""
         return self.filter.state or self.states
 
-    async def pages(self, queue: Reached) -> AsyncIterator[tuple[list[str], bool]]:
-        """Their ids, a page at a time, and whether there is a next one."""
-        for start in range(0, len(self.ids), PAGE):
-            yield self.ids[start : start + PAGE], start + PAGE < len(self.ids)
+    async def pages(self, queue: OpenQueue) -> AsyncIterator[tuple[list[str], bool]]:
+        """Yield the ids by page, and whether there is a next page."""
+        for start in range(0, len(self.ids), PAGE_SIZE):
+            yield self.ids[start : start + PAGE_SIZE], start + PAGE_SIZE < len(self.ids)
         if not self.ids:
-            async for page in self.filter.ids(queue, self.states):
+            async for page in self.filter.id_pages(queue, self.states):
                 yield page
 
 
-def change(
-    verb: Verb, which: Which, where: Where, output: Output, *, dry_run: bool, yes: bool
+def change_jobs(
+    action: Action,
+    selection: Selection,
+    db: DatabaseOptions,
+    output: Output,
+    *,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
-    """Change jobs; those that a filter finds, and completed ones to run again, after a question."""
-    if dry_run or not (which.ids or yes):
-        found, more = asyncio.run(_look(which, where))
-        number = f"{counted(len(found), 'job')}{' and more' if more else ''}"
+    """Change the jobs and report it.
+
+    It asks first if a filter selects the jobs, or if completed jobs would run again.
+    """
+    if dry_run or not (selection.ids or yes):
+        jobs, more = asyncio.run(_read_first_page(selection, db))
+        number = f"{counted(len(jobs), 'job')}{' and more' if more else ''}"
         if dry_run:
             _show_dry_run(
-                found, more, f"{number} would be {verb.past}; nothing was changed.", output
+                jobs, more, f"{number} would be {action.past}; nothing was changed.", output
             )
             return
-        if found:
-            confirm(f"{number} will be {verb.past}.{_rerun(verb, found)}")
-    elif verb is RETRY and not yes:
-        completed = asyncio.run(_completed(which, where))
+        if jobs:
+            confirm(f"{number} will be {action.past}.{_describe_reruns(action, jobs)}")
+    elif action is RETRY and not yes:
+        completed = asyncio.run(_find_completed(selection, db))
         if completed:
-            confirm(_rerun(verb, completed).strip())
+            confirm(_describe_reruns(action, completed).strip())
         else:
-            verb = RETRY_UNFINISHED
-    if verb is RETRY and not which.ids and StateName.completed not in which.meant:
-        verb = RETRY_UNFINISHED
-    asyncio.run(_change(verb, which, where)).show(output)
+            action = RETRY_UNFINISHED
+    if (
+        action is RETRY
+        and not selection.ids
+        and StateName.completed not in selection.matching_states
+    ):
+        action = RETRY_UNFINISHED
+    asyncio.run(_change_all(action, selection, db)).show(output)
 
 
-def _rerun(verb: Verb, jobs: Sequence[Job]) -> str:
-    """A sentence about the completed ones among jobs that are to be retried, if there are any."""
+def _describe_reruns(action: Action, jobs: Sequence[Job]) -> str:
+    """Say which completed jobs will run again; empty if there are none."""
     completed = [f"{job.id} ({job.task})" for job in jobs if job.state == COMPLETED]
-    if verb is not RETRY or not completed:
+    if action is not RETRY or not completed:
         return ""
     number = f"{counted(len(completed), 'job')} {'has' if len(completed) == 1 else 'have'}"
     return f" {number} completed, and will run again: {listed(completed)}."
 
 
-async def _completed(which: Which, where: Where) -> list[Job]:
-    """Those of the named jobs that have completed."""
+async def _find_completed(selection: Selection, db: DatabaseOptions) -> list[Job]:
+    """Return the completed jobs among the selected ones."""
     completed: list[Job] = []
-    async with reached_for(where, which.filter.tenant) as queue:
-        async for ids, _ in which.pages(queue):
-            jobs = (await jobs_of(queue, ids, which.filter.tenant)).values()
+    async with open_queue_for(db, selection.filter.tenant) as queue:
+        async for ids, _ in selection.pages(queue):
+            jobs = (await read_jobs(queue, ids, selection.filter.tenant)).values()
             completed += [job for job in jobs if job.state == COMPLETED]
     return completed
 
 
-async def _look(which: Which, where: Where) -> tuple[list[Job], bool]:
-    """The first page of them."""
-    async with reached_for(where, which.filter.tenant) as queue:
-        ids, more = await anext(which.pages(queue))
-        jobs = await jobs_of(queue, ids, which.filter.tenant)
+async def _read_first_page(selection: Selection, db: DatabaseOptions) -> tuple[list[Job], bool]:
+    """Return the first page of jobs, and whether there is a next one."""
+    async with open_queue_for(db, selection.filter.tenant) as queue:
+        ids, more = await anext(selection.pages(queue))
+        jobs = await read_jobs(queue, ids, selection.filter.tenant)
     return [jobs[job] for job in ids if job in jobs], more
 
 
-async def jobs_of(queue: Reached, ids: Sequence[str], tenant: str | None) -> dict[str, Job]:
-    """The jobs by their ids; of a tenant, if one is named."""
-    found = await queue.app.store.get(queue.on, list(_keys(ids).values()))
-    return {job.id: job for job in found if tenant is None or job.tenant == tenant}
+async def read_jobs(queue: OpenQueue, ids: Sequence[str], tenant: str | None) -> dict[str, Job]:
+    """Return the jobs by id; only those of the tenant, if one is named."""
+    jobs = await queue.app.store.get(queue.executor, list(_keys_of(ids).values()))
+    return {job.id: job for job in jobs if tenant is None or job.tenant == tenant}
 
 
-async def _change(verb: Verb, which: Which, where: Where) -> Changed:
-    """All of them, a page at a time, with a line on stderr that counts."""
-    changed = Changed(verb.past)
-    tenant = which.filter.tenant
-    async with reached_for(where, tenant) as queue:
+async def _change_all(action: Action, selection: Selection, db: DatabaseOptions) -> ChangeResult:
+    """Change all selected jobs by page, with a count on stderr meanwhile."""
+    changed = ChangeResult(action.past)
+    tenant = selection.filter.tenant
+    async with open_queue_for(db, tenant) as queue:
         workflows = Workflows(queue.app.store)
         with terminal(stderr=True).status("…") as status:
-            async for ids, _ in which.pages(queue):
-                answers = await _answers(verb, queue, ids, tenant if which.ids else None)
-                left = {job: why for job, why in answers.items() if why not in verb.answers}
-                changed.number += len(answers) - len(left)
-                changed.left |= left
-                if verb in (RETRY, RETRY_UNFINISHED):
-                    back = [key for job, key in _keys(list(answers)).items() if job not in left]
-                    changed.workflows += await workflows.count_cancelled_branches(queue.on, back)
-                status.update(f"{counted(changed.number, 'job')} {verb.past} …")
+            async for ids, _ in selection.pages(queue):
+                answers = await _apply(action, queue, ids, tenant if selection.ids else None)
+                skipped = {
+                    job: answer for job, answer in answers.items() if answer not in action.success
+                }
+                changed.number += len(answers) - len(skipped)
+                changed.skipped |= skipped
+                if action in (RETRY, RETRY_UNFINISHED):
+                    retried_keys = [
+                        key for job, key in _keys_of(list(answers)).items() if job not in skipped
+                    ]
+                    changed.workflows += await workflows.count_cancelled_branches(
+                        queue.executor, retried_keys
+                    )
+                status.update(f"{counted(changed.number, 'job')} {action.past} …")
         await changed.find_holders(queue.client)
     return changed
 
 
-async def _answers(
-    verb: Verb, queue: Reached, ids: Sequence[str], tenant: str | None
+async def _apply(
+    action: Action, queue: OpenQueue, ids: Sequence[str], tenant: str | None
 ) -> dict[str, str]:
-    """What became of each; what is no job of the tenant's, if one is named, is not there."""
-    own = ids if tenant is None else list(await jobs_of(queue, ids, tenant))
-    return dict.fromkeys(ids, MISSING) | await verb.call(queue.client, own)
+    """Change one page, and return the answer for each id; jobs of other tenants are missing."""
+    jobs_of_tenant = ids if tenant is None else list(await read_jobs(queue, ids, tenant))
+    return dict.fromkeys(ids, MISSING) | await action.call(queue.client, jobs_of_tenant)
 
 
-def _keys(ids: Sequence[str]) -> dict[str, int]:
-    """The numbers behind ids; what cannot be one has none."""
+def _keys_of(ids: Sequence[str]) -> dict[str, int]:
+    """Return the number in each id; leave out what cannot be an id."""
     keys = {}
     for job in ids:
         with suppress(JobNotFound):
@@ -272,10 +299,10 @@ def _keys(ids: Sequence[str]) -> dict[str, int]:
     return keys
 
 
-def _show_dry_run(jobs: Sequence[Job], more: bool, told: str, output: Output) -> None:
+def _show_dry_run(jobs: Sequence[Job], more: bool, message: str, output: Output) -> None:
     if output.as_json:
         ids = [job.id for job in jobs]
         print_json({"dry_run": True, "matched": len(ids), "more": more, "ids": ids})
         return
-    draw(jobs_table(jobs[:SHOWN], terminal().width))
-    draw(told)
+    draw(jobs_table(jobs[:MAX_JOBS_SHOWN], terminal().width))
+    draw(message)

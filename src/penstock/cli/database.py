@@ -1,4 +1,4 @@
-"""Open the queue for a command, with a clear message when its database cannot be used."""
+"""Open the queue that the options name, with clear errors if its database cannot be used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.cli.errors import (
     DatabaseUnreachable,
     NoDatabase,
 )
-from penstock.cli.options import Where
+from penstock.cli.options import DatabaseOptions
 from penstock.config import Database
 from penstock.connect.connector import Connector, expect_asked
 from penstock.connect.scope import TenantScope
@@ -53,8 +53,8 @@ from penstock.store.errors import permission_error_for
 from penstock.worker.room import when_there_is_room
 
 
-def user() -> str | None:
-    """Who types, for the audit; None where the system knows nobody."""
+def current_user() -> str | None:
+    """Return the name of the user who runs the command, for the audit; None if unknown."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -62,15 +62,15 @@ def user() -> str | None:
 
 
 def find_app(target: str) -> Penstock:
-    """Import the module and return its app: the one that is named, else the only one there is."""
+    """Import the module `shop.jobs`; return its only app, or the one that `shop.jobs:app` names."""
     module_name, _, attribute = target.partition(":")
-    module = _import(module_name)
+    module = _import_module(module_name)
     if attribute:
-        return _named(module, attribute)
+        return _get_named_app(module, attribute)
     apps = {name: value for name, value in vars(module).items() if isinstance(value, Penstock)}
-    different = {id(value): name for name, value in apps.items()}
-    if len(different) > 1:
-        choices = " or ".join(f"{module_name}:{name}" for name in sorted(different.values()))
+    names_by_app = {id(value): name for name, value in apps.items()}
+    if len(names_by_app) > 1:
+        choices = " or ".join(f"{module_name}:{name}" for name in sorted(names_by_app.values()))
         raise CommandError(f"The module {module_name} has several apps. Name one: {choices}.")
     if not apps:
         raise CommandError(
@@ -80,7 +80,7 @@ def find_app(target: str) -> Penstock:
     return next(iter(apps.values()))
 
 
-def _import(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -92,35 +92,38 @@ def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # Only if the module itself is missing: what it fails to import is another matter.
+        # The module itself is missing, not one that it imports.
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise CommandError(
                 f"There is no module {error.name}, in the current folder ({here}) or installed. "
                 "Run the command where your code is, or set PYTHONPATH."
             ) from error
-        raise CommandError(_broken(name, error)) from error
+        raise CommandError(_describe_import_error(name, error)) from error
     except Exception as error:
-        raise CommandError(_broken(name, error)) from error
+        raise CommandError(_describe_import_error(name, error)) from error
 
 
-def _broken(name: str, error: Exception) -> str:
-    told = f"{type(error).__name__}: {error}".rstrip(".")
-    return f"The module {name} could not be imported: {told}. PENSTOCK_TRACEBACK=1 shows where."
+def _describe_import_error(name: str, error: Exception) -> str:
+    reason = f"{type(error).__name__}: {error}".rstrip(".")
+    return f"The module {name} could not be imported: {reason}. PENSTOCK_TRACEBACK=1 shows where."
 
 
-def _named(module: ModuleType, attribute: str) -> Penstock:
+def _get_named_app(module: ModuleType, attribute: str) -> Penstock:
     if not hasattr(module, attribute):
         raise CommandError(f"The module {module.__name__} has nothing called {attribute}.")
-    found = getattr(module, attribute)
-    if not isinstance(found, Penstock):
+    value = getattr(module, attribute)
+    if not isinstance(value, Penstock):
         raise CommandError(
-            f"{module.__name__}:{attribute} is no Penstock app but of type {type(found).__name__}."
+            f"{module.__name__}:{attribute} is no Penstock app but of type {type(value).__name__}."
         )
-    return found
+    return value
 
 
 class TenantPool(Adapter):
-    """Asks as a tenant, under row level security."""
+    """A pool that acts as one tenant, under row level security.
+
+    Each statement runs in a transaction of its own that is set to the tenant.
+    """
 
     manner = "async"
 
@@ -130,8 +133,8 @@ class TenantPool(Adapter):
         self._tenant = TenantScope(tenant)
 
     async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
-        async def ask(on: Executor) -> Sequence[Row]:
-            rows: Sequence[Any] = await on.fetch(query, *params)
+        async def ask(executor: Executor) -> Sequence[Row]:
+            rows: Sequence[Any] = await executor.fetch(query, *params)
             return rows
 
         return await self._tenant.ask(self._pool, self._store, ask)
@@ -141,10 +144,10 @@ class TenantPool(Adapter):
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """A queue that was reached: to change it, and to look at it.
+class OpenQueue:
+    """An open queue, to read and to change.
 
-    Where row level security holds for the role, it is seen as one tenant, or not at all.
+    If row level security applies to the role, the queue is seen as one tenant or not at all.
     """
 
     app: Penstock
@@ -154,31 +157,38 @@ class Reached:
 
     @property
     def client(self) -> Client:
-        """The calls of an app, for who types, and as the tenant if there is one."""
-        name = user()
+        """A client that acts for the user who runs the command; as the tenant, if there is one."""
+        name = current_user()
         client = self.app if name is None else self.app.acting(name)
         return client if self.tenant is None else client.for_tenant(self.tenant)
 
     @property
-    def on(self) -> Executor:
-        """Where statements are asked."""
+    def executor(self) -> Executor:
+        """Where statements run: on the pool, or on one that acts as the tenant."""
         if self.tenant is None:
             return self.pool
         return TenantPool(self.pool, self.app.store, self.tenant)
 
     @property
     def insights(self) -> Insights:
-        kind = Insights if self.tenant is None else TenantInsights
-        return kind(self.app.store, self.on)
+        """Reads on the queue, as the tenant if there is one."""
+        insights_class = Insights if self.tenant is None else TenantInsights
+        return insights_class(self.app.store, self.executor)
 
-    def for_owner(self) -> Reached:
-        """For commands that look at all tenants; refused where the role sees but one."""
+    def for_all_tenants(self) -> OpenQueue:
+        """Return the queue for a command that reads all tenants.
+
+        Raises `NotAllowed` if the role sees only one tenant at a time.
+        """
         if self.rights.is_confined:
             raise self._hidden("Run this as")
         return self
 
-    def for_tenant(self, tenant: str | None) -> Reached:
-        """For commands that may be about one tenant, which the role may have to be."""
+    def for_tenant(self, tenant: str | None) -> OpenQueue:
+        """Return the queue as a tenant, if the role sees only one tenant at a time.
+
+        Raises `NotAllowed` if such a role names no tenant.
+        """
         if not self.rights.is_confined:
             return self
         if not tenant:
@@ -194,69 +204,75 @@ class Reached:
         )
 
 
-class _Visitor(Penstock):
-    """An app without code: it takes the schema as it is, and makes none."""
+class _AppWithoutCode(Penstock):
+    """An app without code. It never migrates: the schema is used as it is."""
 
     def _make_connector(self, database: Database) -> Connector:
         return Connector(database, migrates=False)
 
 
 @asynccontextmanager
-async def reached(where: Where) -> AsyncIterator[Reached]:
-    """The queue that the options name, with all of its tenants."""
-    async with visited(where) as queue:
-        yield queue.for_owner()
+async def open_queue(db: DatabaseOptions) -> AsyncIterator[OpenQueue]:
+    """Open the queue that the options name, with all of its tenants."""
+    async with open_unscoped_queue(db) as queue:
+        yield queue.for_all_tenants()
 
 
 @asynccontextmanager
-async def reached_for(where: Where, tenant: str | None) -> AsyncIterator[Reached]:
-    """The queue that the options name, as the tenant where the role sees no more."""
-    async with visited(where) as queue:
+async def open_queue_for(db: DatabaseOptions, tenant: str | None) -> AsyncIterator[OpenQueue]:
+    """Open the queue that the options name; as the tenant, if the role sees only one at a time."""
+    async with open_unscoped_queue(db) as queue:
         yield queue.for_tenant(tenant)
 
 
 @asynccontextmanager
-async def visited(where: Where) -> AsyncIterator[Reached]:
-    """The queue that the options name. An embedded server is started, but none is made."""
-    database = where.database()
+async def open_unscoped_queue(db: DatabaseOptions) -> AsyncIterator[OpenQueue]:
+    """Open the queue that the options name, before it is known which tenant the command is about.
+
+    An existing embedded server is started, but none is created.
+    """
+    database = db.database()
     if database.url is None:
-        expect_server(database)
-    app = _Visitor(database.url, data_dir=database.data_dir, schema=database.schema)
-    async with reached_by(app) as queue:
+        require_embedded_server(database)
+    app = _AppWithoutCode(database.url, data_dir=database.data_dir, schema=database.schema)
+    async with open_queue_of_app(app) as queue:
         yield queue
 
 
 @asynccontextmanager
-async def reached_by(app: Penstock) -> AsyncIterator[Reached]:
-    """The queue of an app, which is opened for it."""
-    async with opened(app), looking(app) as pool:
-        with plain_errors(app.database):
-            found = await _role_rights(app)
+async def open_queue_of_app(app: Penstock) -> AsyncIterator[OpenQueue]:
+    """Open an app, and yield its queue."""
+    async with open_app(app), open_reading_pool(app) as pool:
+        with explain_database_errors(app.database):
+            standing = await _read_standing(app)
             try:
-                yield Reached(app, pool, found)
+                yield OpenQueue(app, pool, standing)
             except asyncpg.InsufficientPrivilegeError as error:
-                raise permission_error_for(found, error, app.database.place) from error
+                raise permission_error_for(standing, error, app.database.place) from error
 
 
-async def _role_rights(app: Penstock) -> RoleRights:
-    """What the role may do; the connections for those who look are left until they look."""
+async def _read_standing(app: Penstock) -> RoleRights:
+    """Return what the role may do, read on a connection of its own.
+
+    The reading pool stays unused here: it connects only when a command reads.
+    """
     connection = await connect(app.url, name="penstock")
     try:
-        found = await read_role_rights(connection, app.database.schema)
+        role_standing = await read_role_rights(connection, app.database.schema)
     finally:
         await connection.close()
-    if found is None:
+    if role_standing is None:
         raise SchemaMissing(app.database.schema, place=app.database.place)
-    return found
+    return role_standing
 
 
 @asynccontextmanager
-async def opened(app: Penstock, *, waits_for_room: bool = False) -> AsyncIterator[None]:
-    """The app, open; closed in any case.
+async def open_app(app: Penstock, *, waits_for_room: bool = False) -> AsyncIterator[None]:
+    """Open an app, and close it in any case.
 
-    `waits_for_room` keeps trying while the server takes no more connections.
+    `waits_for_room` keeps trying while the server accepts no more connections.
     """
-    with plain_errors(app.database):
+    with explain_database_errors(app.database):
         await (when_there_is_room(app.open, app.events) if waits_for_room else app.open())
     try:
         yield
@@ -265,8 +281,8 @@ async def opened(app: Penstock, *, waits_for_room: bool = False) -> AsyncIterato
 
 
 @asynccontextmanager
-async def looking(app: Penstock) -> AsyncIterator[Pool]:
-    """Connections for those who look, apart from the app's own."""
+async def open_reading_pool(app: Penstock) -> AsyncIterator[Pool]:
+    """Open a small pool for reads, apart from the app's own."""
     pool = await open_pool(app.url, size=2, name="penstock cli")
     try:
         yield pool
@@ -274,8 +290,8 @@ async def looking(app: Penstock) -> AsyncIterator[Pool]:
         await pool.close()
 
 
-def expect_server(database: Database) -> None:
-    """Raise if there is no embedded server yet: none is made for a look."""
+def require_embedded_server(database: Database) -> None:
+    """Raise `NoDatabase` if there is no embedded server: a read does not create one."""
     expect_asked(database)
     server = Server(database.data_dir)
     if server.status().socket_dir is None:
@@ -287,29 +303,29 @@ def expect_server(database: Database) -> None:
 
 
 @contextmanager
-def plain_errors(database: Database) -> Iterator[None]:
-    """What the driver raises, in words."""
+def explain_database_errors(database: Database) -> Iterator[None]:
+    """Raise errors of the database driver as errors of commands, which say what to do."""
     try:
         yield
     except DatabaseError as error:
-        # One that broke midway says more itself: what may have been done.
+        # The connection broke midway. This error says more: what may have been done.
         if isinstance(error, DatabaseLost) and error.is_sent:
             raise
         if not isinstance(error, DatabaseLost | DatabaseDenied):
             raise DatabaseRefused(str(error)) from error
-        raise _explained(database.place, error.__cause__ or error) from error
+        raise _explain(database.place, error.__cause__ or error) from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        # The reader of our output has gone; or it is one of our own timeouts.
+        # The reader of our output has left, or it is a timeout of our own (also an OSError).
         if isinstance(error, BrokenPipeError | PenstockError):
             raise
         if errors.is_schema_missing(error, database.schema):
             raise SchemaMissing(database.schema, place=database.place) from error
-        raise _explained(database.place, error) from error
+        raise _explain(database.place, error) from error
 
 
 @contextmanager
-def lost_midway(database: Database, told: str) -> Iterator[None]:
-    """A database that was there and is no more, in words; `told` says what becomes of the rest."""
+def explain_lost_database(database: Database, consequence: str) -> Iterator[None]:
+    """Explain that the database was lost midway; `consequence` says what happens to the rest."""
     try:
         yield
     except Exception as error:
@@ -317,10 +333,10 @@ def lost_midway(database: Database, told: str) -> Iterator[None]:
         if not is_lost or isinstance(error, BrokenPipeError):
             raise
         why = errors.why(error.__cause__ or error if isinstance(error, DatabaseLost) else error)
-        raise DatabaseUnreachable(f"{database.place} was lost: {why}. {told}") from error
+        raise DatabaseUnreachable(f"{database.place} was lost: {why}. {consequence}") from error
 
 
-def _explained(place: str, error: BaseException) -> CommandError:
+def _explain(place: str, error: BaseException) -> CommandError:
     match error:
         case asyncpg.InvalidAuthorizationSpecificationError():
             return AccessDenied(f"{place} does not let the role in: {error}.")

@@ -1,21 +1,21 @@
-"""What goes wrong in commands alone; the name of each is its kind in JSON.
+"""Errors that only commands raise; the class name is the kind in JSON.
 
-CommandError                 it cannot be done; the message says why
-├── NoDatabase               none is named, and there is no embedded one
-├── DatabaseUnreachable      no connection: no such host, nobody listens, or it broke
-├── DatabaseRefused          the database answers, and says no
-│   ├── AccessDenied         not with this role, or this password
+CommandError                 the command cannot do it; the message says why
+├── NoDatabase               no database is named, and there is no embedded one
+├── DatabaseUnreachable      no connection: unknown host, refused, or lost
+├── DatabaseRefused          the database refused the request
+│   ├── AccessDenied         the role or its password is not accepted
 │   └── DatabaseMissing      the server has no database of this name
 ├── ExtraMissing             a part of Penstock that is not installed
-├── CannotListen             the address or the port cannot be had
-│   └── PortTaken            another process has it
-├── SettingNotFound          nothing of the kind is set
-├── NotFound                 nothing of an application has this name or id
-├── LineRefused              a line of standard input is no job
+├── CannotListen             the service cannot listen on the address or port
+│   └── PortTaken            another process listens on it
+├── SettingNotFound          there is no such setting
+├── NotFound                 an application has nothing of this name or id
+├── LineRefused              a line of standard input does not describe a job
 ├── OutputLost               standard output cannot be written to
-├── Unexpected               an error that no command knows of
-├── Unfinished               it stopped midway, for the reason that is its cause
-└── Interrupted              by Ctrl-C
+├── Unexpected               an error that no command expects
+├── Unfinished               the command stopped midway; the cause says why
+└── Interrupted              the user pressed Ctrl-C
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CommandError(PenstockError):
 
 
 class NoDatabase(CommandError):
-    """None is named, and there is no embedded one."""
+    """No database is named, and there is no embedded one."""
 
 
 class DatabaseUnreachable(CommandError):
@@ -47,7 +47,7 @@ class DatabaseUnreachable(CommandError):
 
 
 class DatabaseRefused(CommandError):
-    """The database answers, and says no."""
+    """The database refused the request."""
 
 
 class AccessDenied(DatabaseRefused):
@@ -70,26 +70,26 @@ class ExtraMissing(CommandError):
 
 
 class CannotListen(CommandError):
-    """The address, or the port, cannot be had."""
+    """The service cannot listen on the address or port."""
 
 
 class PortTaken(CannotListen):
-    """Another process has the port."""
+    """Another process listens on the port."""
 
 
 class SettingNotFound(CommandError):
-    """Nothing of the kind is set."""
+    """There is no such setting."""
 
 
 class NotFound(CommandError):
-    """Nothing of an application has this name or id; the message says what there is."""
+    """An application has nothing of this name or id; the message lists what there is."""
 
 
 class LineRefused(CommandError):
-    """A line of standard input is no job."""
+    """A line of standard input does not describe a job."""
 
-    def __init__(self, number: int, why: Exception) -> None:
-        super().__init__(f"Line {number}: {why}", line=number)
+    def __init__(self, number: int, reason: Exception) -> None:
+        super().__init__(f"Line {number}: {reason}", line=number)
 
 
 class OutputLost(CommandError):
@@ -100,19 +100,19 @@ class Unexpected(CommandError):
     """An error that no command knows of."""
 
     def __init__(self, error: BaseException) -> None:
-        said = f": {error}" if str(error) else ""
+        message = f": {error}" if str(error) else ""
         super().__init__(
-            f"Penstock did not expect this: {type(error).__name__}{said}. "
+            f"Penstock did not expect this: {type(error).__name__}{message}. "
             "PENSTOCK_TRACEBACK=1 shows where it came from."
         )
 
 
 class Unfinished(CommandError):
-    """It stopped midway; its cause says why, and the details what had been done by then."""
+    """The command stopped midway; the cause says why, and the details what was done by then."""
 
 
 class Interrupted(CommandError):
-    """Ctrl-C; what is said tells what goes on regardless. `at_once`: twice, so nobody waits."""
+    """The user pressed Ctrl-C; the message says what goes on. `at_once` means that it was twice."""
 
     def __init__(self, message: str, *, at_once: bool = False, **details: Any) -> None:
         self.at_once = at_once
@@ -120,7 +120,7 @@ class Interrupted(CommandError):
 
 
 def kind_of(error: PenstockError) -> str:
-    """The word by which programs tell errors apart: `job_not_found`."""
+    """Return the error's kind in JSON: `job_not_found`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(reason_of(error)).__name__).lower()
 
 

@@ -1,4 +1,4 @@
-"""Which jobs: the same filters for looking and for changing."""
+"""Which jobs a command is about: the same filters for reading and for changing."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.options import past
+from penstock.cli.options import parse_past_time
 
 if TYPE_CHECKING:
-    from penstock.cli.database import Reached
+    from penstock.cli.database import OpenQueue
     from penstock.job import Job
 
-PANEL = "Which jobs"
-PAGE = 500
+FILTER_PANEL = "Which jobs"
+PAGE_SIZE = 500
 
 
 class StateName(StrEnum):
@@ -30,29 +30,35 @@ class StateName(StrEnum):
     cancelled = "cancelled"
 
 
-def option(help: str, **more: Any) -> Any:
-    return typer.Option(help=help, show_default=False, rich_help_panel=PANEL, **more)
+def filter_option(help: str, **more: Any) -> Any:
+    return typer.Option(help=help, show_default=False, rich_help_panel=FILTER_PANEL, **more)
 
 
 @dataclass(frozen=True)
-class Filter:
-    """Jobs that agree in all that is given."""
+class JobFilter:
+    """Selects the jobs that match every option that is given."""
 
-    state: Annotated[list[StateName] | None, option("Jobs in this state; may be repeated.")] = None
-    queue: Annotated[str | None, option("Jobs of this queue.")] = None
-    task: Annotated[str | None, option("Jobs of this task, by its name.")] = None
-    tenant: Annotated[str | None, option("Jobs of this tenant.")] = None
-    subject: Annotated[str | None, option("Jobs about this, such as document:42.")] = None
-    tag: Annotated[str | None, option("Jobs with this tag.")] = None
-    batch: Annotated[str | None, option("Jobs of this batch.", metavar="ID")] = None
-    workflow: Annotated[str | None, option("Jobs of this workflow.", metavar="ID")] = None
+    state: Annotated[
+        list[StateName] | None, filter_option("Jobs in this state; may be repeated.")
+    ] = None
+    queue: Annotated[str | None, filter_option("Jobs of this queue.")] = None
+    task: Annotated[str | None, filter_option("Jobs of this task, by its name.")] = None
+    tenant: Annotated[str | None, filter_option("Jobs of this tenant.")] = None
+    subject: Annotated[str | None, filter_option("Jobs about this, such as document:42.")] = None
+    tag: Annotated[str | None, filter_option("Jobs with this tag.")] = None
+    batch: Annotated[str | None, filter_option("Jobs of this batch.", metavar="ID")] = None
+    workflow: Annotated[str | None, filter_option("Jobs of this workflow.", metavar="ID")] = None
     since: Annotated[
         datetime | None,
-        option("Jobs enqueued since then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
+        filter_option(
+            "Jobs enqueued since then: 2h, 7d or a time.", parser=parse_past_time, metavar="WHEN"
+        ),
     ] = None
     until: Annotated[
         datetime | None,
-        option("Jobs enqueued before then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
+        filter_option(
+            "Jobs enqueued before then: 2h, 7d or a time.", parser=parse_past_time, metavar="WHEN"
+        ),
     ] = None
 
     @property
@@ -60,23 +66,25 @@ class Filter:
         return any(getattr(self, field.name) is not None for field in fields(self))
 
     @property
-    def is_tenant_alone(self) -> bool:
-        return {each.name for each in fields(self) if getattr(self, each.name) is not None} == {
+    def is_only_tenant(self) -> bool:
+        return {field.name for field in fields(self) if getattr(self, field.name) is not None} == {
             "tenant"
         }
 
-    async def ids(
-        self, reached: Reached, states: list[StateName]
+    async def id_pages(
+        self, queue: OpenQueue, states: list[StateName]
     ) -> AsyncIterator[tuple[list[str], bool]]:
-        """Ids of all the jobs, for whoever changes them: a page at a time, and whether there may be
-        a next one. `states` hold where the filter names none."""
+        """Yield the ids of all matching jobs by page, and whether there may be a next page.
+
+        `states` apply if the filter names none.
+        """
         from penstock.groups.bulk import matching
 
-        insights = reached.insights
-        chosen: Any = [str(state) for state in self.state or states]
+        insights = queue.insights
+        wanted_states: Any = [str(state) for state in self.state or states]
         async for ids, after in matching(
-            reached.client,
-            states=chosen,
+            queue.client,
+            states=wanted_states,
             queue=self.queue,
             task=self.task,
             tenant=self.tenant,
@@ -86,29 +94,29 @@ class Filter:
             workflow=self.workflow,
             above=None if self.since is None else await insights.last_before(self.since),
             below=None if self.until is None else await insights.last_before(self.until) + 1,
-            size=PAGE,
+            size=PAGE_SIZE,
         ):
             yield ids, after is not None
 
     async def pages(
         self,
-        reached: Reached,
+        queue: OpenQueue,
         *,
         after: str | None = None,
-        size: int = PAGE,
+        size: int = PAGE_SIZE,
     ) -> AsyncIterator[tuple[tuple[Job, ...], str | None]]:
-        """Pages of jobs, newest first, each with where the next one begins."""
+        """Yield pages of jobs, newest first, each with the cursor of the next page."""
         from penstock.store import key_of
 
-        insights = reached.insights
+        insights = queue.insights
         oldest = 0 if self.since is None else await insights.last_before(self.since)
         if self.until is not None:
             newest = await insights.last_before(self.until) + 1
             after = str(newest if after is None else min(newest, key_of(after)))
-        chosen: Any = [str(state) for state in self.state or ()]
+        wanted_states: Any = [str(state) for state in self.state or ()]
         while True:
-            page = await reached.client.list(
-                state=chosen or None,
+            page = await queue.client.list(
+                state=wanted_states or None,
                 queue=self.queue,
                 task=self.task,
                 tenant=self.tenant,

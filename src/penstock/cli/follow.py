@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 import typer
 
-from penstock.cli.database import Reached, plain_errors, reached_for
+from penstock.cli.database import OpenQueue, explain_database_errors, open_queue_for
 from penstock.cli.errors import DatabaseUnreachable
 from penstock.cli.framework import Exit
-from penstock.cli.options import Where
+from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.jobs import job_page
 from penstock.connect.wait import PollTimer
@@ -24,115 +24,120 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-Seen = TypeVar("Seen")
+State = TypeVar("State")
 
-# How long a wait bears it that the database does not answer. Seconds.
-AWAY = 60.0
+# How long a wait tolerates that the database does not answer.
+MAX_OUTAGE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Course(Generic[Seen]):
-    """What is followed: how to look at it, when it is over, how it is drawn, what being late is."""
+class Followed(Generic[State]):
+    """What is followed: how to read and draw it, when it is over, and the error of a timeout."""
 
     kind: str
     id: str
-    look: Callable[[], Awaitable[Seen]]
-    is_over: Callable[[Seen], bool]
-    draw: Callable[[Seen], RenderableType]
-    late: Callable[[Seen, float], Awaitable[PenstockError]]
+    read: Callable[[], Awaitable[State]]
+    is_over: Callable[[State], bool]
+    draw: Callable[[State], RenderableType]
+    timeout_error: Callable[[State, float], Awaitable[PenstockError]]
 
 
-async def follow(queue: Reached, course: Course[Seen], timeout: float | None) -> Seen:
-    """Wait for its end, and meanwhile draw it on stderr if that is a terminal."""
+async def follow(queue: OpenQueue, followed: Followed[State], timeout: float | None) -> State:
+    """Wait until it has ended, and draw it on stderr meanwhile if that is a terminal."""
     from rich.live import Live
 
-    patience = PollTimer(timeout)
+    timer = PollTimer(timeout)
     console = terminal(stderr=True)
     with Live(console=console, transient=True, auto_refresh=False) as live:
-        while not course.is_over(seen := await _look(queue, course, patience)):
+        while not followed.is_over(state := await _read_through_outages(queue, followed, timer)):
             if console.is_terminal:
-                live.update(course.draw(seen), refresh=True)
-            if patience.is_over:
-                raise await course.late(seen, timeout or 0.0)
-            await patience.pause()
-    return seen
+                live.update(followed.draw(state), refresh=True)
+            if timer.is_over:
+                raise await followed.timeout_error(state, timeout or 0.0)
+            await timer.pause()
+    return state
 
 
-async def _look(queue: Reached, course: Course[Seen], patience: PollTimer) -> Seen:
-    """Look at it. A database that is away is waited for: most come back, as after a restart."""
-    away = PollTimer(AWAY)
+async def _read_through_outages(
+    queue: OpenQueue, followed: Followed[State], timer: PollTimer
+) -> State:
+    """Read the present state. While the database is away, try again for up to a minute."""
+    outage = PollTimer(MAX_OUTAGE_S)
     while True:
         try:
-            with plain_errors(queue.app.database):
-                return await course.look()
+            with explain_database_errors(queue.app.database):
+                return await followed.read()
         except (DatabaseUnreachable, DatabaseLost) as error:
-            if patience.is_over or away.is_over:
-                why, what = str(error).rstrip("."), f"{course.kind} {course.id}"
-                told = f"{why}. {what} is stored there, and goes on when it is back."
-                raise DatabaseUnreachable(told, id=course.id) from error
-        await patience.pause()
+            if timer.is_over or outage.is_over:
+                reason, name = str(error).rstrip("."), f"{followed.kind} {followed.id}"
+                message = f"{reason}. {name} is stored there, and goes on when it is back."
+                raise DatabaseUnreachable(message, id=followed.id) from error
+        await timer.pause()
 
 
-def job_document(seen: JobInsight) -> dict[str, Any]:
-    """One job for programs: its own fields, and beside them what explains them."""
-    job: dict[str, Any] = msgspec.to_builtins(seen.job)
+def job_document(state: JobInsight) -> dict[str, Any]:
+    """Return one job as JSON: its own fields, and beside them what explains its state."""
+    job: dict[str, Any] = msgspec.to_builtins(state.job)
     return job | {
-        "worker": seen.place.worker,
-        "progress": seen.place.progress,
-        "late_after": seen.place.late_after,
-        "late": seen.place.late,
-        "turn": seen.turn,
-        "waits": seen.waits,
-        "timeline": seen.timeline,
-        "steps": seen.steps,
-        "held_by": None if seen.holder is None else seen.holder._asdict(),
+        "worker": state.place.worker,
+        "progress": state.place.progress,
+        "late_after": state.place.late_after,
+        "late": state.place.late,
+        "turn": state.turn,
+        "waits": state.waits,
+        "timeline": state.timeline,
+        "steps": state.steps,
+        "held_by": None if state.holder is None else state.holder._asdict(),
     }
 
 
-def print_job(seen: JobInsight, output: Output) -> None:
-    output.show(job_document(seen), lambda: job_page(seen))
+def print_job(state: JobInsight, output: Output) -> None:
+    output.show(job_document(state), lambda: job_page(state))
 
 
-async def show_job(job: str, tenant: str | None, where: Where, output: Output) -> None:
-    async with reached_for(where, tenant) as queue:
-        seen = await queue.insights.job(job)
-    _expect_tenant(seen, tenant)
-    print_job(seen, output)
-    if queue.tenant is not None and not seen.job.is_final:
+async def show_job(job: str, tenant: str | None, db: DatabaseOptions, output: Output) -> None:
+    """Print one job with all that is known about it."""
+    async with open_queue_for(db, tenant) as queue:
+        state = await queue.insights.job(job)
+    _require_tenant(state, tenant)
+    print_job(state, output)
+    if queue.tenant is not None and not state.job.is_final:
         say("Why it waits, and whether it is late, is shown to the owner of the schema.")
 
 
 async def follow_job(
-    job: str, tenant: str | None, where: Where, output: Output, timeout: float | None
+    job: str, tenant: str | None, db: DatabaseOptions, output: Output, timeout: float | None
 ) -> None:
-    """Show it until it has ended; the exit code says how."""
-    async with reached_for(where, tenant) as queue:
-        _expect_tenant(await queue.insights.job(job), tenant)
-        seen = await until_ended(queue, job, timeout)
-    print_job(seen, output)
-    raise typer.Exit(exit_of_job(seen))
+    """Print a job once it has ended; the exit code says how it ended."""
+    async with open_queue_for(db, tenant) as queue:
+        _require_tenant(await queue.insights.job(job), tenant)
+        state = await follow_to_end(queue, job, timeout)
+    print_job(state, output)
+    raise typer.Exit(exit_of_job(state))
 
 
-def _expect_tenant(seen: JobInsight, tenant: str | None) -> None:
-    """Of a tenant that is named another's job is not there, whoever asks."""
-    if tenant is not None and seen.job.tenant != tenant:
-        raise JobNotFound(seen.job.id)
+def _require_tenant(state: JobInsight, tenant: str | None) -> None:
+    """Raise `JobNotFound` if the job belongs to another tenant than the one named."""
+    if tenant is not None and state.job.tenant != tenant:
+        raise JobNotFound(state.job.id)
 
 
-def exit_of_job(seen: JobInsight) -> Exit:
-    return Exit.OK if seen.job.state == COMPLETED else Exit.FAILED
+def exit_of_job(state: JobInsight) -> Exit:
+    return Exit.OK if state.job.state == COMPLETED else Exit.FAILED
 
 
-async def until_ended(queue: Reached, job: str, timeout: float | None) -> JobInsight:
-    async def late(seen: JobInsight, waited: float) -> WaitTimeout:
-        return WaitTimeout(job, seen.job.state, waited, seen.why)
+async def follow_to_end(queue: OpenQueue, job: str, timeout: float | None) -> JobInsight:
+    """Wait until a job has ended, and return it; raise `WaitTimeout` if that takes too long."""
 
-    course = Course(
+    async def timeout_error(state: JobInsight, waited: float) -> WaitTimeout:
+        return WaitTimeout(job, state.job.state, waited, state.why)
+
+    followed = Followed(
         "Job",
         job,
-        look=lambda: queue.insights.job(job),
-        is_over=lambda seen: seen.job.is_final,
+        read=lambda: queue.insights.job(job),
+        is_over=lambda state: state.job.is_final,
         draw=job_page,
-        late=late,
+        timeout_error=timeout_error,
     )
-    return await follow(queue, course, timeout)
+    return await follow(queue, followed, timeout)

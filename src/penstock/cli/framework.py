@@ -1,4 +1,15 @@
-"""How every command is declared, explains itself and ends: options, examples, exit codes."""
+"""How every command is declared and how it ends: options, help with examples, exit codes.
+
+Options that many commands share are declared once, as the fields of a dataclass:
+
+    @dataclass(frozen=True)
+    class DatabaseOptions:
+        schema: Annotated[str | None, typer.Option(help="…")] = None
+
+    @expand_options
+    def stats(db: DatabaseOptions) -> None: ...
+
+"""
 
 from __future__ import annotations
 
@@ -48,6 +59,12 @@ from penstock.errors import (
     WorkflowTimeout,
 )
 
+F = TypeVar("F", bound=Callable[..., None])
+_WANTS_JSON = "penstock.json"
+# Only a terminal gets boxes and colours.
+MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
+MAX_EXAMPLES_OF_GROUP = 3
+
 
 class Exit(IntEnum):
     """The exit codes of every command, with what they mean."""
@@ -55,10 +72,10 @@ class Exit(IntEnum):
     meaning: str
 
     def __new__(cls, code: int, meaning: str) -> Exit:
-        made = int.__new__(cls, code)
-        made._value_ = code
-        made.meaning = meaning
-        return made
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
 
     OK = 0, "Done."
     ERROR = 1, "It could not be done; the message says why."
@@ -72,7 +89,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130, "Interrupted by Ctrl-C."
 
 
-_CODES: dict[type[PenstockError], Exit] = {
+_EXIT_CODES: dict[type[PenstockError], Exit] = {
     ConfigError: Exit.USAGE,
     JobNotFound: Exit.NO,
     BatchNotFound: Exit.NO,
@@ -95,64 +112,61 @@ _CODES: dict[type[PenstockError], Exit] = {
 }
 
 
-def exit_of(error: PenstockError) -> Exit:
-    """The exit code that an error means."""
-    kinds = type(reason_of(error)).__mro__
-    return next((_CODES[kind] for kind in kinds if kind in _CODES), Exit.ERROR)
+def exit_code_of(error: PenstockError) -> Exit:
+    """Return the exit code that an error stands for."""
+    classes = type(reason_of(error)).__mro__
+    return next((_EXIT_CODES[each] for each in classes if each in _EXIT_CODES), Exit.ERROR)
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for each field of its groups, as Typer reads them."""
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Turn each parameter that is a dataclass of options into one option per field."""
     hints = get_type_hints(command, include_extras=True)
-    taken = signature(command).parameters.values()
-    groups = {each.name: hints[each.name] for each in taken if is_dataclass(hints[each.name])}
+    parameters_of_command = signature(command).parameters.values()
+    groups = {
+        parameter.name: hints[parameter.name]
+        for parameter in parameters_of_command
+        if is_dataclass(hints[parameter.name])
+    }
 
     @wraps(command)
-    def spread_out(**given: Any) -> None:
-        gathered = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
+    def run_command(**values: Any) -> None:
+        option_groups = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
-        command(**given, **gathered)
+        command(**values, **option_groups)
 
     parameters = [
         option
-        for each in taken
+        for parameter in parameters_of_command
         for option in (
-            _options(groups[each.name])
-            if each.name in groups
-            else [each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY)]
+            _options_of(groups[parameter.name])
+            if parameter.name in groups
+            else [parameter.replace(annotation=hints[parameter.name], kind=Parameter.KEYWORD_ONLY)]
         )
     ]
-    spread_out.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    spread_out.__annotations__ = {each.name: each.annotation for each in parameters}
-    return spread_out
+    run_command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run_command
 
 
-def _options(group: type[Any]) -> Iterator[Parameter]:
+def _options_of(group: type[Any]) -> Iterator[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
         yield Parameter(
             field.name,
             Parameter.KEYWORD_ONLY,
-            default=_default(field),
+            default=_default_of(field),
             annotation=hints[field.name],
         )
 
 
-def _default(field: Field[Any]) -> Any:
+def _default_of(field: Field[Any]) -> Any:
     return Parameter.empty if field.default is MISSING else field.default
 
 
-F = TypeVar("F", bound=Callable[..., None])
-
-_WANTS_JSON = "penstock.json"
-# Boxes and colours are for people at a terminal.
-MARKUP: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
-
-
 def examples(*lines: str) -> Callable[[F], F]:
-    """Decorate a command with examples, which its help ends with, and which tests run."""
+    """Decorate a command with examples. Its help shows them, and tests run them."""
 
     def decorate(command: F) -> F:
         command.examples = lines  # type: ignore[attr-defined]
@@ -162,7 +176,7 @@ def examples(*lines: str) -> Callable[[F], F]:
 
 
 def group(name: str, kind: type[TyperGroup] | None = None, **more: Any) -> typer.Typer:
-    """Some commands under one name."""
+    """Return a Typer app that holds several commands under one name."""
     return typer.Typer(
         **more,
         name=name,
@@ -175,13 +189,10 @@ def group(name: str, kind: type[TyperGroup] | None = None, **more: Any) -> typer
     )
 
 
-EXAMPLES_SHOWN = 3
-
-
 class Command(TyperCommand):
-    """One command; its help ends with its examples."""
+    """A command whose help ends with its examples."""
 
-    # Any: some versions of Typer carry a click of their own.
+    # The types are Any because some versions of Typer bundle their own click.
     def format_help(self, ctx: Any, formatter: Any) -> None:
         super().format_help(ctx, formatter)
         lines = getattr(self.callback, "examples", ())
@@ -190,15 +201,15 @@ class Command(TyperCommand):
 
 
 class LazyCommand:
-    """A command that is imported when anything but its name and its line of help is asked for."""
+    """A command that is imported only when more than its name and summary is needed."""
 
     short_help = rich_help_panel = None
     hidden = deprecated = False
 
-    def __init__(self, name: str, place: str, line: str) -> None:
-        """`place` is `module:name`, of the function or of the `typer.Typer` of a group."""
-        self.name, self.help = name, line
-        self.module, _, self._attribute = place.partition(":")
+    def __init__(self, name: str, location: str, summary: str) -> None:
+        """`location` is `module:name` of a function, or of the `typer.Typer` of a group."""
+        self.name, self.help = name, summary
+        self.module, _, self._attribute = location.partition(":")
 
     def get_short_help_str(self, limit: int = 45) -> str:
         return TyperCommand(self.name, help=self.help).get_short_help_str(limit)
@@ -208,17 +219,20 @@ class LazyCommand:
 
     @cached_property
     def loaded(self) -> Any:
-        """The command itself."""
+        """The command itself, imported on first use."""
         command = getattr(import_module(self.module), self._attribute)
         if isinstance(command, typer.Typer):
             return typer.main.get_group(command)
-        alone = group(self.name)
-        alone.command(self.name, cls=Command)(command)
-        return typer.main.get_command(alone)
+        single = group(self.name)
+        single.command(self.name, cls=Command)(command)
+        return typer.main.get_command(single)
 
 
 class Commands(TyperGroup):
-    """Some commands, with one way to end; the help of a group ends with some of their examples."""
+    """A group of commands that reports every error the same way.
+
+    The help of a group ends with some of its examples, the help of the root with the exit codes.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_WANTS_JSON] = ctx.meta.get(_WANTS_JSON) or "--json" in args
@@ -230,9 +244,16 @@ class Commands(TyperGroup):
             lines = [f"{code.value:>3}  {code.meaning}" for code in Exit]
             title = "Exit codes"
         else:
-            below = (self.get_command(ctx, name) for name in self.list_commands(ctx))
-            firsts = [getattr(each.callback, "examples", ())[:1] for each in below if each]
-            lines, title = [line for some in firsts for line in some][:EXAMPLES_SHOWN], "Examples"
+            commands = (self.get_command(ctx, name) for name in self.list_commands(ctx))
+            first_examples = [
+                getattr(command.callback, "examples", ())[:1] for command in commands if command
+            ]
+            lines, title = (
+                [line for lines_of_command in first_examples for line in lines_of_command][
+                    :MAX_EXAMPLES_OF_GROUP
+                ],
+                "Examples",
+            )
         if lines:
             _write_section(title, lines, formatter, is_rich=self.rich_markup_mode is not None)
 
@@ -247,17 +268,17 @@ class Commands(TyperGroup):
             raise
         except Exception as error:
             if hasattr(error, "format_message"):
-                # Usage: Typer says it with the command's help beside.
-                _tell_usage(error.format_message(), ctx.meta)
+                # It is a usage error: Typer reports it, with a hint to the command's help.
+                _report_usage_error(error.format_message(), ctx.meta)
                 raise
             if ctx.find_root().params.get("traceback"):
                 raise
-            told = error if isinstance(error, PenstockError) else Unexpected(error)
-            _fail(told, as_json=ctx.meta[_WANTS_JSON])
+            known_error = error if isinstance(error, PenstockError) else Unexpected(error)
+            _fail(known_error, as_json=ctx.meta[_WANTS_JSON])
 
 
 def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:
-    code = exit_of(error)
+    code = exit_code_of(error)
     say(str(error))
     if as_json:
         _print_error(kind_of(error), str(error), code, **details_of(error))
@@ -267,22 +288,22 @@ def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:
 
 
 def _leave_at_once(code: Exit) -> NoReturn:
-    """Whatever still runs: Python would wait for threads, and tell of tasks that never ended."""
+    """End the process even if threads or tasks still run; Python would wait for them."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
     os._exit(code)
 
 
-def _tell_usage(message: str, meta: dict[str, Any]) -> None:
+def _report_usage_error(message: str, meta: dict[str, Any]) -> None:
     if meta[_WANTS_JSON]:
         _print_error("usage", message, Exit.USAGE)
-        meta[_WANTS_JSON] = False  # told; a group within a group would tell it again
+        meta[_WANTS_JSON] = False  # Reported. A parent group would report it again.
 
 
 def _print_error(kind: str, message: str, code: Exit, **details: Any) -> None:
     error = {"kind": kind, "message": message, "exit_code": int(code), **details}
-    with suppress(OutputLost):  # people are told on stderr
+    with suppress(OutputLost):  # The message is on stderr as well.
         Output(as_json=True).show({"error": error}, lambda: message)
 
 

@@ -1,4 +1,4 @@
-"""What `penstock serve` and `penstock up` do once they know what is wanted."""
+"""Run the HTTP service of an app, for `penstock serve` and `penstock up`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from penstock.app.app import Penstock
-from penstock.cli import process
-from penstock.cli.database import opened, plain_errors
-from penstock.cli.listening import Listening
-from penstock.cli.process import Stop
+from penstock.cli.database import explain_database_errors, open_app
+from penstock.cli.listening import ListenOptions
+from penstock.cli.process import Stop, notify_systemd
 from penstock.errors import PenstockError
 from penstock.hosts import place
 from penstock.service import Service
@@ -22,10 +21,15 @@ from penstock.service.app import PREFIX
 from penstock.service.server import Server
 from penstock.worker import Worker
 
+logger = logging.getLogger("penstock.service")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Banner:
-    """The addresses, for people and as a document; the first key is told here and nowhere else."""
+    """What a service prints when it starts: its addresses, and a first key if one was made.
+
+    The key is shown here and never again.
+    """
 
     app: Penstock
     name: str | None
@@ -40,7 +44,7 @@ class Banner:
             "api": self.address + PREFIX,
             "openapi": f"{self.address}{PREFIX}/openapi.json",
             "app": self.name,
-            "database": _database(self.app),
+            "database": _describe_database(self.app),
             "schema": self.app.database.schema,
             "worker": self.worker,
             "queues": list(self.queues),
@@ -48,104 +52,105 @@ class Banner:
         }
 
     def __str__(self) -> str:
-        return "\n".join([f"Penstock {version('penstock')}", *map(_line, self._lines()), ""])
+        return "\n".join([f"Penstock {version('penstock')}", *map(_format_line, self._lines()), ""])
 
     def _lines(self) -> list[tuple[str, str]]:
         api = self.address + PREFIX
-        lines = [
+        rows = [
             ("API", api),
             ("described at", f"{api}/openapi.json"),
             ("probes", f"{self.address}/livez, /readyz, /metrics"),
             ("tasks of", self.name or "no app: jobs can be looked at and changed, none enqueued"),
-            ("database", f"{_database(self.app)}, schema {self.app.database.schema}"),
+            ("database", f"{_describe_database(self.app)}, schema {self.app.database.schema}"),
         ]
         if self.worker is not None:
-            lines.append(("worker", f"{self.worker} for {', '.join(self.queues)}"))
+            rows.append(("worker", f"{self.worker} for {', '.join(self.queues)}"))
         if self.key is not None:
-            lines.append(("first key", f"{self.key}  (shown this once; keep it)"))
-        return lines
+            rows.append(("first key", f"{self.key}  (shown this once; keep it)"))
+        return rows
 
 
-def _line(line: tuple[str, str]) -> str:
-    return f"  {line[0]:<14}{line[1]}"
+def _format_line(row: tuple[str, str]) -> str:
+    return f"  {row[0]:<14}{row[1]}"
 
 
-def _database(app: Penstock) -> str:
-    """Without what may be a password."""
+def _describe_database(app: Penstock) -> str:
+    """Name the database without its password."""
     if app.database.url is None:
         return f"embedded Postgres in {app.database.data_dir or '.penstock'}"
     return place(app.database.url)
 
 
-logger = logging.getLogger("penstock.service")
-
 Announce = Callable[[Banner], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hosted:
-    """An app to be served, and where."""
+class ServedApp:
+    """An app to serve, and the address to serve it on."""
 
     app: Penstock
     name: str | None
-    listening: Listening
-    # Nobody named it: what the database cannot have is left out.
-    is_ours: bool = False
+    listening: ListenOptions
+    # No app was named: applications that the database cannot support are left out.
+    is_default: bool = False
 
 
-async def serve(hosted: Hosted, announce: Announce) -> None:
-    """The API alone."""
-    stop = Stop("the service stops", hosted.app.database)
-    with hosted.listening.bound() as bound, stop.breaks_off_start() as started:
-        async with opened(hosted.app), _served(hosted, bound, stop) as (server, key):
+async def serve(served: ServedApp, announce: Announce) -> None:
+    """Run the API alone."""
+    stop = Stop("the service stops", served.app.database)
+    with served.listening.bound() as bound, stop.cancelling_startup() as started:
+        async with open_app(served.app), _open_service(served, bound, stop) as (server, key):
             started()
-            await _run(server, lambda: announce(_banner(hosted, bound, key)))
+            await _serve_until_stopped(server, lambda: announce(_banner(served, bound, key)))
 
 
-async def up(hosted: Hosted, make_worker: Callable[[], Worker] | None, announce: Announce) -> None:
-    """Migrations, API and worker in one: what a developer's machine needs."""
-    stop = Stop("everything stops", hosted.app.database)
-    with hosted.listening.bound() as bound, stop.breaks_off_start() as started:
-        await _migrate(hosted)
+async def up(
+    served: ServedApp, make_worker: Callable[[], Worker] | None, announce: Announce
+) -> None:
+    """Apply migrations, and run the API and a worker in one process, for development."""
+    stop = Stop("everything stops", served.app.database)
+    with served.listening.bound() as bound, stop.cancelling_startup() as started:
+        await _migrate(served)
         async with (
-            opened(hosted.app),
-            _served(hosted, bound, stop, makes_key=True) as (server, key),
+            open_app(served.app),
+            _open_service(served, bound, stop, makes_key=True) as (server, key),
         ):
-            if make_worker is None or (hosted.is_ours and not hosted.app.applications):
+            if make_worker is None or (served.is_default and not served.app.applications):
                 started()
-                await _run(server, lambda: announce(_banner(hosted, bound, key)))
+                await _serve_until_stopped(server, lambda: announce(_banner(served, bound, key)))
                 return
             worker = make_worker()
-            stop.tell(worker)
-            worker.on_stop = stop.takes
-            # Whoever is connected is let go first; the worker, which takes nothing new any more,
-            # comes after.
+            stop.add(worker)
+            worker.on_stop = stop.allow_seconds
+            # Connections end first, then the worker; it takes no new jobs meanwhile.
             async with worker:
                 started()
-                await _run(server, lambda: announce(_banner(hosted, bound, key, worker)))
+                await _serve_until_stopped(
+                    server, lambda: announce(_banner(served, bound, key, worker))
+                )
 
 
-async def _run(server: Server, announce: Callable[[], None]) -> None:
-    """Serve, and say so once connections are accepted."""
+async def _serve_until_stopped(server: Server, announce: Callable[[], None]) -> None:
+    """Run the server, and announce it once it accepts connections."""
     running = asyncio.ensure_future(server.run())
     listens = asyncio.ensure_future(server.listens())
     await asyncio.wait([running, listens], return_when=asyncio.FIRST_COMPLETED)
     if listens.done():
         announce()
-        process.tell_systemd("READY=1")
+        notify_systemd("READY=1")
     listens.cancel()
     await running
 
 
-async def _migrate(hosted: Hosted) -> None:
-    app = hosted.app
-    with plain_errors(app.database):
+async def _migrate(served: ServedApp) -> None:
+    app = served.app
+    with explain_database_errors(app.database):
         try:
             names = await app.migrate()
         except PenstockError as error:
-            if not (hosted.is_ours and app.applications):
+            if not (served.is_default and app.applications):
                 raise
-            logger.warning("Without %s: %s", hosted.name, error)
+            logger.warning("Without %s: %s", served.name, error)
             app.uninstall()
             names = await app.migrate()
         for name in names:
@@ -153,29 +158,32 @@ async def _migrate(hosted: Hosted) -> None:
 
 
 @asynccontextmanager
-async def _served(
-    hosted: Hosted, bound: socket.socket, stop: Stop, *, makes_key: bool = False
+async def _open_service(
+    served: ServedApp, bound: socket.socket, stop: Stop, *, makes_key: bool = False
 ) -> AsyncIterator[tuple[Server, str | None]]:
-    """The server for an open app, and the first key if one was made."""
-    listening = hosted.listening
-    service = Service(hosted.app, entry=listening.entry(), open_metrics=listening.open_metrics)
-    server = hosted.listening.server(service, bound)
-    stop.tell(server)
-    if not hosted.listening.is_local:
+    """Yield the server for an open app, and the first key if one was made."""
+    listening = served.listening
+    service = Service(served.app, entry=listening.entry(), open_metrics=listening.open_metrics)
+    server = served.listening.server(service, bound)
+    stop.add(server)
+    if not served.listening.is_local:
         logger.warning(
             "The service listens at %s and speaks plain http: keys can be read on the way. Let a "
             "proxy with TLS stand before it, and nobody else reach it.",
-            hosted.listening.host,
+            served.listening.host,
         )
     async with service:
-        yield server, await _first_key(hosted, makes_key)
+        yield server, await _first_key(served, makes_key)
 
 
-async def _first_key(hosted: Hosted, makes_key: bool) -> str | None:
-    """A key for who sits at this machine; what a service in production says goes into a log."""
-    if makes_key and hosted.listening.is_local:
-        return await hosted.app.first_key()
-    if not await hosted.app.keys():
+async def _first_key(served: ServedApp, makes_key: bool) -> str | None:
+    """Make a first key for the user at this machine, if there is none yet.
+
+    A production service only logs a warning: what it prints ends up in a log.
+    """
+    if makes_key and served.listening.is_local:
+        return await served.app.first_key()
+    if not await served.app.keys():
         logger.warning(
             "There is no key yet, so no program is let in: `penstock keys create` makes one."
         )
@@ -183,12 +191,12 @@ async def _first_key(hosted: Hosted, makes_key: bool) -> str | None:
 
 
 def _banner(
-    hosted: Hosted, bound: socket.socket, key: str | None, worker: Worker | None = None
+    served: ServedApp, bound: socket.socket, key: str | None, worker: Worker | None = None
 ) -> Banner:
     return Banner(
-        app=hosted.app,
-        name=None if hosted.is_ours and not hosted.app.applications else hosted.name,
-        address=hosted.listening.address(bound),
+        app=served.app,
+        name=None if served.is_default and not served.app.applications else served.name,
+        address=served.listening.address(bound),
         key=key,
         worker=None if worker is None else worker.name,
         queues=() if worker is None else tuple(worker.states),

@@ -1,4 +1,4 @@
-"""Where a service listens: the same options for `serve` and `up`."""
+"""The address that a service listens on: the same options for `serve` and `up`."""
 
 from __future__ import annotations
 
@@ -22,52 +22,54 @@ if TYPE_CHECKING:
     from penstock.service.server import Server
 
 
-_LISTENS = "0A"
-_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LISTEN_STATE = "0A"
+_SOCKET_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+
+LISTEN_PANEL = "Listening"
+LOOPBACK = "127.0.0.1"
+ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
-def holder_of(port: int) -> str | None:
-    """`python (process 4711)`; None where it cannot be seen, as for another user's process."""
-    sockets = {f"socket:[{inode}]" for inode in _inodes(port)}
+def process_on_port(port: int) -> str | None:
+    """Return which process listens on a port, as `python (process 4711)`.
+
+    None if it cannot be seen, as for another user's process.
+    """
+    sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for folder in Path("/proc").glob("[0-9]*") if sockets else ():
         try:
             if any(str(file.readlink()) in sockets for file in (folder / "fd").iterdir()):
                 return f"{(folder / 'comm').read_text().strip()} (process {folder.name})"
         except OSError:
-            continue  # It has ended, or is somebody else's.
+            continue  # The process has ended, or belongs to another user.
     return None
 
 
-def _inodes(port: int) -> Iterator[str]:
-    """The sockets that listen on a port, as the kernel numbers them."""
-    for table in _TABLES:
+def _listening_inodes(port: int) -> Iterator[str]:
+    """Yield the inodes of the sockets that listen on a port."""
+    for table in _SOCKET_TABLES:
         if not os.access(table, os.R_OK):
             continue
         for line in table.read_text().splitlines()[1:]:
             fields = line.split()
-            if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
+            if fields[3] == _LISTEN_STATE and int(fields[1].rpartition(":")[2], 16) == port:
                 yield fields[9]
 
 
-PANEL = "Listening"
-LOCAL = "127.0.0.1"
-EVERYWHERE = ("0.0.0.0", "::")
-
-
 @dataclass(frozen=True, kw_only=True)
-class Listening:
-    """An address, and what stands before it."""
+class ListenOptions:
+    """The address to listen on, and the proxies and host names in front of it."""
 
     host: Annotated[
         str,
         typer.Option(
             metavar="ADDRESS",
             help="The address to listen at; 0.0.0.0 for all that the machine has.",
-            rich_help_panel=PANEL,
+            rich_help_panel=LISTEN_PANEL,
         ),
-    ] = LOCAL
+    ] = LOOPBACK
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="0 for any.", rich_help_panel=PANEL)
+        int, typer.Option(min=0, max=65_535, help="0 for any.", rich_help_panel=LISTEN_PANEL)
     ] = 8420
     root_path: Annotated[
         str,
@@ -75,7 +77,7 @@ class Listening:
             metavar="PATH",
             help="The path at which a proxy serves it, such as /queue, where that takes it away.",
             show_default=False,
-            rich_help_panel=PANEL,
+            rich_help_panel=LISTEN_PANEL,
         ),
     ] = ""
     proxy: Annotated[
@@ -85,7 +87,7 @@ class Listening:
             help="A proxy whose word is taken for who asks (X-Forwarded-For) and how "
             "(X-Forwarded-Proto); may be given several times.",
             show_default=False,
-            rich_help_panel=PANEL,
+            rich_help_panel=LISTEN_PANEL,
         ),
     ] = None
     hostname: Annotated[
@@ -95,7 +97,7 @@ class Listening:
             help="A name by which the service is reached, such as jobs.example.com; may be given "
             "several times. Those of loopback, if none is given.",
             show_default=False,
-            rich_help_panel=PANEL,
+            rich_help_panel=LISTEN_PANEL,
         ),
     ] = None
     origin: Annotated[
@@ -105,7 +107,7 @@ class Listening:
             help="Whose pages may ask with a key, such as https://shop.example; may be given "
             "several times.",
             show_default=False,
-            rich_help_panel=PANEL,
+            rich_help_panel=LISTEN_PANEL,
         ),
     ] = None
     edge_header: Annotated[
@@ -114,12 +116,12 @@ class Listening:
             metavar="NAME",
             help="The header in which a --proxy that asks for passwords itself names the person.",
             show_default=False,
-            rich_help_panel=PANEL,
+            rich_help_panel=LISTEN_PANEL,
         ),
     ] = None
     access_log: Annotated[
         bool,
-        typer.Option("--access-log", help="Log every request.", rich_help_panel=PANEL),
+        typer.Option("--access-log", help="Log every request.", rich_help_panel=LISTEN_PANEL),
     ] = False
 
     open_metrics: Annotated[
@@ -128,12 +130,12 @@ class Listening:
             "--open-metrics",
             help="Let this machine read /metrics without a key. Not where a proxy runs on it: all "
             "that it passes on comes from this machine.",
-            rich_help_panel=PANEL,
+            rich_help_panel=LISTEN_PANEL,
         ),
     ] = False
 
     def bound(self) -> socket.socket:
-        """The socket, or an error that says who has it."""
+        """Return the bound socket; raise an error that names the process that has the port."""
         from penstock.service.server import bind_socket
 
         try:
@@ -143,10 +145,10 @@ class Listening:
 
     def _refusal(self, error: OSError) -> CannotListen:
         if error.errno == errno.EADDRINUSE:
-            holder = holder_of(self.port)
-            whose = f"{holder} has it" if holder else "another process has it"
+            holder = process_on_port(self.port)
+            owner = f"{holder} has it" if holder else "another process has it"
             return PortTaken(
-                f"Port {self.port} of {self.host} is taken: {whose}. Stop that, or give another "
+                f"Port {self.port} of {self.host} is taken: {owner}. Stop that, or give another "
                 "with --port (0 for any that is free).",
                 port=self.port,
             )
@@ -161,7 +163,7 @@ class Listening:
         )
 
     def server(self, service: Service, bound: socket.socket) -> Server:
-        """The server for a service, on a socket of `bound`."""
+        """Return the server for a service on a bound socket."""
         from penstock.service.server import Server
 
         return Server(
@@ -172,36 +174,36 @@ class Listening:
         )
 
     def entry(self) -> Entry:
-        """Who may knock: as the options say, or else the environment."""
+        """Return the accepted host names, origins and proxies, from options or the environment."""
         from penstock.service.hosts import Entry
 
-        given = {
+        options = {
             "hosts": self.hostname,
             "origins": self.origin,
             "proxies": self.proxy,
             "edge_header": self.edge_header,
         }
-        entry = Entry.of(**{name: value for name, value in given.items() if value})
-        # Who was told to listen at an address may be asked by it.
-        return entry if self.host in EVERYWHERE else entry.with_host(self.host)
+        entry = Entry.of(**{name: value for name, value in options.items() if value})
+        # The address that the service listens on is with_host a valid host name.
+        return entry if self.host in ALL_ADDRESSES else entry.with_host(self.host)
 
     def address(self, bound: socket.socket) -> str:
-        """Where to reach it from this machine."""
-        host = LOCAL if self.host in EVERYWHERE else self.host
+        """Return the URL of the service on this machine."""
+        host = LOOPBACK if self.host in ALL_ADDRESSES else self.host
         shown = f"[{host}]" if ":" in host else host
         return f"http://{shown}:{bound.getsockname()[1]}"
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can reach it."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
 
 
-def expect_service() -> None:
-    """Raise if what the service is made of is not installed."""
+def require_service() -> None:
+    """Raise `ExtraMissing` unless the packages of the HTTP service are installed."""
     try:
         import_module("penstock.service.server")
     except ModuleNotFoundError as error:

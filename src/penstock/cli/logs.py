@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-PANEL = "Logs"
+LOG_PANEL = "Logs"
 
-_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class LogFormat(StrEnum):
@@ -30,11 +30,11 @@ class LogLevel(StrEnum):
 
 
 @dataclass(frozen=True)
-class Logs:
-    """How a process writes its log."""
+class LogOptions:
+    """The format and level of the process's log."""
 
-    log_format: Annotated[LogFormat, typer.Option(rich_help_panel=PANEL)] = LogFormat.text
-    log_level: Annotated[LogLevel, typer.Option(rich_help_panel=PANEL)] = LogLevel.info
+    log_format: Annotated[LogFormat, typer.Option(rich_help_panel=LOG_PANEL)] = LogFormat.text
+    log_level: Annotated[LogLevel, typer.Option(rich_help_panel=LOG_PANEL)] = LogLevel.info
 
     def to_stderr(self) -> None:
         """Send all log lines of this process to stderr."""
@@ -64,7 +64,7 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         for name, value in vars(record).items():
-            if name not in _USUAL:
+            if name not in _STANDARD_FIELDS:
                 fields.setdefault(name, value)
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)

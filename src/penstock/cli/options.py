@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and how their values are parsed."""
 
 from __future__ import annotations
 
@@ -20,38 +20,46 @@ if TYPE_CHECKING:
     from penstock.config import Database
 
 
-def _option(metavar: str, help: str, **more: Any) -> Any:
-    # Not by Typer's envvar: the environment must not win over an app that names its own database.
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+TIME_FORMAT = "write it like 2026-07-18T09:30:00Z; without a zone it is UTC"
+YES_ANSWERS = ("y", "yes")
+
+
+def _database_option(metavar: str, help: str, **more: Any) -> Any:
+    # Typer's envvar is not used: the environment must not override an app's own database.
     return typer.Option(
         metavar=metavar, help=help, show_default=False, rich_help_panel="Database", **more
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Folder:
-    """The folder of an embedded Postgres."""
+class FolderOptions:
+    """The data directory of an embedded Postgres."""
 
     data_dir: Annotated[
         Path | None,
-        _option(
+        _database_option(
             "FOLDER",
             "The folder of an embedded Postgres; PENSTOCK_DATA_DIR, else .penstock.",
-            readable=False,  # checked by the server, whose message names the remedy
+            readable=False,  # The server checks it, with an error that says what to do.
         ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server(Folder):
-    """A Postgres: one's own by its address, or the embedded one."""
+class ServerOptions(FolderOptions):
+    """A Postgres server: your own, by its URL, or the embedded one."""
 
     database_url: Annotated[
         str | None,
-        _option("URL", "The address of a Postgres; PENSTOCK_DATABASE_URL, else the embedded one."),
+        _database_option(
+            "URL", "The address of a Postgres; PENSTOCK_DATABASE_URL, else the embedded one."
+        ),
     ] = None
 
     def database(self, schema: str | None = None) -> Database:
-        """Options over the environment over the defaults."""
+        """Return the database that the options name, else the environment, else the default."""
         from penstock.config import Database
 
         folder = None if self.data_dir is None else str(self.data_dir)
@@ -59,47 +67,48 @@ class Server(Folder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where(Server):
-    """A queue: a Postgres, and the schema with the tables."""
+class DatabaseOptions(ServerOptions):
+    """A database and the schema that holds the queue's tables."""
 
     schema: Annotated[
         str | None,
-        _option("NAME", "The schema with the queue's tables; PENSTOCK_SCHEMA, else penstock."),
+        _database_option(
+            "NAME", "The schema with the queue's tables; PENSTOCK_SCHEMA, else penstock."
+        ),
     ] = None
 
     def database(self, schema: str | None = None) -> Database:
         return super().database(schema or self.schema)
 
-    def lead(self, app: Penstock) -> None:
-        """Lead an app there that has a database of its own; what is not given stays."""
+    def apply_to(self, app: Penstock) -> None:
+        """Let an app use the database of the options. What is not given, the app keeps."""
         app.use_database(self.database_url, data_dir=self.data_dir, schema=self.schema)
 
-    def pass_on(self) -> None:
-        """Let the same app lead there in child processes, unless its code names its database."""
+    def export(self) -> None:
+        """Put the options into the environment, for apps in child processes.
+
+        An app whose code names its database ignores them.
+        """
         from penstock.config import DATA_DIR, DATABASE_URL, SCHEMA
 
         if self.data_dir is not None:
             os.environ.pop(DATABASE_URL, None)
-        given = {DATABASE_URL: self.database_url, DATA_DIR: self.data_dir, SCHEMA: self.schema}
-        os.environ.update({name: str(value) for name, value in given.items() if value is not None})
+        values = {DATABASE_URL: self.database_url, DATA_DIR: self.data_dir, SCHEMA: self.schema}
+        os.environ.update({name: str(value) for name, value in values.items() if value is not None})
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-
-
-def seconds(text: str | float) -> float:
-    """The number of seconds that a text means."""
+def parse_duration(text: str | float) -> float:
+    """Return the seconds that a duration means: `25s`, `1h30m`, `2d`, `500ms`, or plain seconds."""
     try:
         number = float(text)
     except ValueError:
-        number = _sum(str(text))
+        number = _sum_of_parts(str(text))
     if not 0 <= number <= 366 * 86_400:
         raise typer.BadParameter(f"{text} is no length of time of up to a year")
     return number
 
 
-def _sum(text: str) -> float:
+def _sum_of_parts(text: str) -> float:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise typer.BadParameter(
@@ -111,7 +120,7 @@ def _sum(text: str) -> float:
 Timeout = Annotated[
     float | None,
     typer.Option(
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="The longest to wait; then the exit code is 6.",
         show_default=False,
@@ -119,36 +128,33 @@ Timeout = Annotated[
 ]
 
 
-AS_WRITTEN = "write it like 2026-07-18T09:30:00Z; without a zone it is UTC"
-
-
-def moment(text: str | datetime) -> datetime:
-    """A point in time in ISO 8601."""
+def parse_time(text: str | datetime) -> datetime:
+    """Parse a time in ISO 8601. Without a zone it is UTC."""
     if isinstance(text, datetime):
         return text
     try:
-        read = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no point in time; {AS_WRITTEN}") from None
-    return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+        raise typer.BadParameter(f"{text!r} is no point in time; {TIME_FORMAT}") from None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def past(text: str | datetime) -> datetime:
-    """A point in time, or how long ago it was."""
+def parse_past_time(text: str | datetime) -> datetime:
+    """Parse a time in ISO 8601, or a duration that has passed since: `2h`."""
     if isinstance(text, datetime):
         return text
-    for read in (_ago, moment):
+    for parse in (_parse_age, parse_time):
         try:
-            return read(text)
+            return parse(text)
         except typer.BadParameter:
             continue
     raise typer.BadParameter(
-        f"{text!r} is no point in time; write how long ago, like 2h or 7d, or {AS_WRITTEN}"
+        f"{text!r} is no point in time; write how long ago, like 2h or 7d, or {TIME_FORMAT}"
     )
 
 
-def _ago(text: str) -> datetime:
-    return datetime.now(UTC) - timedelta(seconds=seconds(text))
+def _parse_age(text: str) -> datetime:
+    return datetime.now(UTC) - timedelta(seconds=parse_duration(text))
 
 
 Ids = Annotated[
@@ -156,28 +162,23 @@ Ids = Annotated[
     typer.Argument(metavar="ID", help="The jobs; or say which ones by filters."),
 ]
 
-
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Only say which jobs it would be, and change nothing.")
 ]
 
-
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before many are changed.")]
 
 
-YES = ("y", "yes")
-
-
 def confirm(consequence: str) -> None:
-    """Say what would happen, and go on only after a yes.
+    """Print what will happen, and raise `CommandError` unless the user answers yes.
 
-    Not inside an event loop: Ctrl-C would not end the question there.
+    Do not call it inside an event loop: Ctrl-C would not end the question there.
     """
     say(consequence)
-    # Not typer.confirm: it writes a space to stdout, where only the answer belongs.
+    # typer.confirm would write a space to stdout, which is for the command's answer.
     typer.echo("Go on? [y/N]: ", err=True, nl=False)
     answer = sys.stdin.readline()
     if not answer:
         raise CommandError("\nNobody answers. Nothing was changed; --yes answers in advance.")
-    if answer.strip().lower() not in YES:
+    if answer.strip().lower() not in YES_ANSWERS:
         raise CommandError("Nothing was changed.")

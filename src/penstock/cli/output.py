@@ -1,4 +1,4 @@
-"""What a command says: one JSON document, or something to read; the rest goes to stderr."""
+"""What a command prints: its answer on stdout as text or as JSON, notes on stderr."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from penstock.cli.errors import OutputLost
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-# Where nobody looks at columns, nothing needs to be cut off.
-WIDE = 400
+# Output that is not a terminal is read by programs, so its columns are not cut.
+UNLIMITED_WIDTH = 400
 
 
 @dataclass(frozen=True)
 class Output:
-    """For people, or with --json for programs."""
+    """The `--json` option: print for people, or one JSON document for programs."""
 
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON document on standard output.")
     ] = False
 
     def show(self, document: Any, picture: Callable[[], RenderableType]) -> None:
-        """Print the document, or the picture of it; a plain text is printed as it is.
+        """Print the document as JSON, or the picture; a plain string is printed as it is.
 
-        Whoever reads may leave before the end, such as `head`: the exit code stands.
+        The reader may close the pipe early, as `head` does. The exit code then stays as it is.
         """
         try:
             if self.as_json:
@@ -40,12 +40,12 @@ class Output:
             else:
                 draw(picture())
         except BrokenPipeError:
-            _give_stdout_up()
+            _discard_stdout()
 
 
 def draw(picture: RenderableType) -> None:
-    """Print something to read; a plain text as it is."""
-    with _writing():
+    """Print something for people; a plain string is printed as it is."""
+    with _report_lost_output():
         if isinstance(picture, str):
             typer.echo(picture)
             return
@@ -55,57 +55,58 @@ def draw(picture: RenderableType) -> None:
             return
         with console.capture() as captured:
             console.print(picture, crop=False)
-        # Columns are filled up with spaces, which only a terminal has room for.
+        # Rich pads columns with spaces; outside a terminal they would only be noise.
         typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def print_json(document: Any) -> None:
-    """One document on stdout: times in ISO 8601 and UTC; indented for a terminal."""
+    """Print one document on stdout, with times in ISO 8601 and UTC; indented on a terminal."""
     import msgspec
 
-    text = msgspec.json.encode(document, enc_hook=_plain)
-    with _writing():
-        shown = msgspec.json.format(text, indent=2) if sys.stdout.isatty() else text
-        typer.echo(shown.decode())
+    text = msgspec.json.encode(document, enc_hook=_encode_path)
+    with _report_lost_output():
+        output = msgspec.json.format(text, indent=2) if sys.stdout.isatty() else text
+        typer.echo(output.decode())
 
 
 def say(message: str) -> None:
-    """Tell people something beside the answer."""
+    """Print a note for people on stderr, beside the answer on stdout."""
     typer.echo(message, err=True)
 
 
 def terminal(*, stderr: bool = False) -> Console:
-    """Where to draw: as wide as the terminal is, and without colours where there is none."""
+    """Return a console as wide as the terminal, without colours if there is no terminal."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = WIDE
+        console.width = UNLIMITED_WIDTH
     return console
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def _report_lost_output() -> Iterator[None]:
+    """Raise `OutputLost` if stdout cannot be written to, as on a full disk."""
     try:
         yield
-    except BrokenPipeError:  # whoever read has read enough
+    except BrokenPipeError:  # The reader, such as `head`, has seen enough.
         raise
     except OSError as error:
-        _give_stdout_up()
+        _discard_stdout()
         raise OutputLost(
             f"Standard output cannot be written to: {error.strerror}. What was to be done is done; "
             "the answer is lost."
         ) from error
 
 
-def _give_stdout_up() -> None:
-    """Let what is still to be written go nowhere: Python, too, would fail with it at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _discard_stdout() -> None:
+    """Redirect stdout to the null device: Python flushes it at exit, and would fail again."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
 
 
-def _plain(value: Any) -> Any:
+def _encode_path(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     raise NotImplementedError(type(value).__qualname__)

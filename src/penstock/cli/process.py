@@ -1,4 +1,4 @@
-"""How the process of a command hears of signals and Ctrl-C, tells systemd, and ends."""
+"""How a command's process handles signals and Ctrl-C, notifies systemd, and ends."""
 
 from __future__ import annotations
 
@@ -22,18 +22,35 @@ from penstock.forks import reset_signals_in_forks
 from penstock.worker import processes
 from penstock.worker.stop import HardEnd
 
+logger = logging.getLogger("penstock.work")
 systemd_logger = logging.getLogger("penstock")
 
-PLACE = "NOTIFY_SOCKET"
+NOTIFY_SOCKET = "NOTIFY_SOCKET"
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# The names of threads that run handlers begin with it.
+HANDLER_THREAD_PREFIX = "penstock"
+THREAD_GRACE_S = 1.0
+# After all parts have stopped, the app, the event loop and the interpreter need time to close.
+CLOSE_LIMIT_S = 3.0
+# After a third signal the stop may take this long.
+FORCED_STOP_LIMIT_S = 1.0
+# The last process that uses an embedded server also stops it.
+SERVER_STOP_LIMIT_S = 10.0
+T = TypeVar("T")
+# A first Ctrl-C allows the stop of a worker, and some time for the rest.
+STOP_LIMIT_S = Stopping().limit(has_pools=True) + 3.0
+# A second Ctrl-C stops the event loop at once; this limit is for a loop that is blocked.
+BLOCKED_LIMIT_S = 3.0
 
 
-def tell_systemd(state: str) -> None:
-    """`READY=1`, `STOPPING=1`; nobody is told where nobody asked."""
-    place = os.environ.get(PLACE)
-    if not place:
+def notify_systemd(state: str) -> None:
+    """Send `READY=1` or `STOPPING=1` to systemd, if the service has `Type=notify`."""
+    path = os.environ.get(NOTIFY_SOCKET)
+    if not path:
         return
-    # An abstract name is written with an @, and begins with a zero byte.
-    address = f"\0{place[1:]}" if place.startswith("@") else place
+    # An abstract socket is written with @, and its address begins with a zero byte.
+    address = f"\0{path[1:]}" if path.startswith("@") else path
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.sendto(state.encode(), address)
@@ -41,46 +58,33 @@ def tell_systemd(state: str) -> None:
         systemd_logger.warning("systemd could not be told %s: %s", state, error)
 
 
-def leave_to_parent() -> None:
-    """Tell systemd nothing: the parent process speaks for all."""
-    os.environ.pop(PLACE, None)
-
-
-logger = logging.getLogger("penstock.work")
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-THREADS = "penstock"  # how the names of the threads that run handlers begin
-THREAD_GRACE = 1.0
-# What the rest may take after all parts have stopped: the app, the event loop, the interpreter.
-CLOSE_WAIT = 3.0
-# What is left of the stop after a third signal.
-LAST_WAIT = 1.0
-# An embedded server stops with the last process that uses it.
-SERVER_WAIT = 10.0
+def leave_systemd_to_parent() -> None:
+    """Send nothing to systemd from this process: the parent reports for all."""
+    os.environ.pop(NOTIFY_SOCKET, None)
 
 
 class Part(Protocol):
-    """Something that runs until it is asked to stop."""
+    """Something that runs until it is asked to stop, such as a worker or a server."""
 
     def ask_to_stop(self) -> None:
-        """Stop; asked again, hurry."""
+        """Begin to stop; a second call hurries the stop."""
 
     def stop_limit(self, signals: int) -> float:
-        """How many seconds its stop may take after so many signals."""
+        """Return how many seconds the stop may take after so many signals."""
 
     def last_words(self) -> None:
-        """The process is about to end: say what has not ended. Called in another thread."""
+        """Log what has not ended: the process is about to end. Called in another thread."""
 
 
 class Stop:
-    """Tells all that runs to stop: at SIGTERM and SIGINT, from the very start of a command.
+    """Stops all parts of a command on SIGTERM or SIGINT, from its very start.
 
-    A second signal hurries. After the third, or when the stop takes longer than it may, the process
+    A second signal hurries them. After a third, or when the stop exceeds its limit, the process
     ends whatever still runs.
     """
 
     def __init__(
-        self, what: str, database: Database | None = None, *, last_wait: float = LAST_WAIT
+        self, what: str, database: Database | None = None, *, last_wait: float = FORCED_STOP_LIMIT_S
     ) -> None:
         self._what = what
         self._last_wait = last_wait
@@ -88,9 +92,9 @@ class Stop:
         self._asked = 0
         self._signals = 0
         self._starting: asyncio.Task[object] | None = None
-        self._is_broken_off = False
+        self._start_is_cancelled = False
         is_embedded = database is not None and database.url is None
-        self._close_wait = CLOSE_WAIT + (SERVER_WAIT if is_embedded else 0.0)
+        self._close_wait = CLOSE_LIMIT_S + (SERVER_STOP_LIMIT_S if is_embedded else 0.0)
         self._end = HardEnd(self._limit, self._report)
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
@@ -98,19 +102,19 @@ class Stop:
         self._end.listen(STOP_SIGNALS)
         reset_signals_in_forks()
 
-    def tell(self, part: Part) -> None:
-        """From now on tell this part, too; at once, if a stop was asked for meanwhile."""
+    def add(self, part: Part) -> None:
+        """Stop this part too; at once, if a stop was requested already."""
         self._parts.append(part)
         if self._asked:
             part.ask_to_stop()
 
     def ask(self) -> None:
-        """Stop as after a signal."""
+        """Stop all parts, as after a signal."""
         self._asked += 1
-        tell_systemd("STOPPING=1")
+        notify_systemd("STOPPING=1")
         self._end.allow(self._limit(self._asked))
         if self._starting is not None:
-            self._is_broken_off = True
+            self._start_is_cancelled = True
             self._starting.cancel()
         for part in self._parts:
             part.ask_to_stop()
@@ -119,16 +123,16 @@ class Stop:
     def is_asked(self) -> bool:
         return self._asked > 0
 
-    def takes(self, seconds: float) -> None:
-        """The last part says how long its stop may still take."""
-        if self.is_asked:  # A drain that ends by itself may linger in hooks at exit.
+    def allow_seconds(self, seconds: float) -> None:
+        """Set how many seconds the last part may still take to stop."""
+        if self.is_asked:  # A drain that ends by itself may take its time in exit hooks.
             self._end.allow(seconds + self._close_wait)
 
     @contextmanager
-    def breaks_off_start(self) -> Iterator[Callable[[], None]]:
-        """Inside, a stop cancels this task until what is given is called: everything has started.
+    def cancelling_startup(self) -> Iterator[Callable[[], None]]:
+        """Cancel this task if a stop is requested before the yielded function is called.
 
-        with stop.breaks_off_start() as started:
+        with stop.cancelling_startup() as started:
             async with app:
                 started()
                 await worker.run()
@@ -142,7 +146,7 @@ class Stop:
         try:
             yield started
         except asyncio.CancelledError:
-            if not self._is_broken_off:
+            if not self._start_is_cancelled:
                 raise
             task.uncancel()
             logger.info("Stopped before it had started.")
@@ -171,18 +175,18 @@ class Stop:
             part.last_words()
 
 
-def leave(code: int = 0) -> NoReturn:
-    """End the process, also when a handler never ends: Python would wait for its thread."""
+def exit_process(code: int = 0) -> NoReturn:
+    """End the process even if a handler never ends; Python would wait for its thread."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    stuck = [each for each in threading.enumerate() if _is_handlers(each)]
-    for each in stuck:
-        each.join(THREAD_GRACE / len(stuck))
-    left = sum(map(_is_handlers, threading.enumerate()))
-    if not left and not processes.unended:
+    handler_threads = [thread for thread in threading.enumerate() if _runs_handlers(thread)]
+    for thread in handler_threads:
+        thread.join(THREAD_GRACE_S / len(handler_threads))
+    running = sum(map(_runs_handlers, threading.enumerate()))
+    if not running and not processes.unended:
         sys.exit(code)
-    if left:
-        logger.error("The process leaves although handlers still run in threads: %d.", left)
+    if running:
+        logger.error("The process leaves although handlers still run in threads: %d.", running)
     for place in processes.unended:
         logger.error("The process leaves although a task does not end; it is at %s.", place)
     logging.shutdown()
@@ -190,64 +194,58 @@ def leave(code: int = 0) -> NoReturn:
     os._exit(code)
 
 
-def _is_handlers(thread: threading.Thread) -> bool:
-    return not thread.daemon and thread.name.startswith(THREADS)
+def _runs_handlers(thread: threading.Thread) -> bool:
+    return not thread.daemon and thread.name.startswith(HANDLER_THREAD_PREFIX)
 
 
-T = TypeVar("T")
+def run_interruptible(main: Coroutine[Any, Any, T], message: str) -> T:
+    """Run a command that executes jobs itself, in the same way as a worker process.
 
-# How long the good order may take: the stop of a worker, and a moment for the rest.
-STOP_LIMIT_S = Stopping().limit(has_pools=True) + 3.0
-# A second Ctrl-C ends what runs at once, unless something blocks the event loop.
-BLOCKED_LIMIT_S = 3.0
-
-
-def alone(main: Coroutine[Any, Any, T], told: str) -> T:
-    """Run a command that works itself: the process is its own, and runs as workers do.
-
-    `told` says after Ctrl-C what becomes of what is half done. The process ends then, whatever
-    still runs.
+    The first Ctrl-C stops it in order, a second one at once. `message` then says what happens to
+    unfinished work, and the process ends whatever still runs.
     """
-    own, presses = processes.runner(), _Presses(told)
+    runner, ctrl_c = processes.runner(), _CtrlC(message)
     threads = ThreadPoolExecutor(thread_name_prefix=processes.THREADS)
-    own.get_loop().set_default_executor(threads)
+    runner.get_loop().set_default_executor(threads)
     try:
         try:
-            return own.run(presses.watched(main))
+            return runner.run(ctrl_c.watched(main))
         finally:
-            if not presses.number:
-                own.close()
-            elif not presses.is_hurried:
-                processes.end(own, threads)
+            if not ctrl_c.number:
+                runner.close()
+            elif not ctrl_c.is_hurried:
+                processes.end(runner, threads)
     except (Exception, asyncio.CancelledError) as error:
-        # What breaks while it ends is nothing to tell.
-        if presses.number:
-            raise Interrupted(told, at_once=presses.is_hurried or _something_runs()) from error
+        # Errors after Ctrl-C come from the interruption itself, so they are not reported.
+        if ctrl_c.number:
+            raise Interrupted(message, at_once=ctrl_c.is_hurried or _has_running_work()) from error
         raise
 
 
-def _something_runs() -> bool:
-    """Whether Python would wait for a thread, or tell of tasks that never ended."""
-    this = threading.current_thread()
-    threads = [one for one in threading.enumerate() if one is not this and not one.daemon]
+def _has_running_work() -> bool:
+    """Return whether Python would wait for a thread, or warn of tasks that never ended."""
+    current = threading.current_thread()
+    threads = [
+        thread for thread in threading.enumerate() if thread is not current and not thread.daemon
+    ]
     return bool(threads or processes.unended)
 
 
-class _Presses:
-    """Counts them, and passes on what they mean."""
+class _CtrlC:
+    """Counts how often Ctrl-C was pressed, and stops the command accordingly."""
 
-    def __init__(self, told: str) -> None:
+    def __init__(self, message: str) -> None:
         self.number = 0
-        self._end = _End(told)
+        self._end = _ForcedEnd(message)
 
     @property
     def is_hurried(self) -> bool:
         return self.number > 1
 
     async def watched(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run it, told of Ctrl-C from the very start, and until its loop is closed."""
+        """Run the command, and handle Ctrl-C from the start until the loop is closed."""
         task = asyncio.ensure_future(main)
-        # A shell's job in the background is meant to go on.
+        # A shell starts background jobs with SIGINT ignored, so that they go on.
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             with suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._pressed, task)
@@ -264,20 +262,20 @@ class _Presses:
             task.cancel()
 
 
-class _End(HardEnd):
-    """Ends the process when the good order takes longer than it may, or the loop is blocked."""
+class _ForcedEnd(HardEnd):
+    """Ends the process if the stop exceeds its limit, or the event loop is blocked."""
 
     exit_code = Exit.INTERRUPTED
 
-    def __init__(self, told: str) -> None:
-        super().__init__(_limit, lambda: None)
-        self._told = told
+    def __init__(self, message: str) -> None:
+        super().__init__(_stop_limit, lambda: None)
+        self._message = message
 
     def last_words(self) -> None:
-        say(self._told)
+        say(self._message)
 
 
-def _limit(presses: int) -> float:
+def _stop_limit(presses: int) -> float:
     if presses > 2:
         return 0.0
     return STOP_LIMIT_S if presses < 2 else BLOCKED_LIMIT_S

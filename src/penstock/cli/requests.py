@@ -1,4 +1,4 @@
-"""Requests from JSON: by a task's name alone, or checked against an app's task."""
+"""Build requests from JSON: by the task's name alone, or checked against the task in an app."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import typer
 from msgspec.structs import replace
 
 from penstock.app.app import Penstock
-from penstock.cli.database import Reached, find_app, reached_by, visited
+from penstock.cli.database import OpenQueue, find_app, open_queue_of_app, open_unscoped_queue
 from penstock.cli.errors import CommandError
-from penstock.cli.options import Where, moment, seconds
+from penstock.cli.options import DatabaseOptions, parse_duration, parse_time
 from penstock.errors import ConfigError
 from penstock.tasks import Options, Request, Unique
 from penstock.tasks.keys import fill_template, is_template
@@ -25,17 +25,19 @@ from penstock.tasks.settings import TASK_NAME
 Values = Mapping[str, Any]
 MakeRequest = Callable[[str, dict[str, Any], Values], Request[Any]]
 
-# How JSON has what an option takes.
-_READ: dict[str, Callable[[Any], float | datetime]] = {
-    "delay": seconds,
-    "timeout": seconds,
-    "run_at": moment,
-    "deadline": moment,
+# How the value of an option is parsed from JSON.
+_PARSERS: dict[str, Callable[[Any], float | datetime]] = {
+    "delay": parse_duration,
+    "timeout": parse_duration,
+    "run_at": parse_time,
+    "deadline": parse_time,
 }
 
+EXAMPLE = """'{"order": 42}'"""
 
-def by_name(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
-    """A request for a task that is known elsewhere."""
+
+def request_by_name(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
+    """Build a request for a task whose code is not here."""
     name = matching("task", task, TASK_NAME)
     options = Options().updated(values)
     if options.unique is not None:
@@ -44,7 +46,10 @@ def by_name(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
 
 
 def _with_key(unique: Unique, args: dict[str, Any]) -> Unique:
-    """Which arguments there are, with their defaults, is known to the task's own code only."""
+    """Return the rule with its key filled in from the arguments.
+
+    A rule needs a key here: only the task's own code knows the parameters and their defaults.
+    """
     if unique.key is None:
         raise ConfigError("unique", unique, 'a rule with a "key"; without one name the --app')
     if not is_template(unique.key):
@@ -52,51 +57,50 @@ def _with_key(unique: Unique, args: dict[str, Any]) -> Unique:
     return replace(unique, key=fill_template("unique.key", unique.key, args))
 
 
-def checked_by(app: Penstock) -> MakeRequest:
-    """Requests as the app itself would make them."""
+def requests_checked_by(app: Penstock) -> MakeRequest:
+    """Return a function that builds requests as the app itself would."""
 
     def make(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
-        known = app.tasks.get(task)
+        known_task = app.tasks.get(task)
         try:
-            return known.options(**values).prepare(**args)
+            return known_task.options(**values).prepare(**args)
         except TypeError as error:
-            why = str(error).rstrip(".")
-            raise CommandError(f"The arguments do not fit the task {task!r}: {why}.") from error
+            reason = str(error).rstrip(".")
+            raise CommandError(f"The arguments do not fit the task {task!r}: {reason}.") from error
 
     return make
 
 
-def object_from(text: str | bytes, what: str) -> dict[str, Any]:
-    """A JSON object, or an error that says what it should have been."""
+def parse_json_object(text: str | bytes, subject: str) -> dict[str, Any]:
+    """Parse a JSON object; `subject` begins the sentence of the error if it is none."""
     try:
-        read = msgspec.json.decode(text.decode() if isinstance(text, bytes) else text)
-    except UnicodeError:  # bytes that are no UTF-8, also on the command line
-        raise typer.BadParameter(f"{what} is no text in UTF-8.") from None
+        value = msgspec.json.decode(text.decode() if isinstance(text, bytes) else text)
+    except UnicodeError:  # The bytes are not UTF-8, which happens on the command line too.
+        raise typer.BadParameter(f"{subject} is no text in UTF-8.") from None
     except msgspec.DecodeError as error:
-        raise typer.BadParameter(f"{what} is no JSON: {error}. Write it like {EXAMPLE}.") from error
-    if not isinstance(read, dict):
-        raise typer.BadParameter(f"{what} is no JSON object. Write it like {EXAMPLE}.")
-    return read
+        raise typer.BadParameter(
+            f"{subject} is no JSON: {error}. Write it like {EXAMPLE}."
+        ) from error
+    if not isinstance(value, dict):
+        raise typer.BadParameter(f"{subject} is no JSON object. Write it like {EXAMPLE}.")
+    return value
 
 
-EXAMPLE = """'{"order": 42}'"""
-
-
-def from_line(line: dict[str, Any], defaults: Values, make: MakeRequest) -> Request[Any]:
-    """A request from a whole line: task, args, and options by their names in Python."""
+def request_from_line(line: dict[str, Any], defaults: Values, make: MakeRequest) -> Request[Any]:
+    """Build a request from a line of JSON with task, args, and options by their Python names."""
     fields = dict(line)
     task, args = fields.pop("task", None), fields.pop("args", {})
     if not isinstance(task, str) or not isinstance(args, dict):
         raise CommandError('A line has a "task", a name, and may have "args", an object.')
-    options = {name: _read(name, value) for name, value in fields.items()}
+    options = {name: _parse_option(name, value) for name, value in fields.items()}
     try:
         return make(task, args, {**defaults, **options})
     except TypeError as error:
         raise CommandError(str(error)) from error
 
 
-def _unique_from(value: Any) -> Any:
-    """A rule from its fields: {"key": "document:{document}", "on_conflict": "replace"}."""
+def _parse_unique(value: Any) -> Any:
+    """Build a rule from its fields: {"key": "document:{document}", "on_conflict": "replace"}."""
     if not isinstance(value, dict):
         return value
     try:
@@ -105,22 +109,29 @@ def _unique_from(value: Any) -> Any:
         raise CommandError(f'The fields of "unique" do not fit: {error}.') from error
 
 
-def _read(name: str, value: Any) -> Any:
+def _parse_option(name: str, value: Any) -> Any:
     if name == "unique":
-        return _unique_from(value)
-    return _READ[name](value) if name in _READ and isinstance(value, str | int | float) else value
+        return _parse_unique(value)
+    return (
+        _PARSERS[name](value)
+        if name in _PARSERS and isinstance(value, str | int | float)
+        else value
+    )
 
 
 @asynccontextmanager
-async def reached_making(
-    target: str | None, where: Where
-) -> AsyncIterator[tuple[Reached, MakeRequest]]:
-    """The queue, and how requests for it are made: by the app's code if one is named."""
+async def open_queue_and_requests(
+    target: str | None, db: DatabaseOptions
+) -> AsyncIterator[tuple[OpenQueue, MakeRequest]]:
+    """Open the queue, and yield it with the function that builds its requests.
+
+    If an app is named, its code builds and checks them.
+    """
     if target is None:
-        async with visited(where) as queue:
-            yield queue, by_name
+        async with open_unscoped_queue(db) as queue:
+            yield queue, request_by_name
         return
     app = find_app(target)
-    where.lead(app)
-    async with reached_by(app) as queue:
-        yield queue, checked_by(app)
+    db.apply_to(app)
+    async with open_queue_of_app(app) as queue:
+        yield queue, requests_checked_by(app)

@@ -1,4 +1,4 @@
-"""The root command. It knows the names of all commands, and imports one when that runs."""
+"""The root command: it knows the names of all commands, and imports one when it runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typer
 from penstock.cli import applications
 from penstock.cli.framework import Commands, LazyCommand, group
 
-# Shells ask what completes a command line by this variable.
-COMPLETION = "_PENSTOCK_COMPLETE"
-# Where each command is, and the line that the help of the root shows for it. It has this order.
+# Shells set this variable to ask for completions.
+COMPLETION_VARIABLE = "_PENSTOCK_COMPLETE"
+# Each command's module and function, and its line in the help of the root, in that order.
 COMMANDS = {
     "up": ("serve:up", "Start all in one process: database, worker and API."),
     "work": ("work:work", "Run the jobs of an app."),
@@ -55,15 +55,15 @@ COMMANDS = {
 
 
 class Root(Commands):
-    """All commands. The applications' are added when somebody asks for a list, or for another."""
+    """All commands. Those of applications are added only when help or another name needs them."""
 
     commands: dict[str, Any]
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = {
-            name: LazyCommand(name, f"penstock.cli.commands.{place}", line)
-            for name, (place, line) in COMMANDS.items()
+            name: LazyCommand(name, f"penstock.cli.commands.{location}", summary)
+            for name, (location, summary) in COMMANDS.items()
         }
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -79,8 +79,8 @@ class Root(Commands):
 app = group("penstock", Root)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from importlib.metadata import version
 
         typer.echo(f"penstock {version('penstock')}")
@@ -120,14 +120,14 @@ def penstock(
 
 
 def main() -> None:
-    """Run `penstock`, as the installed script does."""
-    _answer_shells()
+    """Run `penstock`; the installed script calls this."""
+    _complete_for_shell()
     app(prog_name="penstock")
 
 
-def _answer_shells() -> None:
-    """Let Typer answer the question that a shell puts into the environment."""
-    if COMPLETION in os.environ:
+def _complete_for_shell() -> None:
+    """Let Typer answer a shell that asks for completions."""
+    if COMPLETION_VARIABLE in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()

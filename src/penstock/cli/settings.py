@@ -1,4 +1,4 @@
-"""What the commands share that change settings: how options are read, and settings in words."""
+"""What the commands that change settings share: parsing, warnings and sentences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import typer
 
-from penstock.cli.database import Reached
+from penstock.cli.database import OpenQueue
 from penstock.cli.errors import SettingNotFound
 from penstock.cli.output import say
-from penstock.cli.tables import length
+from penstock.cli.tables import format_duration
 from penstock.insights.insights import MAX_QUEUES_COUNTED
 from penstock.windows import Windows
 
@@ -20,9 +20,11 @@ T = TypeVar("T")
 
 NONE = "none"
 
+MAX_NAMES_SHOWN = 10
+
 
 def or_none(parse: Callable[[str], T]) -> Callable[[str], T | str]:
-    """What reads an option that may also be `none`."""
+    """Return a parser that also accepts `none`."""
 
     def read(text: str) -> T | str:
         return NONE if str(text).lower() == NONE else parse(text)
@@ -30,75 +32,76 @@ def or_none(parse: Callable[[str], T]) -> Callable[[str], T | str]:
     return read
 
 
-def setting(value: Any) -> Any | EllipsisType | None:
-    """An option as the client takes it: `...` for none given, None for `none`."""
+def to_setting(value: Any) -> Any | EllipsisType | None:
+    """Convert an option for the client: `...` if it is not given, None for `none`."""
     if value is None:
         return ...
     return None if value is NONE or value == NONE else value
 
 
-def settings(**given: Any) -> dict[str, Any]:
-    """Options as settings of the client, at least one of which is to change."""
-    chosen = {name: setting(value) for name, value in given.items()}
-    changing = {name: value for name, value in chosen.items() if value is not ...}
+def given_settings(**options: Any) -> dict[str, Any]:
+    """Return the settings that were given; raise `BadParameter` if there are none."""
+    values = {name: to_setting(value) for name, value in options.items()}
+    changing = {name: value for name, value in values.items() if value is not ...}
     if not changing:
         raise typer.BadParameter("nothing is to change: give at least one setting")
     return changing
 
 
-def whole(text: str) -> int:
+def parse_integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no whole number") from None
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no number") from None
 
 
-async def known_queues(queue: Reached) -> set[str]:
-    found = await queue.insights.queues(count_to=1, limit=MAX_QUEUES_COUNTED)
-    return {each.name for each in found}
+async def read_queue_names(queue: OpenQueue) -> set[str]:
+    """Return the names of all queues that have jobs, workers or settings."""
+    queues = await queue.insights.queues(count_to=1, limit=MAX_QUEUES_COUNTED)
+    return {insight.name for insight in queues}
 
 
-def warn_of_unknown(name: str, known: Collection[str]) -> None:
+def warn_of_unknown_queue(name: str, known: Collection[str]) -> None:
+    """Warn on stderr if no job and no worker has the queue, and suggest similar names."""
     if name in known:
         return
     hint = "There are no others either."
     if near := get_close_matches(name, known, n=3):
         hint = f"Did you mean {' or '.join(near)}?"
     elif known:
-        more = ", …" if len(known) > NAMES_SHOWN else ""
-        hint = f"There are {', '.join(sorted(known)[:NAMES_SHOWN])}{more}."
+        more = ", …" if len(known) > MAX_NAMES_SHOWN else ""
+        hint = f"There are {', '.join(sorted(known)[:MAX_NAMES_SHOWN])}{more}."
     say(f"No waiting job and no worker has a queue {name}. {hint}")
-
-
-NAMES_SHOWN = 10
 
 
 Changes = dict[str, Any]
 
 
-def expect_set(was_there: bool, otherwise: str) -> None:
-    if not was_there:
-        raise SettingNotFound(otherwise)
+def require_set(is_set: bool, message: str) -> None:
+    """Raise `SettingNotFound` unless there was something to remove."""
+    if not is_set:
+        raise SettingNotFound(message)
 
 
-def sentence(*parts: str | None) -> str:
+def join_clauses(*parts: str | None) -> str:
+    """Join the clauses that are not None into a sentence."""
     return f"{'; '.join(filter(None, parts))}."
 
 
-def jobs_in_turn(weight: int) -> str:
+def jobs_per_turn(weight: int) -> str:
     return "1 job" if weight == 1 else f"{weight} jobs"
 
 
-def opening_hours(windows: Windows | None) -> str | None:
+def hours_clause(windows: Windows | None) -> str | None:
     return None if windows is None else f"open {windows}"
 
 
-def lateness(late_after: float | None) -> str | None:
-    return None if late_after is None else f"late after {length(late_after)}"
+def late_clause(late_after: float | None) -> str | None:
+    return None if late_after is None else f"late after {format_duration(late_after)}"

@@ -1,4 +1,4 @@
-"""Why jobs do not go on, for commands that wait for them."""
+"""Why jobs make no progress, for commands that wait for them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from math import ceil
 import asyncpg
 
 from penstock.app.app import Penstock
-from penstock.cli.database import looking
+from penstock.cli.database import open_reading_pool
 from penstock.insights import Insights, WorkerInsight
 from penstock.job import RUNNING, Job
 from penstock.store import key_of
 
-# What goes by itself, sooner or later.
-COMMON = ("in_line", "busy", "later", "retry", "sleep", "poll", "lost")
+# These reasons pass without anybody's help.
+SELF_RESOLVING = ("in_line", "busy", "later", "retry", "sleep", "poll", "lost")
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """One reason, and what to do about it; `queue` is the one in which jobs wait."""
+    """One reason why jobs wait, and what to do; `queue` is the queue of the waiting job."""
 
     kind: str
     message: str
@@ -30,47 +30,61 @@ class Stall:
 
 
 async def stalls_of(app: Penstock, jobs: Sequence[str]) -> list[Stall]:
-    """What keeps some jobs from going on; nothing where the role may not see it."""
-    async with looking(app) as pool:
+    """Return why the jobs make no progress; empty if the role may not read that."""
+    async with open_reading_pool(app) as pool:
         insights = Insights(app.store, pool)
         try:
-            found = await app.store.get(pool, [key_of(each) for each in jobs])
-            stalls = _held(found, await insights.workers())
-            waiting = next((each for each in found if not each.is_final and not _runs(each)), None)
+            stored_jobs = await app.store.get(pool, [key_of(reason) for reason in jobs])
+            stalls = _find_jobs_of_silent_workers(stored_jobs, await insights.workers())
+            waiting = next(
+                (
+                    reason
+                    for reason in stored_jobs
+                    if not reason.is_final and not _is_running(reason)
+                ),
+                None,
+            )
             if waiting is not None:
                 stalls += [
-                    Stall(each.kind, each.message, waiting.queue)
-                    for each in (await insights.job(waiting.id)).waits
-                    if each.kind not in COMMON
+                    Stall(reason.kind, reason.message, waiting.queue)
+                    for reason in (await insights.job(waiting.id)).waits
+                    if reason.kind not in SELF_RESOLVING
                 ]
         except asyncpg.InsufficientPrivilegeError:
             return []
     return stalls
 
 
-def _runs(job: Job) -> bool:
+def _is_running(job: Job) -> bool:
     return job.state == RUNNING
 
 
-def _held(jobs: Sequence[Job], workers: Sequence[WorkerInsight]) -> list[Stall]:
-    """Jobs of workers that have died, which nobody knows before their leases end."""
-    silent = {each.name: each for each in workers if _is_silent(each)}
-    held = [job.worker for job in jobs if _runs(job) and job.worker in silent]
-    if not held:
+def _find_jobs_of_silent_workers(
+    jobs: Sequence[Job], workers: Sequence[WorkerInsight]
+) -> list[Stall]:
+    """Report jobs held by workers that have died but whose leases have not expired yet."""
+    silent = {worker.name: worker for worker in workers if _is_silent(worker)}
+    holders = [job.worker for job in jobs if _is_running(job) and job.worker in silent]
+    if not holders:
         return []
-    left = max(silent[name].patience - silent[name].silent for name in held if name)
-    are, they = ("is", "it is") if len(held) == 1 else ("are", "they are")
-    when = f"in about {ceil(left)} s, when its lease ends" if left > 0 else "now: its lease ended"
+    seconds_left = max(silent[name].patience - silent[name].silent for name in holders if name)
+    are, they_are = ("is", "it is") if len(holders) == 1 else ("are", "they are")
+    when = (
+        f"in about {ceil(seconds_left)} s, when its lease ends"
+        if seconds_left > 0
+        else "now: its lease ended"
+    )
     return [
         Stall(
             "held",
-            f"{len(held):,} {are} held by a worker that does not answer; {they} taken back {when}.",
+            f"{len(holders):,} {are} held by a worker that does not answer; "
+            f"{they_are} taken back {when}.",
         )
     ]
 
 
 def _is_silent(worker: WorkerInsight) -> bool:
-    """Whether it has missed a heartbeat, or is of this machine and was ended."""
+    """Return whether a worker missed a heartbeat, or was a process here that has ended."""
     if worker.silent > worker.patience / 2:
         return True
     if worker.host != socket.gethostname() or worker.pid is None:

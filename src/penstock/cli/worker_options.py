@@ -1,4 +1,4 @@
-"""Options of commands that run a worker."""
+"""The options that `work` and `up` share for their worker."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.options import seconds
+from penstock.cli.options import parse_duration
 from penstock.worker.limits.slots import DEFAULT_SLOTS
 
-WORK = "What to work on"
+WORK_PANEL = "What to work on"
 
-
-LIFE = "Life and death"
-
+LIFETIME_PANEL = "Life and death"
 
 Queue = Annotated[
     list[str] | None,
@@ -22,38 +20,37 @@ Queue = Annotated[
         metavar="NAME[:SLOTS]",
         help="A queue to serve and how many of its jobs run at once (100). "
         "Without any: the queues that the app's tasks and schedules name.",
-        rich_help_panel=WORK,
+        rich_help_panel=WORK_PANEL,
     ),
 ]
-
 
 StopWait = Annotated[
     float,
     typer.Option(
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="How long running jobs may finish after SIGTERM or Ctrl-C; a second one hurries.",
         show_default="20s",
-        rich_help_panel=LIFE,
+        rich_help_panel=LIFETIME_PANEL,
     ),
 ]
 
 
-def queues_of(given: Sequence[str]) -> dict[str, int] | None:
-    """Queues and their slots: `documents:50` has 50, `email` has 100. None if none is given."""
-    if not given:
+def parse_queues(texts: Sequence[str]) -> dict[str, int] | None:
+    """Return queues and their slots: `documents:50` has 50, `email` has 100; None for none."""
+    if not texts:
         return None
     queues: dict[str, int] = {}
-    for text in given:
-        name, slots = _parsed(text)
+    for text in texts:
+        name, slots = _parse_queue(text)
         if name in queues:
             raise typer.BadParameter(f"the queue {name} is given twice")
         queues[name] = slots
     return queues
 
 
-def _parsed(text: str) -> tuple[str, int]:
-    """A name may have colons of its own: then the number of slots must follow."""
+def _parse_queue(text: str) -> tuple[str, int]:
+    """Split a name from its slots. A name that contains a colon must be followed by slots."""
     name, colon, slots = text.rpartition(":")
     if not colon:
         return text, DEFAULT_SLOTS

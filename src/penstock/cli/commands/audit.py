@@ -13,11 +13,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.database import reached
-from penstock.cli.framework import examples, spread
-from penstock.cli.options import Where, past
+from penstock.cli.database import open_queue
+from penstock.cli.framework import examples, expand_options
+from penstock.cli.options import DatabaseOptions, parse_past_time
 from penstock.cli.output import Output, say, terminal
-from penstock.cli.tables import at
+from penstock.cli.tables import format_time
 from penstock.groups.audit import AuditEntry
 
 
@@ -26,7 +26,7 @@ from penstock.groups.audit import AuditEntry
     "penstock audit --actor ada --since 7d",
     "penstock audit --action cancel --target 42 --json",
 )
-@spread
+@expand_options
 def audit(
     *,
     actor: Annotated[
@@ -45,52 +45,52 @@ def audit(
     ] = None,
     since: Annotated[
         datetime | None,
-        typer.Option(parser=past, metavar="WHEN", help="Not before: 7d ago, or a time."),
+        typer.Option(parser=parse_past_time, metavar="WHEN", help="Not before: 7d ago, or a time."),
     ] = None,
     after: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Go on behind this entry.", show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Show who changed what, the latest first.
 
     Settings, schedules, jobs, keys, people and logins; not who enqueued, which is with the job.
     """
-    which = {"actor": actor, "action": action, "target": target, "tenant": tenant, "since": since}
-    asyncio.run(_show_audit(which, after, limit, where, output))
+    filters = {"actor": actor, "action": action, "target": target, "tenant": tenant, "since": since}
+    asyncio.run(_show_audit(filters, after, limit, db, output))
 
 
-def _audit_table(found: Sequence[AuditEntry], width: int) -> RenderableType:
-    if not found:
-        return tables.nothing("Nothing is noted.")
-    sheet = tables.Sheet(width, fills=True)
-    sheet.column("at (UTC)")
-    sheet.column("who", most=max(12, width // 5))
-    sheet.column("did")
-    sheet.column("tenant", needed=any(each.tenant for each in found))
-    sheet.column("to", most=max(12, width // 4))
-    sheet.column("", elastic=True)
-    for each in found:
-        detail = "" if each.detail is None else msgspec.json.encode(each.detail).decode()
-        sheet.row(
-            at(each.at),
-            each.actor,
-            each.action,
-            each.tenant,
-            each.target or "",
+def _audit_table(entries: Sequence[AuditEntry], width: int) -> RenderableType:
+    if not entries:
+        return tables.empty_text("Nothing is noted.")
+    builder = tables.TableBuilder(width, fills=True)
+    builder.column("at (UTC)")
+    builder.column("who", max_width=max(12, width // 5))
+    builder.column("did")
+    builder.column("tenant", needed=any(entry.tenant for entry in entries))
+    builder.column("to", max_width=max(12, width // 4))
+    builder.column("", elastic=True)
+    for entry in entries:
+        detail = "" if entry.detail is None else msgspec.json.encode(entry.detail).decode()
+        builder.row(
+            format_time(entry.at),
+            entry.actor,
+            entry.action,
+            entry.tenant,
+            entry.target or "",
             Text(detail, tables.FAINT),
         )
-    return sheet.table
+    return builder.table
 
 
 async def _show_audit(
-    which: dict[str, Any], after: str | None, limit: int, where: Where, output: Output
+    filters: dict[str, Any], after: str | None, limit: int, db: DatabaseOptions, output: Output
 ) -> None:
-    async with reached(where) as queue:
-        page = await queue.app.audit(**which, after=after, limit=limit)
+    async with open_queue(db) as queue:
+        page = await queue.app.audit(**filters, after=after, limit=limit)
     document = {"entries": page.entries, "after": page.after}
     output.show(document, lambda: _audit_table(page.entries, terminal().width))
     if page.after is not None and not output.as_json:

@@ -1,4 +1,4 @@
-"""`penstock batches`: many jobs as one."""
+"""`penstock batches`: read batches, wait for them, close, cancel or retry them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.bulk import Changed, told_of_rate
-from penstock.cli.database import Reached, reached_for, user
-from penstock.cli.follow import Course, follow
-from penstock.cli.framework import Command, Exit, examples, group, spread
-from penstock.cli.options import Timeout, Where, Yes, confirm
+from penstock.cli.bulk import ChangeResult, describe_rate
+from penstock.cli.database import OpenQueue, current_user, open_queue_for
+from penstock.cli.follow import Followed, follow
+from penstock.cli.framework import Command, Exit, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions, Timeout, Yes, confirm
 from penstock.cli.output import Output, say, terminal
-from penstock.cli.tables import ago, at, length, rate
+from penstock.cli.tables import format_age, format_duration, format_rate, format_time
 from penstock.errors import BatchNotFound, BatchTimeout
 from penstock.groups.batches import BatchStatus
 from penstock.groups.failed import Redriven
@@ -37,6 +37,9 @@ app = group(
 Id = Annotated[str, typer.Argument(metavar="ID", help="The batch.")]
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.", show_default=False)]
 
+STATE_COLOURS = {"open": "magenta", "running": "yellow", "finished": "green"}
+BAR_WIDTH = 40
+
 
 class BatchStateName(StrEnum):
     open = "open"
@@ -46,7 +49,7 @@ class BatchStateName(StrEnum):
 
 @app.command("list", cls=Command)
 @examples("penstock batches list --state running", "penstock batches list --name import --json")
-@spread
+@expand_options
 def list_batches(
     *,
     state: Annotated[
@@ -61,17 +64,17 @@ def list_batches(
         str | None,
         typer.Option(metavar="ID", help="Those older than this batch.", show_default=False),
     ] = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List batches, newest first: how far each is, at what rate, and for how long still."""
-    chosen = {"state": None if state is None else state.value, "name": name, "tenant": tenant}
-    asyncio.run(_list_page(chosen, where, output, limit, after))
+    filters = {"state": None if state is None else state.value, "name": name, "tenant": tenant}
+    asyncio.run(_list_page(filters, db, output, limit, after))
 
 
 @app.command("show", cls=Command)
 @examples("penstock batches show 7", "penstock batches show 7 --watch")
-@spread
+@expand_options
 def show(
     *,
     batch: Id,
@@ -79,7 +82,7 @@ def show(
         bool, typer.Option("--watch", "-w", help="Go on until it is finished.")
     ] = False,
     tenant: Tenant = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Show a batch: a bar, its counts, its rate, when it will be done, its callbacks.
@@ -87,47 +90,47 @@ def show(
     With --watch the exit code is 5 unless all of it completed.
     """
     if watch:
-        asyncio.run(_wait_for(batch, tenant, where, output, None))
+        asyncio.run(_wait(batch, tenant, db, output, None))
     else:
-        asyncio.run(_show_batch(batch, tenant, where, output))
+        asyncio.run(_show_batch(batch, tenant, db, output))
 
 
 @app.command("wait", cls=Command)
 @examples("penstock batches wait 7 --timeout 30s")
-@spread
+@expand_options
 def wait(
     *,
     batch: Id,
     timeout: Timeout = None,
     tenant: Tenant = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Wait until a batch is finished; the exit code is 5 unless all of it completed."""
-    asyncio.run(_wait_for(batch, tenant, where, output, timeout))
+    asyncio.run(_wait(batch, tenant, db, output, timeout))
 
 
 @app.command("close", cls=Command)
 @examples("penstock batches close 8")
-@spread
-def close(*, batch: Id, tenant: Tenant = None, where: Where, output: Output) -> None:
+@expand_options
+def close(*, batch: Id, tenant: Tenant = None, db: DatabaseOptions, output: Output) -> None:
     """Let no job be added to a batch any more, such as one whose opener has died."""
-    asyncio.run(_close_batch(batch, tenant, where, output))
+    asyncio.run(_close_batch(batch, tenant, db, output))
 
 
 @app.command("cancel", cls=Command)
 @examples("penstock batches cancel 8 --yes")
-@spread
+@expand_options
 def cancel(
-    *, batch: Id, yes: Yes = False, tenant: Tenant = None, where: Where, output: Output
+    *, batch: Id, yes: Yes = False, tenant: Tenant = None, db: DatabaseOptions, output: Output
 ) -> None:
     """Close a batch and end all of it that has not ended, running or not."""
-    _cancel_batch(batch, tenant, where, output, yes=yes)
+    _cancel_batch(batch, tenant, db, output, yes=yes)
 
 
 @app.command("retry", cls=Command)
 @examples("penstock batches retry 7", "penstock batches retry 7 --rate 10/s")
-@spread
+@expand_options
 def retry(
     *,
     batch: Id,
@@ -140,215 +143,213 @@ def retry(
         ),
     ] = None,
     tenant: Tenant = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Run those jobs of a batch again that have failed; no others."""
-    asyncio.run(_retry_batch(batch, tenant, where, output, rate))
-
-
-STATES = {"open": "magenta", "running": "yellow", "finished": "green"}
-BAR = 40
+    asyncio.run(_retry_batch(batch, tenant, db, output, rate))
 
 
 def _batches_table(batches: Sequence[BatchStatus], width: int) -> RenderableType:
-    """Batches as a table: how far each is, and what it came to."""
+    """Return batches as a table: the progress of each, and its failures."""
     if not batches:
-        return tables.nothing("There are no such batches.")
+        return tables.empty_text("There are no such batches.")
     now = datetime.now(UTC)
-    sheet = tables.Sheet(width)
-    sheet.column("id")
-    sheet.column("state")
-    sheet.column("done", right=True)
-    sheet.column("failed", right=True)
-    sheet.column("cancelled", right=True, needed=any(each.cancelled for each in batches))
-    sheet.column("running", right=True, above=80)
-    sheet.column("rate", right=True, above=80)
-    sheet.column("to go", right=True)
-    sheet.column("opened", right=True)
-    sheet.column("tenant", most=20, above=100, needed=any(each.tenant for each in batches))
-    sheet.column("name", elastic=True)
-    for each in batches:
-        sheet.row(
-            each.id,
-            _state(each),
-            f"{each.done:,}/{each.total:,}",
-            _number(each.failed, "bold red"),
-            _number(each.cancelled),
-            _number(each.running, tables.STATES["running"]),
-            _rate(each),
-            _to_go(each),
-            ago((now - each.created_at).total_seconds()),
-            each.tenant,
-            each.name or "",
+    builder = tables.TableBuilder(width)
+    builder.column("id")
+    builder.column("state")
+    builder.column("done", align_right=True)
+    builder.column("failed", align_right=True)
+    builder.column("cancelled", align_right=True, needed=any(batch.cancelled for batch in batches))
+    builder.column("running", align_right=True, wider_than=80)
+    builder.column("rate", align_right=True, wider_than=80)
+    builder.column("to go", align_right=True)
+    builder.column("opened", align_right=True)
+    builder.column(
+        "tenant", max_width=20, wider_than=100, needed=any(batch.tenant for batch in batches)
+    )
+    builder.column("name", elastic=True)
+    for batch in batches:
+        builder.row(
+            batch.id,
+            _state_text(batch),
+            f"{batch.done:,}/{batch.total:,}",
+            _number_text(batch.failed, "bold red"),
+            _number_text(batch.cancelled),
+            _number_text(batch.running, tables.STATE_COLOURS["running"]),
+            _rate_text(batch),
+            _eta_text(batch),
+            format_age((now - batch.created_at).total_seconds()),
+            batch.tenant,
+            batch.name or "",
         )
-    return sheet.table
+    return builder.table
 
 
-def _batch_page(seen: BatchStatus) -> RenderableType:
-    """All that is known about a batch, the most wanted first."""
+def _batch_page(batch: BatchStatus) -> RenderableType:
+    """Return everything about a batch, the most important first."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style=tables.FAINT, no_wrap=True)
     facts.add_column()
-    for name, value in _named(seen):
+    for name, value in _fact_rows(batch):
         if value is not None and value != "":
             facts.add_row(f"  {name}", value)
-    return Group(_title(seen), _bar(seen), facts)
+    return Group(_title(batch), _bar(batch), facts)
 
 
-def _title(seen: BatchStatus) -> Text:
-    name = (f"  {seen.name}", "bold cyan") if seen.name else ""
-    return Text.assemble((f"Batch {seen.id}", "bold"), name, "  ", _state(seen))
+def _title(batch: BatchStatus) -> Text:
+    name = (f"  {batch.name}", "bold cyan") if batch.name else ""
+    return Text.assemble((f"Batch {batch.id}", "bold"), name, "  ", _state_text(batch))
 
 
-def _bar(seen: BatchStatus) -> Table:
-    line = Table.grid(padding=(0, 1))
-    done = seen.done / seen.total if seen.total else float(seen.is_finished)
-    told = f"{seen.done:,} of {seen.total:,}" + (" so far" if seen.state == "open" else "")
-    line.add_row(ProgressBar(1.0, done, width=BAR), f"{done:.0%}", told)
-    return line
+def _bar(batch: BatchStatus) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    done = batch.done / batch.total if batch.total else float(batch.is_finished)
+    progress = f"{batch.done:,} of {batch.total:,}" + (" so far" if batch.state == "open" else "")
+    grid.add_row(ProgressBar(1.0, done, width=BAR_WIDTH), f"{done:.0%}", progress)
+    return grid
 
 
-def _named(seen: BatchStatus) -> Iterator[tuple[str, RenderableType | None]]:
-    yield "pending", f"{seen.pending:,}, of which {seen.running:,} running"
-    yield "completed", f"{seen.completed:,}"
-    yield "failed", _number(seen.failed, "bold red") if seen.failed else None
-    yield "cancelled", f"{seen.cancelled:,}" if seen.cancelled else None
-    if seen.pending:
-        yield "rate", _rate(seen)
-        yield "to go", _to_go(seen) or "unknown"
-    yield "tenant", seen.tenant
-    yield "opened", f"{at(seen.created_at)} UTC"
+def _fact_rows(batch: BatchStatus) -> Iterator[tuple[str, RenderableType | None]]:
+    yield "pending", f"{batch.pending:,}, of which {batch.running:,} running"
+    yield "completed", f"{batch.completed:,}"
+    yield "failed", _number_text(batch.failed, "bold red") if batch.failed else None
+    yield "cancelled", f"{batch.cancelled:,}" if batch.cancelled else None
+    if batch.pending:
+        yield "rate", _rate_text(batch)
+        yield "to go", _eta_text(batch) or "unknown"
+    yield "tenant", batch.tenant
+    yield "opened", f"{format_time(batch.created_at)} UTC"
     for name in ("closed", "cancelled", "finished"):
-        moment: datetime | None = getattr(seen, f"{name}_at")
-        yield name, None if moment is None else f"{at(moment)} UTC"
+        time: datetime | None = getattr(batch, f"{name}_at")
+        yield name, None if time is None else f"{format_time(time)} UTC"
     for name in ("success", "failure", "end"):
-        job: str | None = getattr(seen, f"{name}_job")
+        job: str | None = getattr(batch, f"{name}_job")
         yield f"on {name}", None if job is None else f"job {job}"
-    yield "meta", msgspec.json.encode(seen.meta).decode() if seen.meta else None
+    yield "meta", msgspec.json.encode(batch.meta).decode() if batch.meta else None
 
 
-def _state(seen: BatchStatus) -> Text:
-    given_up = " (cancelled)" if seen.cancelled_at is not None else ""
-    return Text(seen.state + given_up, STATES[seen.state])
+def _state_text(batch: BatchStatus) -> Text:
+    suffix = " (cancelled)" if batch.cancelled_at is not None else ""
+    return Text(batch.state + suffix, STATE_COLOURS[batch.state])
 
 
-def _number(number: int, colour: str = "") -> Text:
+def _number_text(number: int, colour: str = "") -> Text:
     return Text(f"{number:,}", colour if number else tables.FAINT)
 
 
-def _rate(seen: BatchStatus) -> str:
-    return rate(seen.rate) if seen.pending and seen.rate > 0 else ""
+def _rate_text(batch: BatchStatus) -> str:
+    return format_rate(batch.rate) if batch.pending and batch.rate > 0 else ""
 
 
-def _to_go(seen: BatchStatus) -> str:
-    return length(seen.eta) if seen.pending and seen.eta is not None else ""
+def _eta_text(batch: BatchStatus) -> str:
+    return format_duration(batch.eta) if batch.pending and batch.eta is not None else ""
 
 
 async def _list_page(
-    chosen: dict[str, Any], where: Where, output: Output, limit: int, after: str | None
+    filters: dict[str, Any], db: DatabaseOptions, output: Output, limit: int, after: str | None
 ) -> None:
-    async with reached_for(where, chosen["tenant"]) as queue:
-        page = await queue.client.batches(after=after, limit=limit, **chosen)
+    async with open_queue_for(db, filters["tenant"]) as queue:
+        page = await queue.client.batches(after=after, limit=limit, **filters)
     output.show(page, lambda: _batches_table(page.batches, terminal().width))
     if page.after and not output.as_json:
         say(f"There may be more: --after {page.after}.")
 
 
-async def _show_batch(batch: str, tenant: str | None, where: Where, output: Output) -> None:
-    async with reached_for(where, tenant) as queue:
-        seen = await _expected(queue, batch, tenant)
-    output.show(seen, lambda: _batch_page(seen))
+async def _show_batch(batch: str, tenant: str | None, db: DatabaseOptions, output: Output) -> None:
+    async with open_queue_for(db, tenant) as queue:
+        status = await _get_batch(queue, batch, tenant)
+    output.show(status, lambda: _batch_page(status))
 
 
-async def _wait_for(
-    batch: str, tenant: str | None, where: Where, output: Output, timeout: float | None
+async def _wait(
+    batch: str, tenant: str | None, db: DatabaseOptions, output: Output, timeout: float | None
 ) -> None:
-    """Wait with a bar on stderr; the exit code says whether all completed."""
-    async with reached_for(where, tenant) as queue:
-        await _expected(queue, batch, tenant)
-        seen = await _until_finished(queue, batch, timeout)
-    output.show(seen, lambda: _batch_page(seen))
-    raise typer.Exit(Exit.OK if seen.completed == seen.total else Exit.FAILED)
+    """Wait and draw a bar on stderr; the exit code says whether all jobs completed."""
+    async with open_queue_for(db, tenant) as queue:
+        await _get_batch(queue, batch, tenant)
+        status = await _follow_batch(queue, batch, timeout)
+    output.show(status, lambda: _batch_page(status))
+    raise typer.Exit(Exit.OK if status.completed == status.total else Exit.FAILED)
 
 
-async def _close_batch(batch: str, tenant: str | None, where: Where, output: Output) -> None:
-    async with reached_for(where, tenant) as queue:
-        await _expected(queue, batch, tenant)
-        await queue.client.close_batch(batch, by=user())
-        seen = await queue.client.get_batch(batch)
+async def _close_batch(batch: str, tenant: str | None, db: DatabaseOptions, output: Output) -> None:
+    async with open_queue_for(db, tenant) as queue:
+        await _get_batch(queue, batch, tenant)
+        await queue.client.close_batch(batch, by=current_user())
+        status = await queue.client.get_batch(batch)
     output.show(
-        seen, lambda: f"Batch {batch} is closed, with {counted(seen.pending, 'job')} to go."
+        status, lambda: f"Batch {batch} is closed, with {counted(status.pending, 'job')} to go."
     )
 
 
 def _cancel_batch(
-    batch: str, tenant: str | None, where: Where, output: Output, *, yes: bool
+    batch: str, tenant: str | None, db: DatabaseOptions, output: Output, *, yes: bool
 ) -> None:
-    """End what pends, after a question."""
+    """Cancel the pending jobs, after a question."""
     if not yes:
-        seen = asyncio.run(_look_once(batch, tenant, where))
-        if seen.closed_at is not None and not seen.pending:
+        status = asyncio.run(_read_batch(batch, tenant, db))
+        if status.closed_at is not None and not status.pending:
             say(f"Nothing of batch {batch} is pending: there is nothing to cancel.")
-            Changed("cancelled").show(output)
-        confirm(f"{counted(seen.pending, 'job')} of batch {batch} will be cancelled.")
-    Changed("cancelled", asyncio.run(_cancelled(batch, tenant, where))).show(output)
+            ChangeResult("cancelled").show(output)
+        confirm(f"{counted(status.pending, 'job')} of batch {batch} will be cancelled.")
+    ChangeResult("cancelled", asyncio.run(_cancel_all(batch, tenant, db))).show(output)
 
 
 async def _retry_batch(
-    batch: str, tenant: str | None, where: Where, output: Output, rate: str | None
+    batch: str, tenant: str | None, db: DatabaseOptions, output: Output, rate: str | None
 ) -> None:
-    told = Redriven()
-    async with reached_for(where, tenant) as queue:
-        seen = await _expected(queue, batch, tenant)
+    progress = Redriven()
+    async with open_queue_for(db, tenant) as queue:
+        batch_status = await _get_batch(queue, batch, tenant)
         with terminal(stderr=True).status("…") as status:
-            async for told in queue.client.redriving(batch=batch, rate=rate, by=user()):
-                status.update(f"{counted(told.number, 'job')} retried …")
-        changed = Changed("retried", told.number, told.left, due=told.due)
-        changed.workflows.update(told.workflows)
+            async for progress in queue.client.redriving(batch=batch, rate=rate, by=current_user()):
+                status.update(f"{counted(progress.number, 'job')} retried …")
+        changed = ChangeResult("retried", progress.number, progress.left, due=progress.due)
+        changed.workflows.update(progress.workflows)
         await changed.find_holders(queue.client)
-    if not told.number and seen.cancelled and not output.as_json:
+    if not progress.number and batch_status.cancelled and not output.as_json:
         say(
             "Only what failed comes back. For what was cancelled: "
             f"`penstock jobs retry --batch {batch} --state cancelled`."
         )
-    changed.show(output, told_of_rate(rate, told.due))
+    changed.show(output, describe_rate(rate, progress.due))
 
 
-async def _cancelled(batch: str, tenant: str | None, where: Where) -> int:
+async def _cancel_all(batch: str, tenant: str | None, db: DatabaseOptions) -> int:
     number = 0
-    async with reached_for(where, tenant) as queue:
-        await _expected(queue, batch, tenant)
+    async with open_queue_for(db, tenant) as queue:
+        await _get_batch(queue, batch, tenant)
         with terminal(stderr=True).status("…") as status:
-            async for number in queue.client.cancelling_batch(batch, by=user()):
+            async for number in queue.client.cancelling_batch(batch, by=current_user()):
                 status.update(f"{counted(number, 'job')} cancelled …")
     return number
 
 
-async def _look_once(batch: str, tenant: str | None, where: Where) -> BatchStatus:
-    async with reached_for(where, tenant) as queue:
-        return await _expected(queue, batch, tenant)
+async def _read_batch(batch: str, tenant: str | None, db: DatabaseOptions) -> BatchStatus:
+    async with open_queue_for(db, tenant) as queue:
+        return await _get_batch(queue, batch, tenant)
 
 
-async def _expected(queue: Reached, batch: str, tenant: str | None) -> BatchStatus:
-    """Of a tenant that is named another's batch is not there, whoever asks."""
-    seen = await queue.client.get_batch(batch)
-    if tenant is not None and seen.tenant != tenant:
+async def _get_batch(queue: OpenQueue, batch: str, tenant: str | None) -> BatchStatus:
+    """Return the batch; raise `BatchNotFound` if it belongs to another tenant."""
+    status = await queue.client.get_batch(batch)
+    if tenant is not None and status.tenant != tenant:
         raise BatchNotFound(batch)
-    return seen
+    return status
 
 
-async def _until_finished(queue: Reached, batch: str, timeout: float | None) -> BatchStatus:
-    async def late(seen: BatchStatus, waited: float) -> BatchTimeout:
+async def _follow_batch(queue: OpenQueue, batch: str, timeout: float | None) -> BatchStatus:
+    async def timeout_error(status: BatchStatus, waited: float) -> BatchTimeout:
         why = await queue.client.why_batch(batch)
-        return BatchTimeout(batch, seen.state, seen.pending, waited, why)
+        return BatchTimeout(batch, status.state, status.pending, waited, why)
 
-    course = Course(
+    followed = Followed(
         "Batch",
         batch,
-        look=lambda: queue.client.get_batch(batch),
-        is_over=lambda seen: seen.is_finished,
+        read=lambda: queue.client.get_batch(batch),
+        is_over=lambda status: status.is_finished,
         draw=_batch_page,
-        late=late,
+        timeout_error=timeout_error,
     )
-    return await follow(queue, course, timeout)
+    return await follow(queue, followed, timeout)

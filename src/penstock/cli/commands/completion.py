@@ -1,4 +1,4 @@
-"""`penstock completion`: what a shell needs to complete commands and options."""
+"""`penstock completion`: the script that lets a shell complete commands and options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from penstock.cli.framework import examples
 from penstock.cli.output import draw
-from penstock.cli.root import COMPLETION
+from penstock.cli.root import COMPLETION_VARIABLE
 
 
 class Shell(StrEnum):
@@ -29,4 +29,4 @@ def completion(
     """Print the script for completion by a shell."""
     from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-    draw(get_completion_script(prog_name="penstock", complete_var=COMPLETION, shell=shell))
+    draw(get_completion_script(prog_name="penstock", complete_var=COMPLETION_VARIABLE, shell=shell))

@@ -1,4 +1,4 @@
-"""`penstock doctor`: what is wrong, and what to do about it."""
+"""`penstock doctor`: check the queue, its database and workers, and say what to do."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import typer
 from rich.console import Group
 from rich.text import Text
 
-from penstock.cli.database import expect_server, find_app
-from penstock.cli.framework import Exit, examples, spread
-from penstock.cli.options import Where, seconds
+from penstock.cli.database import find_app, require_embedded_server
+from penstock.cli.framework import Exit, examples, expand_options
+from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output, terminal
 from penstock.connect.connector import hold_embedded
 from penstock.doctor import CHECKS, Code, Finding, Limits, Report, Result, Verdict, examine
@@ -30,9 +30,21 @@ if TYPE_CHECKING:
     from penstock.doctor.check import AnyCheck
 
 
+STYLES = {
+    Verdict.OK: "green",
+    Verdict.SKIPPED: "bright_black",
+    Verdict.WARNING: "yellow",
+    Verdict.ERROR: "bold red",
+}
+VERDICT_WIDTH = 9
+NAME_WIDTH = 20
+INDENT = 2 + VERDICT_WIDTH + NAME_WIDTH
+MAX_WIDTH = 110
+
+
 @dataclass(frozen=True)
-class Choice:
-    """Which checks to make."""
+class CheckOptions:
+    """The options that choose the checks to run."""
 
     only: Annotated[
         list[str] | None,
@@ -44,16 +56,16 @@ class Choice:
     ] = None
 
     def checks(self) -> list[AnyCheck]:
-        """The chosen ones, in the order in which they are made."""
+        """Return the chosen checks in the order in which they run."""
 
         names = [check.name for check in CHECKS]
-        given = [*(self.only or ()), *(self.skip or ())]
-        if unknown := [name for name in given if name not in names]:
+        chosen = [*(self.only or ()), *(self.skip or ())]
+        if unknown := [name for name in chosen if name not in names]:
             raise typer.BadParameter(
                 f"there is no check {unknown[0]}; there are {', '.join(names)}"
             )
-        wanted = set(self.only or names) - set(self.skip or ())
-        return [check for check in CHECKS if check.name in wanted]
+        selected = set(self.only or names) - set(self.skip or ())
+        return [check for check in CHECKS if check.name in selected]
 
 
 @examples(
@@ -63,7 +75,7 @@ class Choice:
     "penstock doctor --only partitions --only workers",
     "penstock doctor --list",
 )
-@spread
+@expand_options
 def doctor(
     *,
     app: Annotated[
@@ -75,7 +87,7 @@ def doctor(
             show_default=False,
         ),
     ] = None,
-    choice: Choice,
+    choice: CheckOptions,
     list_checks: Annotated[bool, typer.Option("--list", help="List the checks and leave.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Warnings, too, make the exit code 3.")
@@ -87,13 +99,13 @@ def doctor(
     timeout: Annotated[
         float,
         typer.Option(
-            parser=seconds,
+            parser=parse_duration,
             metavar="DURATION",
             help="The longest that one question may take the database.",
             show_default="5s",
         ),
     ] = 5.0,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Look for what is wrong with the queue, its database and its workers, and say what to do.
@@ -103,46 +115,43 @@ def doctor(
     """
     checks = choice.checks()
     if list_checks:
-        _print_list(checks, output)
+        _print_checks(checks, output)
         return
-    code, database = (None, where.database()) if app is None else _code(app, where)
-    report = _examined(database, checks, code, timeout)
-    output.show(report.as_document(), lambda: _page(report, verbose))
+    code, database = (None, db.database()) if app is None else _load_code(app, db)
+    report = _examine(database, checks, code, timeout)
+    output.show(report.as_document(), lambda: _report_page(report, verbose))
     raise typer.Exit(Exit.OK if _is_well(report, strict) else Exit.NO)
 
 
-def _examined(
+def _examine(
     database: Database, checks: Sequence[AnyCheck], code: Code | None, timeout: float
 ) -> Report:
-
     limits = Limits(reading=timeout)
-    with _address(database) as url:
+    with _database_url(database) as url:
         return asyncio.run(
             examine(url, schema=database.schema, checks=checks, limits=limits, code=code)
         )
 
 
-def _page(report: Report, verbose: bool) -> RenderableType:
-
+def _report_page(report: Report, verbose: bool) -> RenderableType:
     return report_page(report, terminal().width, verbose=verbose)
 
 
 def _is_well(report: Report, strict: bool) -> bool:
-
     return report.verdict in ({Verdict.OK} if strict else {Verdict.OK, Verdict.WARNING})
 
 
-def _print_list(checks: Sequence[AnyCheck], output: Output) -> None:
+def _print_checks(checks: Sequence[AnyCheck], output: Output) -> None:
     output.show(
-        [{"check": each.name, "question": each.question} for each in checks],
-        lambda: "\n".join(f"{each.name:<20}{each.question}" for each in checks),
+        [{"check": check.name, "question": check.question} for check in checks],
+        lambda: "\n".join(f"{check.name:<20}{check.question}" for check in checks),
     )
 
 
-def _code(target: str, where: Where) -> tuple[Code, Database]:
-    """The app's code, and its database unless another is given."""
+def _load_code(target: str, db: DatabaseOptions) -> tuple[Code, Database]:
+    """Return the app's code, and its database unless the options name another."""
     app = find_app(target)
-    where.lead(app)
+    db.apply_to(app)
     tasks = app._runnable_tasks()
     tasks.check()
     opened = frozenset(kind.__name__ for kind, _ in app.resources)
@@ -150,12 +159,12 @@ def _code(target: str, where: Where) -> tuple[Code, Database]:
 
 
 @contextmanager
-def _address(database: Database) -> Iterator[str]:
-    """Where the database is; an embedded one runs meanwhile, but none is made."""
+def _database_url(database: Database) -> Iterator[str]:
+    """Yield the URL of the database. An embedded server runs meanwhile, but none is created."""
     if database.url is not None:
         yield database.url
         return
-    expect_server(database)
+    require_embedded_server(database)
     hold = hold_embedded(database)
     try:
         yield hold.url
@@ -163,28 +172,16 @@ def _address(database: Database) -> Iterator[str]:
         hold.release()
 
 
-STYLES = {
-    Verdict.OK: "green",
-    Verdict.SKIPPED: "bright_black",
-    Verdict.WARNING: "yellow",
-    Verdict.ERROR: "bold red",
-}
-VERDICT_WIDTH = 9
-NAME_WIDTH = 20
-INDENT = 2 + VERDICT_WIDTH + NAME_WIDTH
-WIDEST = 110
-
-
 def report_page(report: Report, width: int, *, verbose: bool) -> Group:
-    """A report to read. What is to be pasted is never wrapped."""
-    lines = _lines(report, min(width, WIDEST), verbose)
-    # In a group: of a text alone the console forgets that it is not to be wrapped.
+    """Return the report as text. SQL and commands to paste are never wrapped."""
+    lines = _lines(report, min(width, MAX_WIDTH), verbose)
+    # Rich wraps a Text even with no_wrap, unless it is in a Group.
     return Group(Text("\n", no_wrap=True, overflow="ignore").join(lines))
 
 
 def _lines(report: Report, width: int, verbose: bool) -> Iterator[Text]:
     yield Text(f"{report.database}, schema {report.schema}", "bold")
-    folded = [] if verbose else [result for result in report.results if _says_little(result)]
+    folded = [] if verbose else [result for result in report.results if _is_foldable(result)]
     shown = [result for result in report.results if result not in folded]
     for group, results in groupby(shown, key=lambda result: result.check.group):
         yield Text(f"\n{group}", "bold")
@@ -195,9 +192,11 @@ def _lines(report: Report, width: int, verbose: bool) -> Iterator[Text]:
     yield Text(_summary(report), STYLES[report.verdict])
 
 
-def _says_little(result: Result) -> bool:
-    """Skipped, with nothing to do about it here."""
-    return result.verdict is Verdict.SKIPPED and not any(each.remedy for each in result.findings)
+def _is_foldable(result: Result) -> bool:
+    """Return whether a check was skipped without anything to do about it."""
+    return result.verdict is Verdict.SKIPPED and not any(
+        finding.remedy for finding in result.findings
+    )
 
 
 def _folded_lines(results: Sequence[Result], width: int) -> Iterator[Text]:
@@ -211,22 +210,22 @@ def _folded_lines(results: Sequence[Result], width: int) -> Iterator[Text]:
 
 def _result_lines(result: Result, width: int, verbose: bool) -> Iterator[Text]:
     if verbose:
-        taken = f"({result.seconds * 1000:.0f} ms)"
-        yield Text(f"  {result.check.question} {taken}", STYLES[Verdict.SKIPPED])
+        duration = f"({result.seconds * 1000:.0f} ms)"
+        yield Text(f"  {result.check.question} {duration}", STYLES[Verdict.SKIPPED])
     for finding in result.findings:
         yield from _finding_lines(result.check.name, finding, width, verbose)
 
 
 def _finding_lines(name: str, finding: Finding, width: int, verbose: bool) -> Iterator[Text]:
-    room = max(width - INDENT, 30)
-    seen = wrap(finding.seen, room) or [""]
-    if finding.verdict is Verdict.OK and len(seen) > 1 and not verbose:
-        seen = [f"{seen[0][: room - 2]} …"]
+    text_width = max(width - INDENT, 30)
+    description = wrap(finding.seen, text_width) or [""]
+    if finding.verdict is Verdict.OK and len(description) > 1 and not verbose:
+        description = [f"{description[0][: text_width - 2]} …"]
     verdict = Text(f"  {finding.verdict:<{VERDICT_WIDTH}}", STYLES[finding.verdict])
-    yield verdict.append(f"{name:<{NAME_WIDTH}}", "bold").append(seen[0], "default")
-    for line in seen[1:]:
+    yield verdict.append(f"{name:<{NAME_WIDTH}}", "bold").append(description[0], "default")
+    for line in description[1:]:
         yield Text(" " * INDENT + line)
-    for line in wrap(finding.remedy, room):
+    for line in wrap(finding.remedy, text_width):
         yield Text(" " * INDENT + line, "cyan")
     for text in finding.paste:
         for line in text.splitlines():

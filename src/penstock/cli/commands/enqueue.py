@@ -1,4 +1,4 @@
-"""`penstock enqueue`: a job from arguments, or many from the lines of standard input."""
+"""`penstock enqueue`: enqueue one job, or one for each line of standard input."""
 
 from __future__ import annotations
 
@@ -15,74 +15,87 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from penstock.cli.database import Reached, plain_errors
+from penstock.cli.database import OpenQueue, explain_database_errors
 from penstock.cli.errors import Interrupted, LineRefused, Unfinished
-from penstock.cli.follow import exit_of_job, print_job, until_ended
-from penstock.cli.framework import examples, spread
-from penstock.cli.options import Where, moment, seconds
+from penstock.cli.follow import exit_of_job, follow_to_end, print_job
+from penstock.cli.framework import examples, expand_options
+from penstock.cli.options import DatabaseOptions, parse_duration, parse_time
 from penstock.cli.output import Output, say, terminal
-from penstock.cli.requests import MakeRequest, Values, from_line, object_from, reached_making
-from penstock.cli.tables import length
+from penstock.cli.requests import (
+    MakeRequest,
+    Values,
+    open_queue_and_requests,
+    parse_json_object,
+    request_from_line,
+)
+from penstock.cli.tables import format_duration
 from penstock.connect.enqueue import Enqueued
 from penstock.errors import PenstockError
 from penstock.tasks import Request
 from penstock.tasks.unique import OnConflict, Unique
 from penstock.wording import counted
 
-PANEL = "How to run it"
+JOB_PANEL = "How to run it"
 STDIN = "-"
 
+# A blocking read would miss a Ctrl-C that arrived just before it, so reads wait this long at most.
+POLL_INTERVAL_S = 0.2
+CHUNK_BYTES = 65_536
+MAX_JOBS_PER_BATCH = 1000
 
-def _option(help: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, show_default=False, rich_help_panel=PANEL, **more)
+
+def _job_option(help: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=help, show_default=False, rich_help_panel=JOB_PANEL, **more)
 
 
 @dataclass(frozen=True)
 class JobOptions:
-    """What `task.options(...)` takes, as the command line has it."""
+    """The arguments of `task.options(…)`, as options."""
 
-    queue: Annotated[str | None, _option("The queue; the task's own, or default.")] = None
-    priority: Annotated[int | None, _option("-100 to 100; higher runs first.")] = None
+    queue: Annotated[str | None, _job_option("The queue; the task's own, or default.")] = None
+    priority: Annotated[int | None, _job_option("-100 to 100; higher runs first.")] = None
     delay: Annotated[
-        float | None, _option("Run it so much later.", parser=seconds, metavar="DURATION")
+        float | None,
+        _job_option("Run it so much later.", parser=parse_duration, metavar="DURATION"),
     ] = None
     run_at: Annotated[
-        datetime | None, _option("Run it then.", "--at", parser=moment, metavar="TIME")
+        datetime | None, _job_option("Run it then.", "--at", parser=parse_time, metavar="TIME")
     ] = None
-    tenant: Annotated[str | None, _option("Whose job it is.")] = None
-    subject: Annotated[str | None, _option("What it is about, such as document:42.")] = None
+    tenant: Annotated[str | None, _job_option("Whose job it is.")] = None
+    subject: Annotated[str | None, _job_option("What it is about, such as document:42.")] = None
     tags: Annotated[
-        list[str] | None, _option("A tag; may be repeated.", "--tag", metavar="TAG")
+        list[str] | None, _job_option("A tag; may be repeated.", "--tag", metavar="TAG")
     ] = None
-    max_attempts: Annotated[int | None, _option("How often to try, at most.")] = None
+    max_attempts: Annotated[int | None, _job_option("How often to try, at most.")] = None
     timeout: Annotated[
-        float | None, _option("How long one attempt may take.", parser=seconds, metavar="DURATION")
+        float | None,
+        _job_option("How long one attempt may take.", parser=parse_duration, metavar="DURATION"),
     ] = None
     deadline: Annotated[
         datetime | None,
-        _option("Give up what has not begun by then.", parser=moment, metavar="TIME"),
+        _job_option("Give up what has not begun by then.", parser=parse_time, metavar="TIME"),
     ] = None
-    requested_by: Annotated[str | None, _option("Who asked for it.")] = None
-    idempotency_key: Annotated[str | None, _option("Asking again with this key adds nothing.")] = (
-        None
-    )
+    requested_by: Annotated[str | None, _job_option("Who asked for it.")] = None
+    idempotency_key: Annotated[
+        str | None, _job_option("Asking again with this key adds nothing.")
+    ] = None
     unique_key: Annotated[
-        str | None, _option("Only one job of this key at a time; {name} becomes an argument.")
+        str | None, _job_option("Only one job of this key at a time; {name} becomes an argument.")
     ] = None
     on_conflict: Annotated[
         OnConflict | None,
-        _option("What if there is one: skip (and tell which), replace, supersede, raise."),
+        _job_option("What if there is one: skip (and tell which), replace, supersede, raise."),
     ] = None
 
     def values(self) -> dict[str, Any]:
-        """Those that are given."""
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        key, on_conflict = given.pop("unique_key", None), given.pop("on_conflict", "skip")
+        """Return the options that are given."""
+        values = {name: value for name, value in vars(self).items() if value is not None}
+        key, on_conflict = values.pop("unique_key", None), values.pop("on_conflict", "skip")
         if key is not None:
-            return given | {"unique": Unique(key=key, on_conflict=on_conflict)}
+            return values | {"unique": Unique(key=key, on_conflict=on_conflict)}
         if self.on_conflict is not None:
             raise typer.BadParameter("--on-conflict goes with --unique-key")
-        return given
+        return values
 
 
 @examples(
@@ -94,7 +107,7 @@ class JobOptions:
     """printf '{"name": "Ada"}\\n{"name": "Bo"}\\n' | penstock enqueue shop.greet -""",
     """echo '{"task": "shop.greet", "args": {"name": "Ada"}, "delay": 60}' | penstock enqueue -""",
 )
-@spread
+@expand_options
 def enqueue(
     *,
     task: Annotated[
@@ -129,11 +142,14 @@ def enqueue(
     wait_timeout: Annotated[
         float | None,
         typer.Option(
-            parser=seconds, metavar="DURATION", help="With --wait: the longest.", show_default=False
+            parser=parse_duration,
+            metavar="DURATION",
+            help="With --wait: the longest.",
+            show_default=False,
         ),
     ] = None,
     options: JobOptions,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Enqueue a job, or many.
@@ -148,41 +164,33 @@ def enqueue(
         raise typer.BadParameter("--wait-timeout goes with --wait")
     if many:
         named = None if task == STDIN else task
-        asyncio.run(_enqueue_lines(named, app, options.values(), where, output))
+        asyncio.run(_enqueue_lines(named, app, options.values(), db, output))
     else:
         patience = (wait, wait_timeout)
-        asyncio.run(_enqueue_one(task, args, app, options.values(), where, output, patience))
+        asyncio.run(_enqueue_one(task, args, app, options.values(), db, output, patience))
 
 
-# A read that blocks does not notice a Ctrl-C that came in the moment before it: so often we look.
-LOOK = 0.2
-CHUNK = 65_536
-
-
-async def lines(stream: IO[bytes]) -> AsyncGenerator[bytes, None]:
-    """Each line of a file, a pipe or a terminal, without its end."""
-    descriptor, begun = stream.fileno(), bytearray()
-    while chunk := await _chunk(descriptor):
-        begun += chunk
+async def read_lines(stream: IO[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yield each line of a file, a pipe or a terminal, without its newline."""
+    descriptor, partial_line = stream.fileno(), bytearray()
+    while chunk := await _read_chunk(descriptor):
+        partial_line += chunk
         if b"\n" in chunk:
-            *whole, begun = begun.split(b"\n")
-            for line in whole:
+            *complete_lines, partial_line = partial_line.split(b"\n")
+            for line in complete_lines:
                 yield bytes(line)
-    if begun:
-        yield bytes(begun)
+    if partial_line:
+        yield bytes(partial_line)
 
 
-async def _chunk(descriptor: int) -> bytes:
-    """What there is to read; empty at the end."""
-    # A descriptor of a file cannot be given to the loop, and a thread that reads cannot be ended.
+async def _read_chunk(descriptor: int) -> bytes:
+    """Read what is available; empty at the end."""
+    # The event loop cannot watch a regular file, and a thread that reads cannot be stopped.
     while True:
-        ready, _, _ = select.select([descriptor], [], [], LOOK)
+        ready, _, _ = select.select([descriptor], [], [], POLL_INTERVAL_S)
         await asyncio.sleep(0)
         if ready:
-            return os.read(descriptor, CHUNK)
-
-
-BATCH = 1000
+            return os.read(descriptor, CHUNK_BYTES)
 
 
 async def _enqueue_one(
@@ -190,42 +198,42 @@ async def _enqueue_one(
     args: str,
     target: str | None,
     values: Values,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
-    patience: tuple[bool, float | None],
+    waiting: tuple[bool, float | None],
 ) -> None:
-    """Enqueue a job, and wait for its end if that is wanted."""
-    wait, timeout = patience
-    arguments = object_from(args, "What is given as arguments")
-    async with reached_making(target, where) as (queue, make):
+    """Enqueue a job, and wait until it has ended if that is wanted."""
+    wait, timeout = waiting
+    arguments = parse_json_object(args, "What is given as arguments")
+    async with open_queue_and_requests(target, db) as (queue, make):
         request = make(task, arguments, values)
         queue = queue.for_tenant(request.options.tenant)
         [job] = await queue.client.enqueue_many([request])
         if not wait:
-            output.show(job, lambda: _told(job, request))
+            output.show(job, lambda: _describe_job(job, request))
             return
         if not output.as_json:
-            say(_told(job, request))
+            say(_describe_job(job, request))
         try:
-            seen = await until_ended(queue, job.id, timeout)
+            job_state = await follow_to_end(queue, job.id, timeout)
         except asyncio.CancelledError:
-            told = f"Job {job.id} is no longer waited for; it goes on regardless."
-            raise Interrupted(told, id=job.id) from None
-    print_job(seen, output)
-    raise typer.Exit(exit_of_job(seen))
+            message = f"Job {job.id} is no longer waited for; it goes on regardless."
+            raise Interrupted(message, id=job.id) from None
+    print_job(job_state, output)
+    raise typer.Exit(exit_of_job(job_state))
 
 
 async def _enqueue_lines(
-    task: str | None, target: str | None, values: Values, where: Where, output: Output
+    task: str | None, target: str | None, values: Values, db: DatabaseOptions, output: Output
 ) -> None:
-    """Enqueue a job for each line of stdin, a batch at a time."""
+    """Enqueue a job for each line of stdin, in batches."""
     jobs: list[Enqueued[Any]] = []
-    async with reached_making(target, where) as (queue, make):
-        requests = _requests(lines(sys.stdin.buffer), task, values, make)
-        with _telling_of(jobs), terminal(stderr=True).status("…") as status:
-            while batch := await _read(requests):
-                for tenant, requests_of in _by_tenant(queue, batch):
-                    with plain_errors(queue.app.database):
+    async with open_queue_and_requests(target, db) as (queue, make):
+        requests = _parse_requests(read_lines(sys.stdin.buffer), task, values, make)
+        with _report_partial_progress(jobs), terminal(stderr=True).status("…") as status:
+            while batch := await _next_batch(requests):
+                for tenant, requests_of in _group_by_tenant(queue, batch):
+                    with explain_database_errors(queue.app.database):
                         client = queue.for_tenant(tenant).client
                         jobs += await client.enqueue_many(requests_of)
                 status.update(f"{counted(len(jobs), 'job')} …")
@@ -235,42 +243,46 @@ async def _enqueue_lines(
         "duplicates": duplicates,
         "ids": [job.id for job in jobs],
     }
-    output.show(document, lambda: _counted(len(jobs) - duplicates, duplicates))
+    output.show(document, lambda: _describe_counts(len(jobs) - duplicates, duplicates))
 
 
-def _by_tenant(
-    queue: Reached, batch: Sequence[Request[Any]]
+def _group_by_tenant(
+    queue: OpenQueue, batch: Sequence[Request[Any]]
 ) -> Iterator[tuple[str, list[Request[Any]]]]:
-    """The batch at once, or a tenant after the other where row level security has it so."""
+    """Yield the whole batch; or one part per tenant, if row level security requires it."""
     if not queue.rights.is_confined:
         yield "", list(batch)
         return
-    for tenant, requests in groupby(batch, key=lambda each: each.options.tenant):
+    for tenant, requests in groupby(batch, key=lambda request: request.options.tenant):
         yield tenant, list(requests)
 
 
-async def _requests(
-    given: AsyncIterator[bytes], task: str | None, values: Values, make: MakeRequest
+async def _parse_requests(
+    lines: AsyncIterator[bytes], task: str | None, values: Values, make: MakeRequest
 ) -> AsyncIterator[Request[Any]]:
     number = 0
-    async for line in given:
+    async for line in lines:
         number += 1
         if not line.strip():
             continue
         try:
-            read = object_from(line, "It")
-            yield from_line(read, values, make) if task is None else make(task, read, values)
+            fields = parse_json_object(line, "It")
+            yield (
+                request_from_line(fields, values, make)
+                if task is None
+                else make(task, fields, values)
+            )
         except (PenstockError, typer.BadParameter) as error:
             raise LineRefused(number, error) from error
 
 
-async def _read(requests: AsyncIterator[Request[Any]]) -> list[Request[Any]]:
-    """The next batch. Who interrupts this is told that nothing is on its way."""
+async def _next_batch(requests: AsyncIterator[Request[Any]]) -> list[Request[Any]]:
+    """Read the next batch. Ctrl-C raises `KeyboardInterrupt` here: no batch is being stored."""
     batch: list[Request[Any]] = []
     try:
         async for request in requests:
             batch.append(request)
-            if len(batch) == BATCH:
+            if len(batch) == MAX_JOBS_PER_BATCH:
                 break
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
@@ -278,8 +290,8 @@ async def _read(requests: AsyncIterator[Request[Any]]) -> list[Request[Any]]:
 
 
 @contextmanager
-def _telling_of(jobs: Sequence[Enqueued[Any]]) -> Iterator[None]:
-    """Whatever ends it midway says what had been enqueued by then."""
+def _report_partial_progress(jobs: Sequence[Enqueued[Any]]) -> Iterator[None]:
+    """Say what had been enqueued before an error or Ctrl-C."""
 
     def stored() -> dict[str, Any]:
         return {"enqueued": len(jobs), "ids": [job.id for job in jobs]}
@@ -287,29 +299,30 @@ def _telling_of(jobs: Sequence[Enqueued[Any]]) -> Iterator[None]:
     try:
         yield
     except PenstockError as error:
-        raise Unfinished(f"{error} {_before(len(jobs))}", **stored()) from error
+        raise Unfinished(f"{error} {_describe_stored(len(jobs))}", **stored()) from error
     except KeyboardInterrupt:
-        raise Interrupted(_before(len(jobs)), **stored()) from None
+        raise Interrupted(_describe_stored(len(jobs)), **stored()) from None
     except asyncio.CancelledError:
-        told = f"{_before(len(jobs))} A batch was on its way, and may have been enqueued as well."
-        raise Interrupted(told, **stored()) from None
+        stored_jobs = _describe_stored(len(jobs))
+        message = f"{stored_jobs} A batch was on its way, and may have been enqueued as well."
+        raise Interrupted(message, **stored()) from None
 
 
-def _before(stored: int) -> str:
+def _describe_stored(stored: int) -> str:
     if not stored:
         return "Nothing was enqueued."
     return f"The first {counted(stored, 'job')} had been enqueued by then."
 
 
-def _told(job: Enqueued[Any], request: Request[Any]) -> str:
+def _describe_job(job: Enqueued[Any], request: Request[Any]) -> str:
     if job.duplicate:
         unique = request.options.unique
         key = request.options.idempotency_key or (unique and unique.key)
         return f"Nothing was enqueued: the key {key} belongs to job {job.id}."
-    due = f", due in {length(request.options.delay)}" if request.options.delay else ""
+    due = f", due in {format_duration(request.options.delay)}" if request.options.delay else ""
     return f"Job {job.id} was enqueued: {request.task} in the queue {request.options.queue}{due}."
 
 
-def _counted(enqueued: int, duplicates: int) -> str:
-    again = f", {counted(duplicates, 'duplicate')} left out" if duplicates else ""
-    return f"{counted(enqueued, 'job')} {'was' if enqueued == 1 else 'were'} enqueued{again}."
+def _describe_counts(enqueued: int, duplicates: int) -> str:
+    left_out = f", {counted(duplicates, 'duplicate')} left out" if duplicates else ""
+    return f"{counted(enqueued, 'job')} {'was' if enqueued == 1 else 'were'} enqueued{left_out}."

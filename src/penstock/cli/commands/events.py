@@ -1,4 +1,4 @@
-"""`penstock events`: what jobs wait for."""
+"""`penstock events`: send events to jobs that wait for them, and list them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.database import reached_for
-from penstock.cli.framework import Command, examples, group, spread
-from penstock.cli.options import Where, seconds
+from penstock.cli.database import open_queue_for
+from penstock.cli.framework import Command, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output, say, terminal
-from penstock.cli.tables import at
+from penstock.cli.tables import format_time
 from penstock.groups.events import WEEK, KeptEvent, SentEvent
 
 app = group("events", help="Send events to jobs that wait for them; list them.")
@@ -25,13 +25,15 @@ Tenant = Annotated[
     str | None, typer.Option(help="The tenant that the event belongs to.", show_default=False)
 ]
 
+MAX_PAYLOAD_LENGTH = 60
+
 
 @app.command("send", cls=Command)
 @examples(
     "penstock events send maintenance-over",
     """penstock events send approved:42 '{"by": "Ada"}' --tenant acme""",
 )
-@spread
+@expand_options
 def send_event(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name that jobs wait for.")],
@@ -43,22 +45,22 @@ def send_event(
     keep: Annotated[
         float | None,
         typer.Option(
-            parser=seconds,
+            parser=parse_duration,
             metavar="DURATION",
             help="For how long it is kept for jobs that come to wait for it; 7 days unless given.",
             show_default=False,
         ),
     ] = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Send an event to every job that waits for its name, now or while it is kept."""
-    asyncio.run(_send(name, payload, tenant, keep, where, output))
+    asyncio.run(_send(name, payload, tenant, keep, db, output))
 
 
 @app.command("list", cls=Command)
 @examples("penstock events list", "penstock events list --name approved:42 --json")
-@spread
+@expand_options
 def list_events(
     *,
     name: Annotated[
@@ -70,38 +72,40 @@ def list_events(
         str | None,
         typer.Option(metavar="ID", help="Those older than this event.", show_default=False),
     ] = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List the events that are kept, newest first."""
-    asyncio.run(_list_page({"name": name, "tenant": tenant}, where, output, limit, after))
-
-
-SHOWN = 60
+    asyncio.run(_list_page({"name": name, "tenant": tenant}, db, output, limit, after))
 
 
 async def _send(
-    name: str, payload: str, tenant: str | None, keep: float | None, where: Where, output: Output
+    name: str,
+    payload: str,
+    tenant: str | None,
+    keep: float | None,
+    db: DatabaseOptions,
+    output: Output,
 ) -> None:
-    value = _read(payload)
-    kept = WEEK if keep is None else keep
-    async with reached_for(where, tenant) as queue:
-        sent = await queue.client.send_event(name, value, tenant=tenant or "", keep=kept)
-    output.show(sent, lambda: _told(sent))
+    value = _parse_payload(payload)
+    keep_seconds = WEEK if keep is None else keep
+    async with open_queue_for(db, tenant) as queue:
+        sent = await queue.client.send_event(name, value, tenant=tenant or "", keep=keep_seconds)
+    output.show(sent, lambda: _describe_event(sent))
 
 
 async def _list_page(
-    chosen: dict[str, Any], where: Where, output: Output, limit: int, after: str | None
+    filters: dict[str, Any], db: DatabaseOptions, output: Output, limit: int, after: str | None
 ) -> None:
-    async with reached_for(where, chosen["tenant"]) as queue:
-        found = await queue.client.sent_events(after=after, limit=limit, **chosen)
-    following = found[-1].id if len(found) == limit else None
-    output.show({"events": found, "after": following}, lambda: _table(found))
-    if following and not output.as_json:
-        say(f"There may be more: --after {following}.")
+    async with open_queue_for(db, filters["tenant"]) as queue:
+        events = await queue.client.sent_events(after=after, limit=limit, **filters)
+    next_id = events[-1].id if len(events) == limit else None
+    output.show({"events": events, "after": next_id}, lambda: _events_table(events))
+    if next_id and not output.as_json:
+        say(f"There may be more: --after {next_id}.")
 
 
-def _read(payload: str) -> Any:
+def _parse_payload(payload: str) -> Any:
     try:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -110,35 +114,35 @@ def _read(payload: str) -> Any:
         ) from error
 
 
-def _told(sent: SentEvent) -> str:
-    who = {0: "No job waits for it now", 1: "1 job goes on"}.get(
+def _describe_event(sent: SentEvent) -> str:
+    woken_jobs = {0: "No job waits for it now", 1: "1 job goes on"}.get(
         sent.woken, f"{sent.woken:,} jobs go on"
     )
-    return f"Event {sent.id} is sent: {sent.name}. {who}."
+    return f"Event {sent.id} is sent: {sent.name}. {woken_jobs}."
 
 
-def _table(found: Sequence[KeptEvent]) -> RenderableType:
-    if not found:
-        return tables.nothing("No event is kept.")
-    sheet = tables.Sheet(terminal().width)
-    sheet.column("event", right=True)
-    sheet.column("sent")
-    sheet.column("kept until", above=100)
-    sheet.column("name")
-    sheet.column("tenant", needed=any(event.tenant for event in found))
-    sheet.column("payload", elastic=True)
-    for event in found:
-        sheet.row(
+def _events_table(events: Sequence[KeptEvent]) -> RenderableType:
+    if not events:
+        return tables.empty_text("No event is kept.")
+    builder = tables.TableBuilder(terminal().width)
+    builder.column("event", align_right=True)
+    builder.column("sent")
+    builder.column("kept until", wider_than=100)
+    builder.column("name")
+    builder.column("tenant", needed=any(event.tenant for event in events))
+    builder.column("payload", elastic=True)
+    for event in events:
+        builder.row(
             event.id,
-            at(event.sent_at),
-            at(event.expires_at),
+            format_time(event.sent_at),
+            format_time(event.expires_at),
             event.name,
             event.tenant,
-            Text(_short(event.payload), tables.FAINT),
+            Text(_shorten_payload(event.payload), tables.FAINT),
         )
-    return sheet.table
+    return builder.table
 
 
-def _short(payload: Any) -> str:
+def _shorten_payload(payload: Any) -> str:
     text = msgspec.json.encode(payload).decode()
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+    return text if len(text) <= MAX_PAYLOAD_LENGTH else text[: MAX_PAYLOAD_LENGTH - 1] + "…"

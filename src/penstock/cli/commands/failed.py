@@ -1,4 +1,4 @@
-"""`penstock dead`: jobs that failed, to look at, bring back or erase."""
+"""`penstock dead`: read jobs that failed, retry them or delete them."""
 
 from __future__ import annotations
 
@@ -15,61 +15,71 @@ from rich.text import Text
 
 from penstock.app.client import Client
 from penstock.cli import tables
-from penstock.cli.bulk import MISSING, Changed, jobs_of, told_of_rate
-from penstock.cli.database import Reached, reached_for, user
-from penstock.cli.filters import option
-from penstock.cli.framework import Command, examples, group, spread
-from penstock.cli.options import DryRun, Ids, Where, Yes, confirm, past
+from penstock.cli.bulk import MISSING, ChangeResult, describe_rate, read_jobs
+from penstock.cli.database import OpenQueue, current_user, open_queue_for
+from penstock.cli.filters import filter_option
+from penstock.cli.framework import Command, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions, DryRun, Ids, Yes, confirm, parse_past_time
 from penstock.cli.output import Output, draw, print_json, say, terminal
-from penstock.cli.tables import ago, length
+from penstock.cli.tables import format_age, format_duration
 from penstock.groups.failed import DeadSummary, Purged, Redriven
 from penstock.job import FAILED, Job
 from penstock.rate import per_second
 from penstock.wording import counted
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NO_FAILED_JOBS = "There are no such dead letters."
+ROOMY_WIDTH = 120
+PAGE_SIZE = 500
+
 
 @dataclass(frozen=True)
 class FailedFilter:
-    """Failed jobs that agree in all that is given."""
+    """Selects the failed jobs that match every option that is given."""
 
-    queue: Annotated[str | None, option("Jobs of this queue.")] = None
-    task: Annotated[str | None, option("Jobs of this task, by its name.")] = None
-    tenant: Annotated[str | None, option("Jobs of this tenant.")] = None
-    subject: Annotated[str | None, option("Jobs about this, such as document:42.")] = None
-    tag: Annotated[str | None, option("Jobs with this tag.")] = None
+    queue: Annotated[str | None, filter_option("Jobs of this queue.")] = None
+    task: Annotated[str | None, filter_option("Jobs of this task, by its name.")] = None
+    tenant: Annotated[str | None, filter_option("Jobs of this tenant.")] = None
+    subject: Annotated[str | None, filter_option("Jobs about this, such as document:42.")] = None
+    tag: Annotated[str | None, filter_option("Jobs with this tag.")] = None
     reason: Annotated[
         str | None,
-        option("Jobs given up for this reason: exhausted, discarded, poison, worker_lost, …"),
+        filter_option(
+            "Jobs given up for this reason: exhausted, discarded, poison, worker_lost, …"
+        ),
     ] = None
     error: Annotated[
-        str | None, option("Jobs whose last error is of this type, such as ValueError.")
+        str | None, filter_option("Jobs whose last error is of this type, such as ValueError.")
     ] = None
-    batch: Annotated[str | None, option("Jobs of this batch.", metavar="ID")] = None
+    batch: Annotated[str | None, filter_option("Jobs of this batch.", metavar="ID")] = None
     since: Annotated[
         datetime | None,
-        option("Jobs that failed since then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
+        filter_option(
+            "Jobs that failed since then: 2h, 7d or a time.", parser=parse_past_time, metavar="WHEN"
+        ),
     ] = None
     until: Annotated[
         datetime | None,
-        option("Jobs that failed before then: 2h, 7d or a time.", parser=past, metavar="WHEN"),
+        filter_option(
+            "Jobs that failed before then: 2h, 7d or a time.",
+            parser=parse_past_time,
+            metavar="WHEN",
+        ),
     ] = None
 
     @property
-    def given(self) -> dict[str, Any]:
-        """What is given, as the client takes it."""
-        all_of_them = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: value for name, value in all_of_them.items() if value is not None}
-
-
-BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+    def values(self) -> dict[str, Any]:
+        """The options that are given, as the client takes them."""
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which dead letters are to change, and how."""
+class FailedSelection:
+    """The failed jobs to change, how many of them, and at what rate."""
 
     ids: list[str]
-    letters: FailedFilter
+    filter: FailedFilter
     limit: int | None
     rate: str | None = None
 
@@ -77,13 +87,13 @@ class Wanted:
     def of(
         cls,
         ids: Sequence[str] | None,
-        letters: FailedFilter,
+        filter: FailedFilter,
         limit: int | None,
         *,
         everything: bool,
         rate: str | None = None,
-    ) -> Wanted:
-        by_filter = bool(letters.given) and not (ids and letters.given.keys() == {"tenant"})
+    ) -> FailedSelection:
+        by_filter = bool(filter.values) and not (ids and filter.values.keys() == {"tenant"})
         if [bool(ids), by_filter, everything].count(True) != 1:
             raise typer.BadParameter(
                 "name the jobs by their ids, or by at least one filter, or say --all; only one of "
@@ -91,34 +101,35 @@ class Wanted:
             )
         if rate is not None:
             per_second("rate", rate)
-        return cls(list(dict.fromkeys(ids or ())), letters, limit, rate)
+        return cls(list(dict.fromkeys(ids or ())), filter, limit, rate)
 
     @property
-    def options(self) -> dict[str, Any]:
-        """What the client is asked for beside the ids: a filter for all, if none is given."""
-        which = {} if self.ids else self.letters.given or {"since": BEGINNING}
-        return which | {"limit": self.limit}
+    def call_arguments(self) -> dict[str, Any]:
+        """Arguments for the client beside the ids: the filter, or one that matches all jobs."""
+        filters = {} if self.ids else self.filter.values or {"since": EPOCH}
+        return filters | {"limit": self.limit}
 
-    async def own_ids(self, queue: Reached) -> list[str]:
-        """Those of the ids that are the tenant's, if one is named."""
-        if self.letters.tenant is None:
+    async def own_ids(self, queue: OpenQueue) -> list[str]:
+        """Return those of the ids that belong to the tenant, if one is named."""
+        if self.filter.tenant is None:
             return self.ids
-        own = await jobs_of(queue, self.ids, self.letters.tenant)
+        own = await read_jobs(queue, self.ids, self.filter.tenant)
         return [job for job in self.ids if job in own]
 
-    def number_of(self, found: DeadSummary) -> str:
-        """How many it is about, as far as they were counted."""
-        if self.limit is not None and self.limit <= found.number:
+    def describe_number(self, summary: DeadSummary) -> str:
+        """Say how many jobs will change, as far as they were counted."""
+        if self.limit is not None and self.limit <= summary.number:
             return f"{counted(self.limit, 'job')}, the longest dead of them,"
-        return f"{counted(found.number, 'job')}{'' if found.is_exact else ' and more'}"
+        return f"{counted(summary.number, 'job')}{'' if summary.is_exact else ' and more'}"
 
-    def pace_of(self, found: DeadSummary) -> str:
-        """How fast they come back, and over how long; nothing if all come at once."""
-        if self.rate is None or not found.number:
+    def describe_rate(self, summary: DeadSummary) -> str:
+        """Say at what rate and over how long they come back; empty if all come at once."""
+        if self.rate is None or not summary.number:
             return ""
-        number = min(found.number, self.limit or found.number)
-        least = "" if found.is_exact or self.limit else " or more"
-        return f" at {self.rate}, over {length(number / per_second('rate', self.rate))}{least}"
+        number = min(summary.number, self.limit or summary.number)
+        or_more = "" if summary.is_exact or self.limit else " or more"
+        duration = format_duration(number / per_second("rate", self.rate))
+        return f" at {self.rate}, over {duration}{or_more}"
 
 
 app = group(
@@ -127,11 +138,11 @@ app = group(
     "`penstock jobs show ID` has all attempts of one.",
 )
 
-Limit = Annotated[
+LimitOption = Annotated[
     int | None,
     typer.Option(min=1, help="How many at most, the longest dead first.", show_default=False),
 ]
-Everything = Annotated[bool, typer.Option("--all", help="All that have failed.")]
+EverythingOption = Annotated[bool, typer.Option("--all", help="All that have failed.")]
 
 
 @app.command("list", cls=Command)
@@ -139,37 +150,37 @@ Everything = Annotated[bool, typer.Option("--all", help="All that have failed.")
     "penstock dead list --task shop.fail --error ValueError --since 2h",
     "penstock dead list --queue mail --all --json",
 )
-@spread
+@expand_options
 def list_dead(
     *,
-    letters: FailedFilter,
+    filter: FailedFilter,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 20,
     after: Annotated[
         str | None,
         typer.Option(metavar="PLACE", help="Those behind this place.", show_default=False),
     ] = None,
     all_pages: Annotated[bool, typer.Option("--all", help="All of them, page by page.")] = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List dead letters, those that failed last first: why, when, after how many attempts."""
-    asyncio.run(_list_failed(letters, where, output, limit, after, all_pages=all_pages))
+    asyncio.run(_list_failed(filter, db, output, limit, after, all_pages=all_pages))
 
 
 @app.command("summary", cls=Command)
 @examples("penstock dead summary --since 1d")
-@spread
+@expand_options
 def summary(
     *,
-    letters: FailedFilter,
+    filter: FailedFilter,
     among: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="How many to look at, the latest first.")
     ] = 10_000,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Count dead letters by task, reason and type of error, with an example of each."""
-    asyncio.run(_summarise(letters, where, output, among))
+    asyncio.run(_summarise(filter, db, output, among))
 
 
 @app.command("redrive", cls=Command)
@@ -178,12 +189,12 @@ def summary(
     "penstock dead redrive --task shop.fail --error ValueError --dry-run",
     "penstock dead redrive --queue mail --rate 10/s --yes",
 )
-@spread
+@expand_options
 def redrive(
     *,
     ids: Ids = None,
-    letters: FailedFilter,
-    everything: Everything = False,
+    filter: FailedFilter,
+    everything: EverythingOption = False,
     rate: Annotated[
         str | None,
         typer.Option(
@@ -192,10 +203,10 @@ def redrive(
             show_default=False,
         ),
     ] = None,
-    limit: Limit = None,
+    limit: LimitOption = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Run failed jobs again, under their ids and with fresh chances; the longest dead first.
@@ -203,8 +214,8 @@ def redrive(
     At a rate they come back scheduled, one after the other, and nobody needs to stay for it. What
     fails after the command began is not caught by it.
     """
-    wanted = Wanted.of(ids, letters, limit, everything=everything, rate=rate)
-    _redrive(wanted, where, output, dry_run=dry_run, yes=yes)
+    selection = FailedSelection.of(ids, filter, limit, everything=everything, rate=rate)
+    _redrive(selection, db, output, dry_run=dry_run, yes=yes)
 
 
 @app.command("purge", cls=Command)
@@ -212,216 +223,228 @@ def redrive(
     "penstock dead purge --reason discarded --until 7d --dry-run",
     "penstock dead purge --tenant acme --yes",
 )
-@spread
+@expand_options
 def purge(
     *,
     ids: Ids = None,
-    letters: FailedFilter,
-    everything: Everything = False,
-    limit: Limit = None,
+    filter: FailedFilter,
+    everything: EverythingOption = False,
+    limit: LimitOption = None,
     dry_run: DryRun = False,
     yes: Yes = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Erase failed jobs with all that is kept about them."""
-    wanted = Wanted.of(ids, letters, limit, everything=everything)
-    _purge(wanted, where, output, dry_run=dry_run, yes=yes)
-
-
-NONE = "There are no such dead letters."
-ROOMY = 120
+    selection = FailedSelection.of(ids, filter, limit, everything=everything)
+    _purge(selection, db, output, dry_run=dry_run, yes=yes)
 
 
 def _failed_table(jobs: Sequence[Job], width: int) -> RenderableType:
-    """Failed jobs as a table; columns that would be empty are left out."""
+    """Return failed jobs as a table without empty columns."""
     if not jobs:
-        return tables.nothing(NONE)
+        return tables.empty_text(NO_FAILED_JOBS)
     now = datetime.now(UTC)
-    sheet = tables.Sheet(width)
-    sheet.column("id")
-    sheet.column("task", most=max(16, width // 4))
-    sheet.column("reason", most=16)
-    sheet.column("failed", right=True)
-    sheet.column("tries", right=True)
-    sheet.column("queue", most=16, above=ROOMY)
-    sheet.column("tenant", most=20, above=ROOMY, needed=any(job.tenant for job in jobs))
-    sheet.column("subject", most=24, above=ROOMY, needed=any(job.subject for job in jobs))
-    sheet.column("last error", elastic=True)
+    builder = tables.TableBuilder(width)
+    builder.column("id")
+    builder.column("task", max_width=max(16, width // 4))
+    builder.column("reason", max_width=16)
+    builder.column("failed", align_right=True)
+    builder.column("tries", align_right=True)
+    builder.column("queue", max_width=16, wider_than=ROOMY_WIDTH)
+    builder.column(
+        "tenant", max_width=20, wider_than=ROOMY_WIDTH, needed=any(job.tenant for job in jobs)
+    )
+    builder.column(
+        "subject", max_width=24, wider_than=ROOMY_WIDTH, needed=any(job.subject for job in jobs)
+    )
+    builder.column("last error", elastic=True)
     for job in jobs:
-        sheet.row(
+        builder.row(
             job.id,
             job.task,
             job.reason or "",
-            _since(job.finished_at, now),
+            _age_text(job.finished_at, now),
             str(job.attempt),
             job.queue,
             job.tenant,
             job.subject or "",
-            _error(*((job.last_error.type, job.last_error.message) if job.last_error else ())),
+            _error_text(*((job.last_error.type, job.last_error.message) if job.last_error else ())),
         )
-    return sheet.table
+    return builder.table
 
 
 def _groups_table(summary: DeadSummary, width: int) -> RenderableType:
-    """Those that failed alike as a line, the most first."""
+    """Return jobs that failed alike as one row each, the largest group first."""
     if not summary.groups:
-        return tables.nothing(NONE)
+        return tables.empty_text(NO_FAILED_JOBS)
     now = datetime.now(UTC)
-    sheet = tables.Sheet(width)
-    sheet.column("jobs", right=True)
-    sheet.column("task", most=max(16, width // 4))
-    sheet.column("reason", most=16, above=60)
-    sheet.column("first failed", right=True, above=80)
-    sheet.column("last failed", right=True)
-    sheet.column("such as", right=True)
-    sheet.column("last error", elastic=True)
+    builder = tables.TableBuilder(width)
+    builder.column("jobs", align_right=True)
+    builder.column("task", max_width=max(16, width // 4))
+    builder.column("reason", max_width=16, wider_than=60)
+    builder.column("first failed", align_right=True, wider_than=80)
+    builder.column("last failed", align_right=True)
+    builder.column("such as", align_right=True)
+    builder.column("last error", elastic=True)
     for failure in summary.groups:
-        sheet.row(
+        builder.row(
             f"{failure.number:,}",
             failure.task,
             failure.reason,
-            _since(failure.first_at, now),
-            _since(failure.last_at, now),
+            _age_text(failure.first_at, now),
+            _age_text(failure.last_at, now),
             failure.example,
-            _error(failure.error, failure.message),
+            _error_text(failure.error, failure.message),
         )
-    return sheet.table
+    return builder.table
 
 
-def _since(moment: datetime | None, now: datetime) -> str:
-    return "" if moment is None else ago((now - moment).total_seconds())
+def _age_text(moment: datetime | None, now: datetime) -> str:
+    return "" if moment is None else format_age((now - moment).total_seconds())
 
 
-def _error(kind: str | None = None, message: str | None = None) -> Text:
-    said = (message or "").partition("\n")[0]
-    return Text(": ".join(filter(None, (kind, said))), "red")
-
-
-PAGE = 500
+def _error_text(kind: str | None = None, message: str | None = None) -> Text:
+    first_line = (message or "").partition("\n")[0]
+    return Text(": ".join(filter(None, (kind, first_line))), "red")
 
 
 async def _list_failed(
-    letters: FailedFilter,
-    where: Where,
+    filter: FailedFilter,
+    db: DatabaseOptions,
     output: Output,
     limit: int,
     after: str | None,
     *,
     all_pages: bool,
 ) -> None:
-    """One page, and how to come to the next; or all of them, one table after the other."""
-    found: list[Job] = []
-    async with reached_for(where, letters.tenant) as queue:
+    """Print one page and the cursor of the next; or all pages, one table after the other."""
+    jobs: list[Job] = []
+    async with open_queue_for(db, filter.tenant) as queue:
         while True:
-            size = PAGE if all_pages else limit
-            page = await queue.client.dead_letters(after=after, limit=size, **letters.given)
+            size = PAGE_SIZE if all_pages else limit
+            page = await queue.client.dead_letters(after=after, limit=size, **filter.values)
             after = page.after
             if output.as_json or not all_pages:
-                found += page.jobs
+                jobs += page.jobs
             elif page.jobs:
                 draw(_failed_table(page.jobs, terminal().width))
             if after is None or not all_pages:
                 break
     if output.as_json or not all_pages:
-        document = {"jobs": found, "after": after}
-        output.show(document, lambda: _failed_table(found, terminal().width))
+        document = {"jobs": jobs, "after": after}
+        output.show(document, lambda: _failed_table(jobs, terminal().width))
     if after and not output.as_json:
         say(f"There may be more: --after {after}, or --all.")
 
 
-async def _summarise(letters: FailedFilter, where: Where, output: Output, among: int) -> None:
-    async with reached_for(where, letters.tenant) as queue:
-        found = await queue.client.dead_summary(among=among, **letters.given)
-    output.show(found, lambda: _groups_table(found, terminal().width))
-    if not found.is_exact and not output.as_json:
-        say(f"These are the latest {found.number:,}; there may be more: --among counts further.")
+async def _summarise(filter: FailedFilter, db: DatabaseOptions, output: Output, among: int) -> None:
+    async with open_queue_for(db, filter.tenant) as queue:
+        summary = await queue.client.dead_summary(among=among, **filter.values)
+    output.show(summary, lambda: _groups_table(summary, terminal().width))
+    if not summary.is_exact and not output.as_json:
+        say(f"These are the latest {summary.number:,}; there may be more: --among counts further.")
 
 
-def _redrive(wanted: Wanted, where: Where, output: Output, *, dry_run: bool, yes: bool) -> None:
-    """Bring dead letters back; those that a filter finds only after a question."""
+def _redrive(
+    selection: FailedSelection, db: DatabaseOptions, output: Output, *, dry_run: bool, yes: bool
+) -> None:
+    """Retry failed jobs, after a question if a filter selects them."""
 
     def call(client: Client, *ids: str) -> AsyncIterator[Redriven]:
-        return client.redriving(*ids, rate=wanted.rate, by=user(), **wanted.options)
+        return client.redriving(
+            *ids, rate=selection.rate, by=current_user(), **selection.call_arguments
+        )
 
-    if _is_meant("redriven", wanted, where, output, dry_run=dry_run, yes=yes):
-        _change("redriven", wanted, call, where, output)
+    if _is_confirmed("redriven", selection, db, output, dry_run=dry_run, yes=yes):
+        _change_and_report("redriven", selection, call, db, output)
 
 
-def _purge(wanted: Wanted, where: Where, output: Output, *, dry_run: bool, yes: bool) -> None:
-    """Erase dead letters; those that a filter finds only after a question."""
+def _purge(
+    selection: FailedSelection, db: DatabaseOptions, output: Output, *, dry_run: bool, yes: bool
+) -> None:
+    """Delete failed jobs, after a question if a filter selects them."""
 
     def call(client: Client, *ids: str) -> AsyncIterator[Purged]:
-        return client.purging(*ids, by=user(), **wanted.options)
+        return client.purging(*ids, by=current_user(), **selection.call_arguments)
 
-    if _is_meant("purged", wanted, where, output, dry_run=dry_run, yes=yes):
-        _change("purged", wanted, call, where, output)
+    if _is_confirmed("purged", selection, db, output, dry_run=dry_run, yes=yes):
+        _change_and_report("purged", selection, call, db, output)
 
 
-def _is_meant(
-    past: str, wanted: Wanted, where: Where, output: Output, *, dry_run: bool, yes: bool
+def _is_confirmed(
+    past: str,
+    selection: FailedSelection,
+    db: DatabaseOptions,
+    output: Output,
+    *,
+    dry_run: bool,
+    yes: bool,
 ) -> bool:
-    """Whether to go on: not after a dry run, and with a filter only after a yes."""
-    if not dry_run and (wanted.ids or yes):
+    """Return whether to go on: not after a dry run, and with a filter only after a yes."""
+    if not dry_run and (selection.ids or yes):
         return True
-    if wanted.ids:
-        _show_named(past, asyncio.run(_named(wanted, where)), output)
+    if selection.ids:
+        _show_dry_run_of_ids(past, asyncio.run(_read_named_jobs(selection, db)), output)
         return False
-    found = asyncio.run(_summary(wanted, where))
-    number, pace = wanted.number_of(found), wanted.pace_of(found)
+    summary = asyncio.run(_read_summary(selection, db))
+    number, rate = selection.describe_number(summary), selection.describe_rate(summary)
     if dry_run:
-        told = f"{number} would be {past}{pace}; nothing was changed."
-        _show_groups(found, told, output)
+        message = f"{number} would be {past}{rate}; nothing was changed."
+        _show_dry_run_of_filter(summary, message, output)
         return False
-    if found.number:
-        confirm(f"{number} will be {past}{pace}.")
+    if summary.number:
+        confirm(f"{number} will be {past}{rate}.")
     return True
 
 
-def _change(
+def _change_and_report(
     past: str,
-    wanted: Wanted,
+    selection: FailedSelection,
     call: Callable[..., AsyncIterator[Redriven | Purged]],
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
-    changed = asyncio.run(_changed(past, wanted, call, where))
-    changed.show(output, told_of_rate(wanted.rate, changed.due))
+    changed = asyncio.run(_change_all(past, selection, call, db))
+    changed.show(output, describe_rate(selection.rate, changed.due))
 
 
-async def _changed(
-    past: str, wanted: Wanted, call: Callable[..., AsyncIterator[Redriven | Purged]], where: Where
-) -> Changed:
-    """All of them, a page at a time, with a line on stderr that counts."""
-    changed = Changed(past)
-    async with reached_for(where, wanted.letters.tenant) as queue:
-        own = await wanted.own_ids(queue)
-        changed.left = {job: MISSING for job in wanted.ids if job not in own}
-        if wanted.ids and not own:
+async def _change_all(
+    past: str,
+    selection: FailedSelection,
+    call: Callable[..., AsyncIterator[Redriven | Purged]],
+    db: DatabaseOptions,
+) -> ChangeResult:
+    """Change all selected jobs by page, with a count on stderr meanwhile."""
+    changed = ChangeResult(past)
+    async with open_queue_for(db, selection.filter.tenant) as queue:
+        ids = await selection.own_ids(queue)
+        changed.skipped = {job: MISSING for job in selection.ids if job not in ids}
+        if selection.ids and not ids:
             return changed
         with terminal(stderr=True).status("…") as status:
-            async for told in call(queue.client, *own):
-                changed.number = told.number
-                changed.left |= told.left
-                if isinstance(told, Redriven):
-                    changed.due, changed.workflows = told.due, Counter(told.workflows)
-                status.update(f"{counted(told.number, 'job')} {past} …")
+            async for progress in call(queue.client, *ids):
+                changed.number = progress.number
+                changed.skipped |= progress.left
+                if isinstance(progress, Redriven):
+                    changed.due, changed.workflows = progress.due, Counter(progress.workflows)
+                status.update(f"{counted(progress.number, 'job')} {past} …")
         await changed.find_holders(queue.client)
     return changed
 
 
-async def _named(wanted: Wanted, where: Where) -> list[Job]:
-    async with reached_for(where, wanted.letters.tenant) as queue:
-        jobs = await jobs_of(queue, wanted.ids, wanted.letters.tenant)
-    return [job for job in jobs.values() if job.state == FAILED][: wanted.limit]
+async def _read_named_jobs(selection: FailedSelection, db: DatabaseOptions) -> list[Job]:
+    async with open_queue_for(db, selection.filter.tenant) as queue:
+        jobs = await read_jobs(queue, selection.ids, selection.filter.tenant)
+    return [job for job in jobs.values() if job.state == FAILED][: selection.limit]
 
 
-async def _summary(wanted: Wanted, where: Where) -> DeadSummary:
-    async with reached_for(where, wanted.letters.tenant) as queue:
-        return await queue.client.dead_summary(**wanted.letters.given)
+async def _read_summary(selection: FailedSelection, db: DatabaseOptions) -> DeadSummary:
+    async with open_queue_for(db, selection.filter.tenant) as queue:
+        return await queue.client.dead_summary(**selection.filter.values)
 
 
-def _show_named(past: str, jobs: Sequence[Job], output: Output) -> None:
+def _show_dry_run_of_ids(past: str, jobs: Sequence[Job], output: Output) -> None:
     document = {"dry_run": True, "matched": len(jobs), "more": False, "ids": [j.id for j in jobs]}
     if output.as_json:
         print_json(document)
@@ -430,10 +453,12 @@ def _show_named(past: str, jobs: Sequence[Job], output: Output) -> None:
     draw(f"{counted(len(jobs), 'job')} would be {past}; nothing was changed.")
 
 
-def _show_groups(found: DeadSummary, told: str, output: Output) -> None:
+def _show_dry_run_of_filter(summary: DeadSummary, message: str, output: Output) -> None:
     if output.as_json:
-        more = not found.is_exact
-        print_json({"dry_run": True, "matched": found.number, "more": more, "groups": found.groups})
+        more = not summary.is_exact
+        print_json(
+            {"dry_run": True, "matched": summary.number, "more": more, "groups": summary.groups}
+        )
         return
-    draw(_groups_table(found, terminal().width))
-    draw(told)
+    draw(_groups_table(summary, terminal().width))
+    draw(message)

@@ -1,4 +1,4 @@
-"""`penstock jobs`: look at jobs, and change them."""
+"""`penstock jobs`: read jobs and change them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from penstock.cli.bulk import CANCEL, DELETE, RETRY, UNBLOCK, Which, change
-from penstock.cli.database import Reached, reached_for
-from penstock.cli.filters import Filter, StateName
+from penstock.cli.bulk import CANCEL, DELETE, RETRY, UNBLOCK, Selection, change_jobs
+from penstock.cli.database import OpenQueue, open_queue_for
+from penstock.cli.filters import JobFilter, StateName
 from penstock.cli.follow import follow_job, show_job
-from penstock.cli.framework import Command, examples, group, spread
-from penstock.cli.options import DryRun, Ids, Where, Yes, seconds
+from penstock.cli.framework import Command, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions, DryRun, Ids, Yes, parse_duration
 from penstock.cli.output import Output, draw, print_json, say, terminal
 from penstock.cli.screens.jobs import jobs_table
 from penstock.job import Job
@@ -32,10 +32,10 @@ app = group("jobs", help="Look at jobs; retry, unblock, cancel or delete them.")
     "penstock jobs list --workflow 5 --state blocked",
     "penstock jobs list --late --queue mail",
 )
-@spread
+@expand_options
 def list_jobs(
     *,
-    filter: Filter,
+    filter: JobFilter,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 20,
     after: Annotated[
         str | None,
@@ -46,7 +46,7 @@ def list_jobs(
         bool,
         typer.Option("--late", help="Those past their soft deadline, the latest of them first."),
     ] = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List jobs, newest first, live and ended alike."""
@@ -56,11 +56,11 @@ def list_jobs(
             raise typer.BadParameter(
                 "--late goes with neither --all, --after, --batch, --workflow, --since nor --until"
             )
-        asyncio.run(_list_late(filter, where, output, limit))
+        asyncio.run(_list_late(filter, db, output, limit))
     elif all_pages:
-        asyncio.run(_list_all(filter, where, output, after))
+        asyncio.run(_list_all(filter, db, output, after))
     else:
-        asyncio.run(_list_page(filter, where, output, limit, after))
+        asyncio.run(_list_page(filter, db, output, limit, after))
 
 
 @app.command("show", cls=Command)
@@ -69,7 +69,7 @@ def list_jobs(
     "penstock jobs show 42 --json",
     "penstock jobs show 42 --follow --timeout 30s",
 )
-@spread
+@expand_options
 def show(
     *,
     job: Annotated[str, typer.Argument(metavar="ID", help="The job.")],
@@ -82,22 +82,22 @@ def show(
     timeout: Annotated[
         float | None,
         typer.Option(
-            parser=seconds,
+            parser=parse_duration,
             metavar="DURATION",
             help="With --follow: the longest to wait; then the exit code is 6.",
             show_default=False,
         ),
     ] = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Show everything about one job: state, why it waits, errors, arguments, result, timeline."""
     if follow:
-        asyncio.run(follow_job(job, tenant, where, output, timeout))
+        asyncio.run(follow_job(job, tenant, db, output, timeout))
     elif timeout is not None:
         raise typer.BadParameter("--timeout goes with --follow")
     else:
-        asyncio.run(show_job(job, tenant, where, output))
+        asyncio.run(show_job(job, tenant, db, output))
 
 
 @app.command("retry", cls=Command)
@@ -106,22 +106,22 @@ def show(
     "penstock jobs retry --task shop.send --since 1d --dry-run",
     "penstock jobs retry --state failed --queue mail --yes",
 )
-@spread
+@expand_options
 def retry(
     *,
     ids: Ids = None,
-    filter: Filter,
+    filter: JobFilter,
     dry_run: DryRun = False,
     yes: Yes = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Run jobs again: those that ended come back under their ids, scheduled ones are due now.
 
     A filter without a state means failed jobs. A completed job runs again only after a question.
     """
-    which = Which.of(ids, filter, [StateName.failed])
-    change(RETRY, which, where, output, dry_run=dry_run, yes=yes)
+    selection = Selection.of(ids, filter, [StateName.failed])
+    change_jobs(RETRY, selection, db, output, dry_run=dry_run, yes=yes)
 
 
 @app.command("cancel", cls=Command)
@@ -130,14 +130,14 @@ def retry(
     "penstock jobs cancel --subject document:42 --yes",
     "penstock jobs cancel --queue mail --tenant acme --dry-run",
 )
-@spread
+@expand_options
 def cancel(
     *,
     ids: Ids = None,
-    filter: Filter,
+    filter: JobFilter,
     dry_run: DryRun = False,
     yes: Yes = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """End jobs now, running or not; a worker that runs one is told to stop it.
@@ -145,28 +145,28 @@ def cancel(
     A filter without a state means all that have not ended.
     """
     states = [StateName.scheduled, StateName.ready, StateName.running, StateName.blocked]
-    which = Which.of(ids, filter, states)
-    change(CANCEL, which, where, output, dry_run=dry_run, yes=yes)
+    selection = Selection.of(ids, filter, states)
+    change_jobs(CANCEL, selection, db, output, dry_run=dry_run, yes=yes)
 
 
 @app.command("unblock", cls=Command)
 @examples("penstock jobs unblock 46", "penstock jobs unblock --workflow 6 --dry-run")
-@spread
+@expand_options
 def unblock(
     *,
     ids: Ids = None,
-    filter: Filter,
+    filter: JobFilter,
     dry_run: DryRun = False,
     yes: Yes = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Let jobs of workflows run that wait for others, whatever becomes of those.
 
     A filter without a state means blocked jobs.
     """
-    which = Which.of(ids, filter, [StateName.blocked])
-    change(UNBLOCK, which, where, output, dry_run=dry_run, yes=yes)
+    selection = Selection.of(ids, filter, [StateName.blocked])
+    change_jobs(UNBLOCK, selection, db, output, dry_run=dry_run, yes=yes)
 
 
 @app.command("delete", cls=Command)
@@ -175,14 +175,14 @@ def unblock(
     "penstock jobs delete --state cancelled --until 7d --dry-run",
     "penstock jobs delete --tenant acme --yes",
 )
-@spread
+@expand_options
 def delete(
     *,
     ids: Ids = None,
-    filter: Filter,
+    filter: JobFilter,
     dry_run: DryRun = False,
     yes: Yes = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Erase jobs with all that is kept about them; one that runs must be cancelled first.
@@ -190,18 +190,18 @@ def delete(
     A filter without a state means jobs that have ended.
     """
     states = [StateName.completed, StateName.failed, StateName.cancelled]
-    which = Which.of(ids, filter, states)
-    change(DELETE, which, where, output, dry_run=dry_run, yes=yes)
+    selection = Selection.of(ids, filter, states)
+    change_jobs(DELETE, selection, db, output, dry_run=dry_run, yes=yes)
 
 
 async def _list_page(
-    filter: Filter, where: Where, output: Output, limit: int, after: str | None
+    filter: JobFilter, db: DatabaseOptions, output: Output, limit: int, after: str | None
 ) -> None:
-    """One page, and how to come to the next."""
-    async with reached_for(where, filter.tenant) as queue:
+    """Print one page of jobs, and the cursor of the next."""
+    async with open_queue_for(db, filter.tenant) as queue:
         jobs, following = await anext(filter.pages(queue, after=after, size=limit))
         if not jobs:
-            await _expect(filter, queue)
+            await _require_batch_and_workflow(filter, queue)
         late = await queue.insights.lateness(jobs)
     document = {"jobs": _documents(jobs, late), "after": following}
     output.show(document, lambda: jobs_table(jobs, terminal().width, late))
@@ -209,27 +209,29 @@ async def _list_page(
         say(f"There may be more: --after {following}, or --all.")
 
 
-async def _list_all(filter: Filter, where: Where, output: Output, after: str | None) -> None:
-    """All pages: as one document, or as one table after the other."""
-    found: list[dict[str, Any]] = []
-    async with reached_for(where, filter.tenant) as queue:
+async def _list_all(
+    filter: JobFilter, db: DatabaseOptions, output: Output, after: str | None
+) -> None:
+    """Print all pages: as one JSON document, or one table after the other."""
+    documents: list[dict[str, Any]] = []
+    async with open_queue_for(db, filter.tenant) as queue:
         async for jobs, _ in filter.pages(queue, after=after):
             if not jobs:
-                await _expect(filter, queue)
+                await _require_batch_and_workflow(filter, queue)
             late = await queue.insights.lateness(jobs)
             if output.as_json:
-                found += _documents(jobs, late)
+                documents += _documents(jobs, late)
             elif jobs:
                 draw(jobs_table(jobs, terminal().width, late))
     if output.as_json:
-        print_json({"jobs": found, "after": None})
+        print_json({"jobs": documents, "after": None})
 
 
-async def _list_late(filter: Filter, where: Where, output: Output, limit: int) -> None:
-    """Those past their soft deadline, the latest first."""
-    async with reached_for(where, filter.tenant) as queue:
-        # One more than are shown, to see whether there are more.
-        found = await queue.insights.late(
+async def _list_late(filter: JobFilter, db: DatabaseOptions, output: Output, limit: int) -> None:
+    """Print the jobs past their soft deadline, the latest first."""
+    async with open_queue_for(db, filter.tenant) as queue:
+        # One more than is shown tells whether there are more.
+        late_jobs = await queue.insights.late(
             limit + 1,
             states=filter.state,
             queue=filter.queue,
@@ -238,17 +240,17 @@ async def _list_late(filter: Filter, where: Where, output: Output, limit: int) -
             subject=filter.subject,
             tag=filter.tag,
         )
-    more = len(found) > limit
-    jobs = [job for job, _ in found[:limit]]
-    late = {job.id: seconds for job, seconds in found}
+    more = len(late_jobs) > limit
+    jobs = [job for job, _ in late_jobs[:limit]]
+    late = {job.id: seconds for job, seconds in late_jobs}
     document = {"jobs": _documents(jobs, late), "after": None, "more": more}
     output.show(document, lambda: jobs_table(jobs, terminal().width, late))
     if more and not output.as_json:
         say("There are more that are late: --limit shows more of them.")
 
 
-async def _expect(filter: Filter, queue: Reached) -> None:
-    """The batch and the workflow that are named must be there, or no job can be of them."""
+async def _require_batch_and_workflow(filter: JobFilter, queue: OpenQueue) -> None:
+    """Raise if the named batch or workflow does not exist; without it no job can match."""
     if filter.batch is not None:
         await queue.client.get_batch(filter.batch)
     if filter.workflow is not None:
@@ -256,5 +258,5 @@ async def _expect(filter: Filter, queue: Reached) -> None:
 
 
 def _documents(jobs: Sequence[Job], late: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Jobs for programs: their own fields, and by how many seconds each is late."""
+    """Return jobs as JSON: their own fields, and how many seconds each is late."""
     return [msgspec.to_builtins(job) | {"late": late.get(job.id)} for job in jobs]

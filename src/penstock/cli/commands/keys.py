@@ -1,4 +1,4 @@
-"""`penstock keys`: what lets programs into the service."""
+"""`penstock keys`: API keys for programs that use the service."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.database import reached, user
-from penstock.cli.framework import Command, examples, group, spread
-from penstock.cli.options import Where, seconds
+from penstock.cli.database import current_user, open_queue
+from penstock.cli.framework import Command, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output, say, terminal
-from penstock.cli.tables import at, length
+from penstock.cli.tables import format_duration, format_time
 from penstock.groups.keys import Key, NewKey, Scope
 
 app = group("keys", help="Make keys for programs that use the service.")
@@ -31,11 +31,11 @@ class ScopeName(StrEnum):
     on_behalf = "on_behalf"
 
 
-Which = Annotated[str, typer.Argument(metavar="KEY", help="Its name, or its id.")]
+KeyName = Annotated[str, typer.Argument(metavar="KEY", help="Its name, or its id.")]
 Expires = Annotated[
     float | None,
     typer.Option(
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="In how long it expires, such as 90d.",
         show_default=False,
@@ -45,17 +45,17 @@ Expires = Annotated[
 
 @app.command("list", cls=Command)
 @examples("penstock keys list", "penstock keys list --all --json")
-@spread
+@expand_options
 def list_keys(
     *,
     all: Annotated[
         bool, typer.Option("--all", help="Those that were revoked or have expired, too.")
     ] = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List the keys; what they open and who uses them, never their secrets."""
-    asyncio.run(_show_keys(all, where, output))
+    asyncio.run(_show_keys(all, db, output))
 
 
 @app.command("create", cls=Command)
@@ -63,7 +63,7 @@ def list_keys(
     "penstock keys create deploy --scope read --scope enqueue --expires 90d",
     "penstock keys create grafana --scope read --json",
 )
-@spread
+@expand_options
 def create_key(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whom the audit will name.")],
@@ -82,94 +82,101 @@ def create_key(
         ),
     ] = None,
     expires: Expires = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Make a key. It is printed this once: only a hash of it is kept."""
-    asyncio.run(_create_key(name, [each.value for each in scope], tenant, expires, where, output))
+    asyncio.run(
+        _create_key(name, [scope_name.value for scope_name in scope], tenant, expires, db, output)
+    )
 
 
 @app.command("rotate", cls=Command)
 @examples("penstock keys rotate ci --overlap 1h")
-@spread
+@expand_options
 def rotate_key(
     *,
-    key: Which,
+    key: KeyName,
     overlap: Annotated[
         float,
         typer.Option(
-            parser=seconds, metavar="DURATION", help="How long the old one is still good."
+            parser=parse_duration, metavar="DURATION", help="How long the old one is still good."
         ),
     ] = 86_400.0,
     expires: Expires = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Make a new key in place of one; both are good until the overlap is over.
 
     It has the same name and rights and, unless --expires says otherwise, as long a life.
     """
-    asyncio.run(_rotate_key(key, overlap, expires, where, output))
+    asyncio.run(_rotate_key(key, overlap, expires, db, output))
 
 
 @app.command("revoke", cls=Command)
 @examples("penstock keys revoke ci")
-@spread
-def revoke_key(key: Which, where: Where, output: Output) -> None:
+@expand_options
+def revoke_key(key: KeyName, db: DatabaseOptions, output: Output) -> None:
     """Let a key in no more: by its id that one, by its name all that have it.
 
     Services know it within five seconds.
     """
-    asyncio.run(_revoke_key(key, where, output))
+    asyncio.run(_revoke_key(key, db, output))
 
 
-def _key_sentence(found: Key) -> str:
-    """A key in a sentence."""
-    whose = f", for the tenant {found.tenant} alone" if found.tenant else ""
-    until = f", until {at(found.expires_at)} UTC" if found.expires_at else ""
-    return f"The key {found.name} may {', '.join(found.scopes)}{whose}{until}."
+def _key_sentence(key: Key) -> str:
+    """Describe a key in one sentence."""
+    tenant = f", for the tenant {key.tenant} alone" if key.tenant else ""
+    until = f", until {format_time(key.expires_at)} UTC" if key.expires_at else ""
+    return f"The key {key.name} may {', '.join(key.scopes)}{tenant}{until}."
 
 
-def _keys_table(found: Sequence[Key], width: int) -> RenderableType:
-    if not found:
-        return tables.nothing("There are no keys. Make one: penstock keys create NAME --scope read")
-    now = datetime.now(UTC)
-    sheet = tables.Sheet(width, fills=False)
-    sheet.column("key", most=max(16, width // 4))
-    sheet.column("id")
-    sheet.column("may")
-    sheet.column("tenant", needed=any(each.tenant for each in found))
-    sheet.column("last used (UTC)")
-    sheet.column("")
-    for each in found:
-        used = at(each.last_used_at) if each.last_used_at else "never"
-        sheet.row(
-            each.name,
-            Text(each.id, tables.FAINT),
-            ", ".join(each.scopes),
-            each.tenant or "",
-            Text(used, "" if each.last_used_at else tables.FAINT),
-            _mark(each, now),
+def _keys_table(keys: Sequence[Key], width: int) -> RenderableType:
+    if not keys:
+        return tables.empty_text(
+            "There are no keys. Make one: penstock keys create NAME --scope read"
         )
-    return sheet.table
+    now = datetime.now(UTC)
+    builder = tables.TableBuilder(width, fills=False)
+    builder.column("key", max_width=max(16, width // 4))
+    builder.column("id")
+    builder.column("may")
+    builder.column("tenant", needed=any(key.tenant for key in keys))
+    builder.column("last used (UTC)")
+    builder.column("")
+    for key in keys:
+        last_used = format_time(key.last_used_at) if key.last_used_at else "never"
+        builder.row(
+            key.name,
+            Text(key.id, tables.FAINT),
+            ", ".join(key.scopes),
+            key.tenant or "",
+            Text(last_used, "" if key.last_used_at else tables.FAINT),
+            _status_text(key, now),
+        )
+    return builder.table
 
 
-def _mark(found: Key, now: datetime) -> Text:
-    if found.revoked_at is not None:
+def _status_text(key: Key, now: datetime) -> Text:
+    if key.revoked_at is not None:
         return Text("revoked", tables.FAINT)
-    replaced = "replaced, " if found.replaced_by else ""
-    if found.expires_at is None:
+    replaced = "replaced, " if key.replaced_by else ""
+    if key.expires_at is None:
         return Text(replaced.rstrip(", "))
-    left = (found.expires_at - now).total_seconds()
-    if left <= 0:
+    seconds_left = (key.expires_at - now).total_seconds()
+    if seconds_left <= 0:
         return Text(f"{replaced}expired", tables.FAINT)
-    return Text(f"{replaced}expires in {length(left)}", "yellow" if left < 7 * 86_400 else "")
+    return Text(
+        f"{replaced}expires in {format_duration(seconds_left)}",
+        "yellow" if seconds_left < 7 * 86_400 else "",
+    )
 
 
-async def _show_keys(all: bool, where: Where, output: Output) -> None:
-    async with reached(where) as queue:
-        found = await queue.app.keys(all=all)
-    output.show({"keys": found}, lambda: _keys_table(found, terminal().width))
+async def _show_keys(all: bool, db: DatabaseOptions, output: Output) -> None:
+    async with open_queue(db) as queue:
+        keys = await queue.app.keys(all=all)
+    output.show({"keys": keys}, lambda: _keys_table(keys, terminal().width))
 
 
 async def _create_key(
@@ -177,30 +184,33 @@ async def _create_key(
     scopes: Sequence[Scope],
     tenant: str | None,
     expires: float | None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
-    async with reached(where) as queue:
-        made = await queue.app.create_key(
-            name, scopes=scopes, tenant=tenant, expires=expires, by=user()
+    async with open_queue(db) as queue:
+        new_key = await queue.app.create_key(
+            name, scopes=scopes, tenant=tenant, expires=expires, by=current_user()
         )
-    _show_once(made, output)
+    _print_secret(new_key, output)
 
 
 async def _rotate_key(
-    key: str, overlap: float, expires: float | None, where: Where, output: Output
+    key: str, overlap: float, expires: float | None, db: DatabaseOptions, output: Output
 ) -> None:
-    async with reached(where) as queue:
-        made = await queue.app.rotate_key(key, overlap=overlap, expires=expires, by=user())
-    _show_once(made, output)
+    async with open_queue(db) as queue:
+        new_key = await queue.app.rotate_key(
+            key, overlap=overlap, expires=expires, by=current_user()
+        )
+    _print_secret(new_key, output)
 
 
-async def _revoke_key(key: str, where: Where, output: Output) -> None:
-    async with reached(where) as queue:
-        revoked = await queue.app.revoke_key(key, by=user())
+async def _revoke_key(key: str, db: DatabaseOptions, output: Output) -> None:
+    async with open_queue(db) as queue:
+        revoked = await queue.app.revoke_key(key, by=current_user())
     output.show({"revoked": revoked}, lambda: f"{key} lets nobody in any more.")
 
 
-def _show_once(made: NewKey, output: Output) -> None:
-    output.show(made, lambda: made.secret)
-    say(f"{_key_sentence(made.key)} It is shown this once: keep it where secrets are kept.")
+def _print_secret(new_key: NewKey, output: Output) -> None:
+    """Print the secret on stdout, with a warning that it is shown only once."""
+    output.show(new_key, lambda: new_key.secret)
+    say(f"{_key_sentence(new_key.key)} It is shown this once: keep it where secrets are kept.")

@@ -1,4 +1,4 @@
-"""`penstock migrate`: the tables in the database, made and brought up to date."""
+"""`penstock migrate`: create the tables, and keep them up to date."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli.errors import DatabaseRefused
-from penstock.cli.framework import Exit, examples, spread
-from penstock.cli.options import Where, confirm
+from penstock.cli.framework import Exit, examples, expand_options
+from penstock.cli.options import DatabaseOptions, confirm
 from penstock.cli.output import Output, draw
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ Yes = Annotated[bool, typer.Option("--yes", help="Go back without asking.")]
     "penstock migrate --with knowledge",
     "penstock migrate --to 0 --yes",
 )
-@spread
+@expand_options
 def migrate(
     *,
     show_status: ShowStatus = False,
@@ -81,7 +81,7 @@ def migrate(
     rls: Rls = None,
     wanted: With = None,
     yes: Yes = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Make the tables, or bring them up to date.
@@ -93,7 +93,7 @@ def migrate(
     if show_sql and output.as_json:
         raise typer.BadParameter("--sql prints SQL, not JSON")
 
-    database = where.database()
+    database = db.database()
     if show_sql:
         draw(_sql(database, to, rls).rstrip("\n"))
     elif show_status:
@@ -107,13 +107,13 @@ def _sql(database: Database, to: int | None, rls: bool | None) -> str:
 
     if database.url is None:
         return sql_text(database.schema, to=to, rls=rls)
-    with _reached(database) as url:
-        found = asyncio.run(status(url, schema=database.schema))
-        is_on = asyncio.run(has_rls(url, schema=database.schema))
+    with _database_url(database) as url:
+        migrations = asyncio.run(status(url, schema=database.schema))
+        rls_is_on = asyncio.run(has_rls(url, schema=database.schema))
         _, renaming = asyncio.run(find_rename(url, schema=database.schema))
-    applied = [each.number for each in found if each.applied_at]
+    applied = [migration.number for migration in migrations if migration.applied_at]
     return sql_text(
-        database.schema, applied=applied, to=to, rls=rls, has_rls=is_on, renaming=renaming
+        database.schema, applied=applied, to=to, rls=rls, has_rls=rls_is_on, renaming=renaming
     )
 
 
@@ -123,26 +123,26 @@ def _print_status(database: Database, output: Output) -> None:
     from penstock.cli import applications
     from penstock.migrate import find_rename, has_rls, status
 
-    with _reached(database) as url:
-        found = asyncio.run(status(url, schema=database.schema))
-        is_on = asyncio.run(has_rls(url, schema=database.schema))
+    with _database_url(database) as url:
+        migrations = asyncio.run(status(url, schema=database.schema))
+        rls_is_on = asyncio.run(has_rls(url, schema=database.schema))
         former, _ = asyncio.run(find_rename(url, schema=database.schema))
-        renamed = asyncio.run(applications.renamed(replace(database, url=url)))
+        renamed = asyncio.run(applications.find_renamed(replace(database, url=url)))
     if former is not None:
         renamed = {database.schema: former} | renamed
-    due = [each.name for each in found if each.applied_at is None]
+    due = [migration.name for migration in migrations if migration.applied_at is None]
     document = {
         "schema": database.schema,
-        "migrations": found,
+        "migrations": migrations,
         "due": due,
         "renamed": renamed,
-        "rls": is_on,
+        "rls": rls_is_on,
     }
-    told = [f"{each.name}  {_described(each)}" for each in found]
-    told += [f"{schema}  renamed from {former}, due" for schema, former in renamed.items()]
-    if is_on:
-        told.append("row level security  on")
-    output.show(document, lambda: "\n".join(told))
+    lines = [f"{migration.name}  {_describe(migration)}" for migration in migrations]
+    lines += [f"{schema}  renamed from {former}, due" for schema, former in renamed.items()]
+    if rls_is_on:
+        lines.append("row level security  on")
+    output.show(document, lambda: "\n".join(lines))
     raise typer.Exit(Exit.NO if due or renamed else Exit.OK)
 
 
@@ -150,7 +150,7 @@ def _apply(
     database: Database,
     to: int | None,
     rls: bool | None,
-    wanted: list[str],
+    applications_to_add: list[str],
     yes: bool,
     output: Output,
 ) -> None:
@@ -159,24 +159,33 @@ def _apply(
     from penstock.cli import applications
     from penstock.migrate import has_rls, migrate, status
 
-    with _reached(database) as url:
+    with _database_url(database) as url:
         if to is not None and not yes:
-            found = asyncio.run(status(url, schema=database.schema))
-            _ask([each.name for each in found if each.applied_at and each.number > to], database)
+            migrations = asyncio.run(status(url, schema=database.schema))
+            _confirm_undo(
+                [
+                    migration.name
+                    for migration in migrations
+                    if migration.applied_at and migration.number > to
+                ],
+                database,
+            )
         names = asyncio.run(migrate(url, schema=database.schema, to=to, rls=rls))
         if to is None:
-            names += asyncio.run(applications.migrate(replace(database, url=url), wanted))
-        is_on = asyncio.run(has_rls(url, schema=database.schema))
-    told = f"The schema {database.schema} is up to date."
+            names += asyncio.run(
+                applications.migrate(replace(database, url=url), applications_to_add)
+            )
+        rls_is_on = asyncio.run(has_rls(url, schema=database.schema))
+    message = f"The schema {database.schema} is up to date."
     if names:
-        told = f"The schema {database.schema} was changed by {', '.join(names)}."
+        message = f"The schema {database.schema} was changed by {', '.join(names)}."
     if rls is not None:
-        told += f" Row level security is {'on' if is_on else 'off'}."
-    document = {"schema": database.schema, "changed": names, "rls": is_on}
-    output.show(document, lambda: told)
+        message += f" Row level security is {'on' if rls_is_on else 'off'}."
+    document = {"schema": database.schema, "changed": names, "rls": rls_is_on}
+    output.show(document, lambda: message)
 
 
-def _ask(undone: list[str], database: Database) -> None:
+def _confirm_undo(undone: list[str], database: Database) -> None:
     if undone:
         confirm(
             f"This undoes {', '.join(undone)} in the schema {database.schema}. What those "
@@ -186,14 +195,17 @@ def _ask(undone: list[str], database: Database) -> None:
 
 
 @contextmanager
-def _reached(database: Database) -> Iterator[str]:
-    """The URL of the database, with its errors in plain words."""
+def _database_url(database: Database) -> Iterator[str]:
+    """Yield the URL of the database, and explain its errors.
+
+    An embedded server runs meanwhile.
+    """
     import asyncpg
 
-    from penstock.cli.database import plain_errors
+    from penstock.cli.database import explain_database_errors
     from penstock.connect.connector import hold_embedded
 
-    with plain_errors(database):
+    with explain_database_errors(database):
         try:
             if database.url is not None:
                 yield database.url
@@ -211,7 +223,7 @@ def _reached(database: Database) -> Iterator[str]:
             ) from error
 
 
-def _described(migration: MigrationStatus) -> str:
+def _describe(migration: MigrationStatus) -> str:
     if migration.applied_at is None:
         return "due"
     unknown = "" if migration.known else ", by a newer version of Penstock"

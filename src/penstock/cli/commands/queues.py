@@ -1,4 +1,4 @@
-"""`penstock queues` and `penstock lanes`: look at them, and pause, resume and change them."""
+"""`penstock queues` and `penstock lanes`: read, pause, resume and change them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.database import reached, user
-from penstock.cli.framework import Command, examples, group, spread
-from penstock.cli.options import Where, seconds
+from penstock.cli.database import current_user, open_queue
+from penstock.cli.framework import Command, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.queues import lanes_table, queues_table
 from penstock.cli.settings import (
     NONE,
     Changes,
-    expect_set,
-    jobs_in_turn,
-    known_queues,
-    lateness,
-    opening_hours,
+    given_settings,
+    hours_clause,
+    jobs_per_turn,
+    join_clauses,
+    late_clause,
     or_none,
-    sentence,
-    settings,
-    warn_of_unknown,
+    read_queue_names,
+    require_set,
+    warn_of_unknown_queue,
 )
-from penstock.cli.tables import length
+from penstock.cli.tables import format_duration
 from penstock.groups.settings import LaneSettings, QueueSettings
 from penstock.insights import QueueInsight
 from penstock.tasks.options import QUEUE_NAME, matching
@@ -35,8 +35,8 @@ from penstock.windows import Windows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hours:
-    """The windows in which workers take jobs."""
+class HoursOptions:
+    """The hours in which workers take jobs."""
 
     window: Annotated[
         list[str] | None,
@@ -54,8 +54,8 @@ class Hours:
     ] = None
     always: Annotated[bool, typer.Option("--no-window", help="At any time again.")] = False
 
-    def given(self) -> Any:
-        """The windows; `none` for no windows any more, None if nothing is to change."""
+    def windows(self) -> Any:
+        """Return the windows; `none` to remove them, None to leave them as they are."""
 
         if self.window and self.always:
             raise typer.BadParameter("either --window or --no-window, not both")
@@ -73,36 +73,36 @@ Names = Annotated[list[str], typer.Argument(metavar="QUEUE", help="The queues by
 
 @app.command("list", cls=Command)
 @examples("penstock queues list", "penstock queues list --json")
-@spread
+@expand_options
 def list_queues(
     *,
     limit: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many of the queues with ready jobs.")
     ] = 1000,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List the queues that have jobs, workers or settings.
 
     Jobs are counted up to 100,000 of a kind; 100,000+ says that there are more.
     """
-    asyncio.run(_show_queues(limit, where, output))
+    asyncio.run(_show_queues(limit, db, output))
 
 
 @app.command("pause", cls=Command)
 @examples("penstock queues pause mail", "penstock queues pause mail documents --json")
-@spread
-def pause(names: Names, where: Where, output: Output) -> None:
+@expand_options
+def pause(names: Names, db: DatabaseOptions, output: Output) -> None:
     """Let no worker take jobs from queues; what runs goes on, and jobs can still be enqueued."""
-    asyncio.run(_pause_queues(names, where, output))
+    asyncio.run(_pause_queues(names, db, output))
 
 
 @app.command("resume", cls=Command)
 @examples("penstock queues resume mail", "penstock queues resume mail documents")
-@spread
-def resume(names: Names, where: Where, output: Output) -> None:
+@expand_options
+def resume(names: Names, db: DatabaseOptions, output: Output) -> None:
     """Let workers take jobs from queues again."""
-    asyncio.run(_resume_queues(names, where, output))
+    asyncio.run(_resume_queues(names, db, output))
 
 
 @app.command("set", cls=Command)
@@ -111,7 +111,7 @@ def resume(names: Names, where: Where, output: Output) -> None:
     "penstock queues set reports --window 'mon-fri 22:00-06:00' --timezone Europe/Berlin",
     "penstock queues set mail --ageing 1m --late-after 5m --no-window --json",
 )
-@spread
+@expand_options
 def set_queue(
     *,
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue by its name.")],
@@ -134,30 +134,30 @@ def set_queue(
     ageing: Annotated[
         float | None,
         typer.Option(
-            parser=or_none(seconds),
+            parser=or_none(parse_duration),
             metavar="DURATION",
             help="How much waiting counts as 1 of priority; none takes it away.",
             show_default=False,
         ),
     ] = None,
-    hours: Hours,
+    hours: HoursOptions,
     late_after: Annotated[
         float | None,
         typer.Option(
-            parser=or_none(seconds),
+            parser=or_none(parse_duration),
             metavar="DURATION",
             help="How long after its time a job is late; none takes it away.",
             show_default=False,
         ),
     ] = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Change how a queue is served; what is not given stays as it is."""
-    changes = settings(
-        fair=fair, lane_key=lane_key, ageing=ageing, windows=hours.given(), late_after=late_after
+    changes = given_settings(
+        fair=fair, lane_key=lane_key, ageing=ageing, windows=hours.windows(), late_after=late_after
     )
-    asyncio.run(_set_queue(name, changes, where, output))
+    asyncio.run(_set_queue(name, changes, db, output))
 
 
 lanes = group("lanes", help="Look at lanes, which take turns, and change them.")
@@ -168,7 +168,7 @@ Lane = Annotated[str, typer.Argument(metavar="LANE", help="The lane: a tenant's 
 
 @lanes.command("list", cls=Command)
 @examples("penstock lanes list mail", "penstock lanes list mail --limit 10 --json")
-@spread
+@expand_options
 def list_lanes(
     *,
     queue: Queue,
@@ -179,7 +179,7 @@ def list_lanes(
             "--from", metavar="LANE", help="Lanes from this one on, by name.", show_default=False
         ),
     ] = "",
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List the lanes of a queue that have jobs or settings, the largest first.
@@ -187,7 +187,7 @@ def list_lanes(
     Jobs are counted up to 10,000 of a lane; 10,000+ says that there are more. Of more than 20,000
     lanes the first by name are looked at, and --from goes on.
     """
-    asyncio.run(_show_lanes(queue, limit, start, where, output))
+    asyncio.run(_show_lanes(queue, limit, start, db, output))
 
 
 @lanes.command("set", cls=Command)
@@ -195,7 +195,7 @@ def list_lanes(
     "penstock lanes set imports acme --weight 3",
     "penstock lanes set imports acme --window '22:00-06:00' --timezone Europe/Berlin --pause",
 )
-@spread
+@expand_options
 def set_lane(
     *,
     queue: Queue,
@@ -210,49 +210,50 @@ def set_lane(
             "--pause/--resume", help="Let workers take none of its jobs.", show_default=False
         ),
     ] = None,
-    hours: Hours,
+    hours: HoursOptions,
     late_after: Annotated[
         float | None,
         typer.Option(
-            parser=or_none(seconds),
+            parser=or_none(parse_duration),
             metavar="DURATION",
             help="How long after its time a job is late; none takes it away.",
             show_default=False,
         ),
     ] = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Change one lane of a queue; what is not given stays as it is."""
-    windows = hours.given()
-    changes = settings(weight=weight, paused=paused, windows=windows, late_after=late_after)
-    asyncio.run(_set_lane(queue, lane, changes, where, output))
+    windows = hours.windows()
+    changes = given_settings(weight=weight, paused=paused, windows=windows, late_after=late_after)
+    asyncio.run(_set_lane(queue, lane, changes, db, output))
 
 
 @lanes.command("remove", cls=Command)
 @examples("penstock lanes remove imports acme")
-@spread
-def remove_lane(queue: Queue, lane: Lane, where: Where, output: Output) -> None:
+@expand_options
+def remove_lane(queue: Queue, lane: Lane, db: DatabaseOptions, output: Output) -> None:
     """Forget what was set for a lane; its jobs take their turns like any other's."""
-    asyncio.run(_remove_lane(queue, lane, where, output))
+    asyncio.run(_remove_lane(queue, lane, db, output))
 
 
-async def _show_lanes(queue: str, limit: int, start: str, where: Where, output: Output) -> None:
-
+async def _show_lanes(
+    queue: str, limit: int, start: str, db: DatabaseOptions, output: Output
+) -> None:
     matching("queue", queue, QUEUE_NAME)
-    async with reached(where) as opened:
-        found = await opened.insights.lanes(queue, limit=limit, start=start)
-    output.show(found, lambda: lanes_table(found, terminal().width))
+    async with open_queue(db) as opened:
+        page = await opened.insights.lanes(queue, limit=limit, start=start)
+    output.show(page, lambda: lanes_table(page, terminal().width))
     if output.as_json:
         return
-    if found.number.number > len(found.lanes):
-        say(f"These are {len(found.lanes)} of {found.number} lanes: --limit shows more.")
-    if found.following is not None:
-        say(f"More were not looked at: --from {found.following!r} goes on.")
+    if page.number.number > len(page.lanes):
+        say(f"These are {len(page.lanes)} of {page.number} lanes: --limit shows more.")
+    if page.following is not None:
+        say(f"More were not looked at: --from {page.following!r} goes on.")
 
 
-async def _show_queues(limit: int, where: Where, output: Output) -> None:
-    async with reached(where) as queue:
+async def _show_queues(limit: int, db: DatabaseOptions, output: Output) -> None:
+    async with open_queue(db) as queue:
         page = await queue.insights.queue_page(limit=limit)
     output.show(page, lambda: queues_table(page.queues, terminal().width))
     if page.left_out.number and not output.as_json:
@@ -262,40 +263,42 @@ async def _show_queues(limit: int, where: Where, output: Output) -> None:
         )
 
 
-async def _pause_queues(names: Sequence[str], where: Where, output: Output) -> None:
-    """Pause; a name that nobody uses is paused too, but said to be suspicious."""
-    _check(names)
-    async with reached(where) as queue:
-        known = await known_queues(queue)
+async def _pause_queues(names: Sequence[str], db: DatabaseOptions, output: Output) -> None:
+    """Pause the queues, and warn of each that no job and no worker has."""
+    _check_names(names)
+    async with open_queue(db) as queue:
+        known = await read_queue_names(queue)
         for name in names:
             await queue.client.pause(name)
-            warn_of_unknown(name, known)
-        found = {each.name: each for each in await queue.insights.queues()}
+            warn_of_unknown_queue(name, known)
+        insights = {insight.name: insight for insight in await queue.insights.queues()}
     document = [{"name": name, "paused": True, "known": name in known} for name in names]
-    output.show({"queues": document}, lambda: "\n".join(_paused(found[name]) for name in names))
+    output.show(
+        {"queues": document}, lambda: "\n".join(_describe_pause(insights[name]) for name in names)
+    )
 
 
-async def _resume_queues(names: Sequence[str], where: Where, output: Output) -> None:
-    """Resume; one that was not paused is said to be so."""
-    _check(names)
-    async with reached(where) as queue:
-        known, paused = await known_queues(queue), await queue.app.paused()
+async def _resume_queues(names: Sequence[str], db: DatabaseOptions, output: Output) -> None:
+    """Resume the queues, and note each that was not paused."""
+    _check_names(names)
+    async with open_queue(db) as queue:
+        known, paused = await read_queue_names(queue), await queue.app.paused()
         for name in names:
             await queue.client.resume(name)
             if name not in paused:
                 say(f"The queue {name} was not paused.")
-                warn_of_unknown(name, known)
+                warn_of_unknown_queue(name, known)
     document = [{"name": name, "paused": False, "known": name in known} for name in names]
-    told = [f"Workers may take jobs from the queue {name}." for name in names]
-    output.show({"queues": document}, lambda: "\n".join(told))
+    sentences = [f"Workers may take jobs from the queue {name}." for name in names]
+    output.show({"queues": document}, lambda: "\n".join(sentences))
 
 
-def _check(names: Sequence[str]) -> None:
+def _check_names(names: Sequence[str]) -> None:
     for name in names:
         matching("queue", name, QUEUE_NAME)
 
 
-def _paused(queue: QueueInsight) -> str:
+def _describe_pause(queue: QueueInsight) -> str:
     ready = "job waits" if queue.ready.number == 1 else "jobs wait"
     running = "runs" if queue.running.number == 1 else "run"
     return (
@@ -304,57 +307,63 @@ def _paused(queue: QueueInsight) -> str:
     )
 
 
-def _queue_sentence(found: QueueSettings) -> str:
-    lanes = found.lane_key if "." in found.lane_key else found.lane_key.replace("_", " ")
-    turns = f"takes turns by {lanes}" if found.fair else "has one lane"
-    return sentence(
-        f"The queue {found.name} {turns}",
-        _ageing(found.ageing),
-        opening_hours(found.windows),
-        lateness(found.late_after),
-        "it is paused" if found.paused else None,
+def _queue_sentence(queue: QueueSettings) -> str:
+    lanes = queue.lane_key if "." in queue.lane_key else queue.lane_key.replace("_", " ")
+    turns = f"takes turns by {lanes}" if queue.fair else "has one lane"
+    return join_clauses(
+        f"The queue {queue.name} {turns}",
+        _ageing_clause(queue.ageing),
+        hours_clause(queue.windows),
+        late_clause(queue.late_after),
+        "it is paused" if queue.paused else None,
     )
 
 
-def _lane_sentence(found: LaneSettings) -> str:
-    name = f"The lane {found.lane}" if found.lane else "The lane of jobs without one"
-    return sentence(
-        f"{name} of the queue {found.queue} gets {jobs_in_turn(found.weight)} in each turn",
-        opening_hours(found.windows),
-        lateness(found.late_after),
-        "it is paused" if found.paused else None,
+def _lane_sentence(lane: LaneSettings) -> str:
+    name = f"The lane {lane.lane}" if lane.lane else "The lane of jobs without one"
+    return join_clauses(
+        f"{name} of the queue {lane.queue} gets {jobs_per_turn(lane.weight)} in each turn",
+        hours_clause(lane.windows),
+        late_clause(lane.late_after),
+        "it is paused" if lane.paused else None,
     )
 
 
-def _ageing(ageing: float | None) -> str | None:
-    return None if ageing is None else f"{length(ageing)} of waiting count as 1 of priority"
+def _ageing_clause(ageing: float | None) -> str | None:
+    return (
+        None if ageing is None else f"{format_duration(ageing)} of waiting count as 1 of priority"
+    )
 
 
-async def _set_queue(name: str, changes: Changes, where: Where, output: Output) -> None:
-    async with reached(where) as queue:
-        known = await known_queues(queue)
-        found = await queue.app.set_queue(name, **changes, by=user())
-    warn_of_unknown(name, known)
-    if "lane_key" in changes and not found.fair:
+async def _set_queue(name: str, changes: Changes, db: DatabaseOptions, output: Output) -> None:
+    async with open_queue(db) as queue:
+        known = await read_queue_names(queue)
+        settings = await queue.app.set_queue(name, **changes, by=current_user())
+    warn_of_unknown_queue(name, known)
+    if "lane_key" in changes and not settings.fair:
         say(f"The queue {name} is not fair, and has one lane: --fair makes it so.")
-    output.show(found, lambda: _queue_sentence(found))
+    output.show(settings, lambda: _queue_sentence(settings))
 
 
-async def _set_lane(name: str, lane: str, changes: Changes, where: Where, output: Output) -> None:
-    async with reached(where) as queue:
-        found = await queue.app.set_lane(name, lane, **changes, by=user())
-        fair = [each.name for each in await queue.app.queue_settings() if each.fair]
+async def _set_lane(
+    name: str, lane: str, changes: Changes, db: DatabaseOptions, output: Output
+) -> None:
+    async with open_queue(db) as queue:
+        settings = await queue.app.set_lane(name, lane, **changes, by=current_user())
+        fair = [
+            each_queue.name for each_queue in await queue.app.queue_settings() if each_queue.fair
+        ]
     if name not in fair:
         say(
             f"The queue {name} is not fair: only jobs enqueued with a lane of their own have one. "
             f"`penstock queues set {name} --fair` makes it so."
         )
-    output.show(found, lambda: _lane_sentence(found))
+    output.show(settings, lambda: _lane_sentence(settings))
 
 
-async def _remove_lane(name: str, lane: str, where: Where, output: Output) -> None:
-    async with reached(where) as queue:
-        removed = await queue.app.remove_lane(name, lane, by=user())
-    expect_set(removed, f"Nothing is set for the lane {lane} of the queue {name}.")
+async def _remove_lane(name: str, lane: str, db: DatabaseOptions, output: Output) -> None:
+    async with open_queue(db) as queue:
+        removed = await queue.app.remove_lane(name, lane, by=current_user())
+    require_set(removed, f"Nothing is set for the lane {lane} of the queue {name}.")
     document = {"queue": name, "lane": lane, "removed": True}
     output.show(document, lambda: f"Nothing is set for the lane {lane} of {name} any more.")

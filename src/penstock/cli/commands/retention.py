@@ -1,4 +1,4 @@
-"""`penstock retention`: how long jobs that have ended are kept."""
+"""`penstock retention`: for how long ended jobs are kept."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.database import reached, user
-from penstock.cli.framework import Command, examples, group, spread
-from penstock.cli.options import Where
+from penstock.cli.database import current_user, open_queue
+from penstock.cli.framework import Command, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output, terminal
-from penstock.cli.settings import expect_set, known_queues, warn_of_unknown
+from penstock.cli.settings import read_queue_names, require_set, warn_of_unknown_queue
 from penstock.groups.settings import Retention
 from penstock.job import State
 
-MOST_DAYS = 400
+MAX_DAYS = 400
 
 app = group("retention", help="Look at how long ended jobs are kept, and change it.")
 
@@ -38,113 +38,122 @@ Queue = Annotated[str, typer.Option(help="Jobs of this queue alone.", show_defau
 Tenant = Annotated[str, typer.Option(help="Jobs of this tenant alone.", show_default=False)]
 
 
-def whole_days(text: str | int) -> int:
-    """A number of days, as `90` or `90d`."""
+def parse_days(text: str | int) -> int:
+    """Parse a number of days: `90` or `90d`."""
     try:
         days = int(str(text).lower().removesuffix("d"))
     except ValueError:
         days = -1
-    if not 0 <= days <= MOST_DAYS:
+    if not 0 <= days <= MAX_DAYS:
         raise typer.BadParameter(
-            f"{text!r} is no whole number of days from 0 to {MOST_DAYS}; write 90 or 90d"
+            f"{text!r} is no whole number of days from 0 to {MAX_DAYS}; write 90 or 90d"
         )
     return days
 
 
 @app.command("list", cls=Command)
 @examples("penstock retention list")
-@spread
-def list_retentions(where: Where, output: Output) -> None:
+@expand_options
+def list_retentions(db: DatabaseOptions, output: Output) -> None:
     """List the rules, the general ones first; without any it is 7 days, and 30 for failed jobs."""
-    asyncio.run(_show_retentions(where, output))
+    asyncio.run(_show_retentions(db, output))
 
 
 @app.command("set", cls=Command)
 @examples("penstock retention set failed 90 --queue documents --tenant acme")
-@spread
+@expand_options
 def set_retention(
     *,
     state: RetentionState,
     days: Annotated[
         int,
         typer.Argument(
-            parser=whole_days, metavar="DAYS", help=f"For how many days, 0 to {MOST_DAYS}."
+            parser=parse_days, metavar="DAYS", help=f"For how many days, 0 to {MAX_DAYS}."
         ),
     ],
     queue: Queue = "",
     tenant: Tenant = "",
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Keep jobs that end in a state, from now on, for so many days.
 
     A tenant's rule comes before a queue's, and one for both before either.
     """
-    asyncio.run(_set_retention(state.value, days, queue, tenant, where, output))
+    asyncio.run(_set_retention(state.value, days, queue, tenant, db, output))
 
 
 @app.command("remove", cls=Command)
 @examples("penstock retention remove completed --queue mail")
-@spread
+@expand_options
 def remove_retention(
-    *, state: RetentionState, queue: Queue = "", tenant: Tenant = "", where: Where, output: Output
+    *,
+    state: RetentionState,
+    queue: Queue = "",
+    tenant: Tenant = "",
+    db: DatabaseOptions,
+    output: Output,
 ) -> None:
     """Take a rule away: the next wider one holds then."""
-    asyncio.run(_remove_retention(state.value, queue, tenant, where, output))
+    asyncio.run(_remove_retention(state.value, queue, tenant, db, output))
 
 
-def _retention_sentence(found: Retention) -> str:
-    days = f"{found.days} day{'' if found.days == 1 else 's'}"
-    jobs = _whose(found.state, found.queue, found.tenant)
+def _retention_sentence(rule: Retention) -> str:
+    days = f"{rule.days} day{'' if rule.days == 1 else 's'}"
+    jobs = _describe_jobs(rule.state, rule.queue, rule.tenant)
     return f"{jobs[0].upper()}{jobs[1:]} are kept for {days} from now on."
 
 
-def _whose(state: State, queue: str, tenant: str) -> str:
-    """The jobs that a rule is for."""
-    of = [f"the queue {queue}"] if queue else []
-    of += [f"the tenant {tenant}"] if tenant else []
-    return f"{state} jobs{' of ' if of else ''}{' and '.join(of)}"
+def _describe_jobs(state: State, queue: str, tenant: str) -> str:
+    """Name the jobs that a rule applies to."""
+    owners = [f"the queue {queue}"] if queue else []
+    owners += [f"the tenant {tenant}"] if tenant else []
+    return f"{state} jobs{' of ' if owners else ''}{' and '.join(owners)}"
 
 
 def _retentions_table(rules: Sequence[Retention], width: int) -> RenderableType:
     if not rules:
-        return tables.nothing("No rule is set: failed jobs are kept for 30 days, others for 7.")
-    sheet = tables.Sheet(width, fills=False)
-    sheet.column("state")
-    sheet.column("queue", most=max(16, width // 3))
-    sheet.column("tenant", most=max(16, width // 3))
-    sheet.column("days", right=True)
-    for each in rules:
+        return tables.empty_text("No rule is set: failed jobs are kept for 30 days, others for 7.")
+    builder = tables.TableBuilder(width, fills=False)
+    builder.column("state")
+    builder.column("queue", max_width=max(16, width // 3))
+    builder.column("tenant", max_width=max(16, width // 3))
+    builder.column("days", align_right=True)
+    for rule in rules:
         names = [
-            Text(name) if name else Text("any", tables.FAINT) for name in (each.queue, each.tenant)
+            Text(name) if name else Text("any", tables.FAINT) for name in (rule.queue, rule.tenant)
         ]
-        sheet.row(tables.state(each.state), *names, f"{each.days}")
-    return sheet.table
+        builder.row(tables.state_text(rule.state), *names, f"{rule.days}")
+    return builder.table
 
 
-async def _show_retentions(where: Where, output: Output) -> None:
-    async with reached(where) as queue:
-        found = await queue.app.retentions()
-    output.show({"retentions": found}, lambda: _retentions_table(found, terminal().width))
+async def _show_retentions(db: DatabaseOptions, output: Output) -> None:
+    async with open_queue(db) as queue:
+        rules = await queue.app.retentions()
+    output.show({"retentions": rules}, lambda: _retentions_table(rules, terminal().width))
 
 
 async def _set_retention(
-    state: State, days: int, name: str, tenant: str, where: Where, output: Output
+    state: State, days: int, name: str, tenant: str, db: DatabaseOptions, output: Output
 ) -> None:
-    async with reached(where) as queue:
-        known = await known_queues(queue)
-        found = await queue.app.set_retention(state, days, queue=name, tenant=tenant, by=user())
+    async with open_queue(db) as queue:
+        known = await read_queue_names(queue)
+        rule = await queue.app.set_retention(
+            state, days, queue=name, tenant=tenant, by=current_user()
+        )
     if name:
-        warn_of_unknown(name, known)
-    output.show(found, lambda: _retention_sentence(found))
+        warn_of_unknown_queue(name, known)
+    output.show(rule, lambda: _retention_sentence(rule))
 
 
 async def _remove_retention(
-    state: State, name: str, tenant: str, where: Where, output: Output
+    state: State, name: str, tenant: str, db: DatabaseOptions, output: Output
 ) -> None:
-    async with reached(where) as queue:
-        removed = await queue.app.remove_retention(state, queue=name, tenant=tenant, by=user())
-    whose = _whose(state, name, tenant)
-    expect_set(removed, f"No rule is set for {whose}.")
+    async with open_queue(db) as queue:
+        removed = await queue.app.remove_retention(
+            state, queue=name, tenant=tenant, by=current_user()
+        )
+    jobs = _describe_jobs(state, name, tenant)
+    require_set(removed, f"No rule is set for {jobs}.")
     document = {"state": state, "queue": name, "tenant": tenant, "removed": True}
-    output.show(document, lambda: f"No rule is set for {whose} any more.")
+    output.show(document, lambda: f"No rule is set for {jobs} any more.")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.framework import examples, spread
-from penstock.cli.listening import Listening, expect_service
-from penstock.cli.logs import Logs
-from penstock.cli.options import Where
+from penstock.cli.framework import examples, expand_options
+from penstock.cli.listening import ListenOptions, require_service
+from penstock.cli.logs import LogOptions
+from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output
 from penstock.cli.worker_options import Queue, StopWait
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "penstock serve shop:app --port 9000 --log-format json",
     "penstock serve shop --root-path /queue --proxy 127.0.0.1",
 )
-@spread
+@expand_options
 def serve(
     *,
     target: Annotated[
@@ -34,9 +34,9 @@ def serve(
             "module:name if it has several. The current folder is looked in first.",
         ),
     ],
-    listening: Listening,
-    logs: Logs,
-    where: Where,
+    listening: ListenOptions,
+    logs: LogOptions,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Serve the HTTP API of an app, and run none of its jobs.
@@ -45,23 +45,25 @@ def serve(
     unless told otherwise. The tables must be there: `penstock migrate` makes them. With --json the
     addresses are one JSON document, printed when it listens.
     """
-    expect_service()
+    require_service()
     logs.to_stderr()
 
     from penstock.cli import hosting
     from penstock.cli.database import find_app
-    from penstock.cli.process import leave
+    from penstock.cli.process import exit_process
     from penstock.worker.processes import run
 
     app = find_app(target)
-    where.lead(app)
-    hosted = hosting.Hosted(app=app, name=target, listening=listening)
-    run(hosting.serve(hosted, lambda said: output.show(said.as_document(), lambda: str(said))))
-    leave()
+    db.apply_to(app)
+    served = hosting.ServedApp(app=app, name=target, listening=listening)
+    run(
+        hosting.serve(served, lambda banner: output.show(banner.as_document(), lambda: str(banner)))
+    )
+    exit_process()
 
 
 @examples("penstock up shop", "penstock up shop --queue mail:5 --port 9000", "penstock up")
-@spread
+@expand_options
 def up(
     *,
     target: Annotated[
@@ -76,9 +78,9 @@ def up(
     ] = None,
     queue: Queue = None,
     stop_wait: StopWait = 20.0,
-    listening: Listening,
-    logs: Logs,
-    where: Where,
+    listening: ListenOptions,
+    logs: LogOptions,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Start all in one process: database, worker and API.
@@ -86,30 +88,36 @@ def up(
     For development. Without a database's address it starts the embedded Postgres. Migrations are
     applied. In production `penstock migrate`, `penstock serve` and `penstock work` are apart.
     """
-    expect_service()
+    require_service()
     logs.to_stderr()
 
     from penstock.app.app import Penstock
     from penstock.cli import applications, hosting
     from penstock.cli.database import find_app
-    from penstock.cli.process import leave
+    from penstock.cli.process import exit_process
     from penstock.worker.processes import run
 
     app = Penstock() if target is None else find_app(target)
-    where.lead(app)
+    db.apply_to(app)
     name = target or ", ".join(applications.install(app)) or None
-    hosted = hosting.Hosted(app=app, name=name, listening=listening, is_ours=target is None)
-    make = None if name is None else lambda: _worker(app, queue, stop_wait)
-    run(hosting.up(hosted, make, lambda said: output.show(said.as_document(), lambda: str(said))))
-    leave()
+    served = hosting.ServedApp(app=app, name=name, listening=listening, is_default=target is None)
+    make_worker = None if name is None else lambda: _worker(app, queue, stop_wait)
+    run(
+        hosting.up(
+            served,
+            make_worker,
+            lambda banner: output.show(banner.as_document(), lambda: str(banner)),
+        )
+    )
+    exit_process()
 
 
 def _worker(app: Penstock, queue: list[str] | None, stop_wait: float) -> Worker:
-    from penstock.cli.worker_options import queues_of
+    from penstock.cli.worker_options import parse_queues
     from penstock.config import JobLog, Liveness, Stopping
 
     return app.worker(
-        queues_of(queue or ()),
+        parse_queues(queue or ()),
         liveness=Liveness(exit_on_stall=True),
         stopping=Stopping(finish=stop_wait),
         log=JobLog(tracebacks=True),

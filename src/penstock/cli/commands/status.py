@@ -1,4 +1,4 @@
-"""`penstock stats`, `workers` and `health`: how the queue is and what it did."""
+"""`penstock stats`, `workers` and `health`: throughput, workers and health of the queue."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.database import reached
+from penstock.cli.database import open_queue
 from penstock.cli.errors import DatabaseRefused, DatabaseUnreachable
-from penstock.cli.framework import examples, spread
-from penstock.cli.options import Where, seconds
+from penstock.cli.framework import examples, expand_options
+from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.queues import workers_table
-from penstock.cli.tables import length, rate, share
+from penstock.cli.tables import format_duration, format_percentage, format_rate
 from penstock.errors import SchemaError
 from penstock.insights import (
     Count,
@@ -33,22 +33,30 @@ from penstock.insights import (
 from penstock.insights.health import unreachable
 from penstock.wording import counted, span
 
+HEALTH_EXIT_CODES = {"healthy": 0, "degraded": 1, "down": 2}
+MAX_TASKS_SHOWN = 20
+ROOMY_WIDTH = 130
+# The width of all columns of numbers.
+NUMBER_COLUMNS_WIDTH = 115
+MAX_CAUSES_SHOWN = 10
+HEALTH_STYLES = {"healthy": "bold green", "degraded": "bold yellow", "down": "bold red"}
+
 
 @examples("penstock stats", "penstock stats --window 15m", "penstock stats --json")
-@spread
+@expand_options
 def stats(
     *,
     window: Annotated[
         list[float] | None,
         typer.Option(
-            parser=seconds,
+            parser=parse_duration,
             metavar="DURATION",
             help="The last so long, up to 7d; may be repeated. A minute, an hour and a day "
             "unless given.",
             show_default=False,
         ),
     ] = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Show throughput, failures and times.
@@ -56,14 +64,13 @@ def stats(
     By task and outcome, with how long jobs waited and ran. At most some 100,000 ended jobs are
     read. If more ended in a window, it is shortened to what was read; rates stay true.
     """
-    if window and not all(0 < each <= 7 * 86_400 for each in window):
+    if window and not all(0 < seconds <= 7 * 86_400 for seconds in window):
         raise typer.BadParameter("a window is longer than nothing and at most 7d")
-    asyncio.run(_show_stats(where, output, window))
+    asyncio.run(_show_stats(db, output, window))
 
 
-async def _show_stats(where: Where, output: Output, window: list[float] | None) -> None:
-
-    async with reached(where) as queue:
+async def _show_stats(db: DatabaseOptions, output: Output, window: list[float] | None) -> None:
+    async with open_queue(db) as queue:
         windows = await queue.insights.throughput(*([window] if window else []))
         queues = await queue.insights.queues()
     document = {"throughput": windows, "queues": queues}
@@ -71,23 +78,22 @@ async def _show_stats(where: Where, output: Output, window: list[float] | None) 
 
 
 @examples("penstock workers", "penstock workers --limit 5000 --json")
-@spread
+@expand_options
 def workers(
     *,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many.")] = 1000,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List the workers, and those that are lost.
 
     What they serve and run, where they are, and when they were last heard of.
     """
-    asyncio.run(_show_workers(limit, where, output))
+    asyncio.run(_show_workers(limit, db, output))
 
 
-async def _show_workers(limit: int, where: Where, output: Output) -> None:
-
-    async with reached(where) as queue:
+async def _show_workers(limit: int, db: DatabaseOptions, output: Output) -> None:
+    async with open_queue(db) as queue:
         page = await queue.insights.worker_page(limit=limit)
     output.show(page, lambda: workers_table(page.workers, terminal().width))
     if page.left_out and not output.as_json:
@@ -97,143 +103,138 @@ async def _show_workers(limit: int, where: Where, output: Output) -> None:
         )
 
 
-CODES = {"healthy": 0, "degraded": 1, "down": 2}
-
-
 @examples("penstock health", "penstock health --json")
-@spread
-def health(where: Where, output: Output) -> None:
+@expand_options
+def health(db: DatabaseOptions, output: Output) -> None:
     """Say whether the queue is healthy, degraded or down.
 
     The exit code is 0, 1 or 2, as monitoring systems want it. A database that cannot be used is
     down. PENSTOCK_HEALTH moves the thresholds, such as error_rate_down=0.3,dead_hourly=10.
     """
-    found = asyncio.run(_read_health(where))
-    output.show(found, lambda: _health_page(found))
-    raise typer.Exit(CODES[found.status])
+    health_report = asyncio.run(_read_health(db))
+    output.show(health_report, lambda: _health_page(health_report))
+    raise typer.Exit(HEALTH_EXIT_CODES[health_report.status])
 
 
-async def _read_health(where: Where) -> Health:
-
+async def _read_health(db: DatabaseOptions) -> Health:
     thresholds = Thresholds.of()
     try:
-        async with reached(where) as queue:
+        async with open_queue(db) as queue:
             return await queue.insights.health(thresholds)
     except (DatabaseUnreachable, DatabaseRefused, SchemaError) as error:
         return unreachable(str(error), thresholds)
 
 
-TASKS_SHOWN = 20
-ROOMY = 130
-NUMBERS = 115  # the width of all columns of numbers
-
-
 def _stats_page(
     windows: Sequence[Throughput], queues: Sequence[QueueInsight], width: int
 ) -> RenderableType:
-    """What ended in each window, the tasks behind it, and what waits."""
-    parts: list[RenderableType] = [_windows(windows, width)]
-    if busiest := _widest(windows):
-        parts += [Text(), _tasks(busiest, width)]
-    parts += [Text(), _waiting(queues)]
+    """Return what ended in each window, the tasks behind it, and what waits."""
+    parts: list[RenderableType] = [_windows_table(windows, width)]
+    if busiest := _choose_window(windows):
+        parts += [Text(), _tasks_table(busiest, width)]
+    parts += [Text(), _waiting_text(queues)]
     if not all(window.is_whole for window in windows):
-        told = "* so much ended that only the newest part of the window was read"
-        parts += [Text(), tables.nothing(told)]
+        remark = "* so much ended that only the newest part of the window was read"
+        parts += [Text(), tables.empty_text(remark)]
     return Group(*parts)
 
 
-def _windows(windows: Sequence[Throughput], width: int) -> RenderableType:
-    sheet = _numbers_sheet("ended in the last", width)
+def _windows_table(windows: Sequence[Throughput], width: int) -> RenderableType:
+    builder = _numbers_table("ended in the last", width)
     for window in windows:
-        name = _window(window.window) if window.is_whole else f"{length(window.covered)} *"
-        _add(sheet, name, window.total, width)
-    return sheet.table
+        name = (
+            _window_name(window.window)
+            if window.is_whole
+            else f"{format_duration(window.covered)} *"
+        )
+        _add_row(builder, name, window.total, width)
+    return builder.table
 
 
-def _tasks(window: Throughput, width: int) -> RenderableType:
+def _tasks_table(window: Throughput, width: int) -> RenderableType:
     shortened = "" if window.is_whole else " *"
-    sheet = _numbers_sheet(f"by task, last {_window(window.window)}{shortened}", width)
-    for ended in window.tasks[:TASKS_SHOWN]:
-        _add(sheet, ended.task or "", ended, width)
-    if (more := len(window.tasks) - TASKS_SHOWN) > 0:
-        return Group(sheet.table, tables.nothing(f"and {more} more tasks"))
-    return sheet.table
+    builder = _numbers_table(f"by task, last {_window_name(window.window)}{shortened}", width)
+    for ended in window.tasks[:MAX_TASKS_SHOWN]:
+        _add_row(builder, ended.task or "", ended, width)
+    if (more := len(window.tasks) - MAX_TASKS_SHOWN) > 0:
+        return Group(builder.table, tables.empty_text(f"and {more} more tasks"))
+    return builder.table
 
 
-def _numbers_sheet(first: str, width: int) -> tables.Sheet:
-    # Where there is room for all of it, numbers stay near to their names.
-    is_tight = width <= ROOMY
-    sheet = tables.Sheet(width, fills=is_tight)
-    sheet.column(first, elastic=is_tight, most=None if is_tight else max(20, width - NUMBERS))
-    sheet.column("rate", right=True)
-    sheet.column("completed", right=True)
-    sheet.column("failed", right=True)
-    sheet.column("cancelled", right=True, above=115)
-    sheet.column("failure rate", right=True, above=100)
-    percentiles = "p50 / p95 / p99" if width > ROOMY else "p50 / p95"
-    sheet.column(f"waited {percentiles}", right=True)
-    sheet.column(f"ran {percentiles}", right=True)
-    return sheet
+def _numbers_table(first: str, width: int) -> tables.TableBuilder:
+    # On a wide terminal the numbers stay close to the names.
+    is_tight = width <= ROOMY_WIDTH
+    builder = tables.TableBuilder(width, fills=is_tight)
+    builder.column(
+        first,
+        elastic=is_tight,
+        max_width=None if is_tight else max(20, width - NUMBER_COLUMNS_WIDTH),
+    )
+    builder.column("rate", align_right=True)
+    builder.column("completed", align_right=True)
+    builder.column("failed", align_right=True)
+    builder.column("cancelled", align_right=True, wider_than=115)
+    builder.column("failure rate", align_right=True, wider_than=100)
+    percentiles = "p50 / p95 / p99" if width > ROOMY_WIDTH else "p50 / p95"
+    builder.column(f"waited {percentiles}", align_right=True)
+    builder.column(f"ran {percentiles}", align_right=True)
+    return builder
 
 
-def _add(sheet: tables.Sheet, name: str, ended: Ended, width: int) -> None:
-    sheet.row(
+def _add_row(builder: tables.TableBuilder, name: str, ended: Ended, width: int) -> None:
+    builder.row(
         name,
-        rate(ended.per_second),
-        _number(ended.completed, "green"),
-        _number(ended.failed, "red"),
-        _number(ended.cancelled, ""),
-        Text(share(ended.failure_rate), "red" if ended.failure_rate else tables.FAINT),
-        _percentiles(ended.waited, width),
-        _percentiles(ended.ran, width),
+        format_rate(ended.per_second),
+        _number_text(ended.completed, "green"),
+        _number_text(ended.failed, "red"),
+        _number_text(ended.cancelled, ""),
+        Text(format_percentage(ended.failure_rate), "red" if ended.failure_rate else tables.FAINT),
+        _percentiles_text(ended.waited, width),
+        _percentiles_text(ended.ran, width),
     )
 
 
-def _number(number: int, colour: str) -> Text:
+def _number_text(number: int, colour: str) -> Text:
     return Text(f"{number:,}", colour if number else tables.FAINT)
 
 
-def _percentiles(found: Percentiles | None, width: int) -> Text:
-    if found is None:
+def _percentiles_text(percentiles: Percentiles | None, width: int) -> Text:
+    if percentiles is None:
         return Text("–", tables.FAINT)
-    shown = (found.p50, found.p95, found.p99)[: 3 if width > ROOMY else 2]
-    return Text(" / ".join(length(each) for each in shown))
+    shown = (percentiles.p50, percentiles.p95, percentiles.p99)[: 3 if width > ROOMY_WIDTH else 2]
+    return Text(" / ".join(format_duration(seconds) for seconds in shown))
 
 
-def _waiting(queues: Sequence[QueueInsight]) -> Text:
+def _waiting_text(queues: Sequence[QueueInsight]) -> Text:
     parts = []
     for name in ("ready", "scheduled", "running"):
         count = Count.sum(getattr(queue, name) for queue in queues)
-        parts.append((f"{count} {name}", tables.STATES[name]))
-    for name, colour in (("blocked", tables.STATES["blocked"]), ("late", "red")):
+        parts.append((f"{count} {name}", tables.STATE_COLOURS[name]))
+    for name, colour in (("blocked", tables.STATE_COLOURS["blocked"]), ("late", "red")):
         if (count := Count.sum(getattr(queue, name) for queue in queues)).number:
             parts.append((f"{count} {name}", colour))
     line = Text("now: ", tables.FAINT)
     return line.append(Text(", ").join(Text(*part) for part in parts))
 
 
-def _widest(windows: Sequence[Throughput]) -> Throughput | None:
-    """An hour tells more than a minute, unless nothing ended in it."""
+def _choose_window(windows: Sequence[Throughput]) -> Throughput | None:
+    """Return the window whose tasks are shown: the hour, else the shortest in which a job ended."""
     preferred = sorted(windows, key=lambda window: (window.window != 3600, window.window))
     return next((window for window in preferred if window.tasks), None)
 
 
-def _window(seconds: float) -> str:
-    return {60: "minute", 3600: "hour", 86_400: "day"}.get(round(seconds), length(seconds))
-
-
-CAUSES_SHOWN = 10
-STYLES = {"healthy": "bold green", "degraded": "bold yellow", "down": "bold red"}
+def _window_name(seconds: float) -> str:
+    return {60: "minute", 3600: "hour", 86_400: "day"}.get(round(seconds), format_duration(seconds))
 
 
 def _health_page(health: Health) -> RenderableType:
-    """The word, what speaks against it, and the numbers."""
-    lines = [Text(health.status, STYLES[health.status])]
-    lines += [Text(f"  {cause.status}: {cause.told}") for cause in health.causes[:CAUSES_SHOWN]]
-    if more := health.causes[CAUSES_SHOWN:]:
+    """Return the status, its causes, and the numbers."""
+    lines = [Text(health.status, HEALTH_STYLES[health.status])]
+    lines += [Text(f"  {cause.status}: {cause.told}") for cause in health.causes[:MAX_CAUSES_SHOWN]]
+    if more := health.causes[MAX_CAUSES_SHOWN:]:
         checks = Counter(cause.check for cause in more)
-        each = ", ".join(f"{number:,} of {check}" for check, number in checks.most_common())
-        lines.append(Text(f"  and {len(more):,} more causes ({each}); --json has all of them"))
+        counts = ", ".join(f"{number:,} of {check}" for check, number in checks.most_common())
+        lines.append(Text(f"  and {len(more):,} more causes ({counts}); --json has all of them"))
     if health.queues_left_out.number:
         lines.append(Text(f"  {health.queues_left_out} more queues were not looked at"))
     if health.workers_left_out:

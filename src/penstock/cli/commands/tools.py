@@ -1,4 +1,4 @@
-"""`penstock demo` and `penstock bench`: see it work, and measure it."""
+"""`penstock demo` and `penstock bench`: see jobs run, and measure throughput."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.framework import Exit, examples, spread
-from penstock.cli.options import Server
+from penstock.cli.framework import Exit, examples, expand_options
+from penstock.cli.options import ServerOptions
 from penstock.cli.output import Output, say
 
-# The numbers of the plan, whose module would bring asyncpg and all with it.
-JOBS = 4012
-FEWEST = 50
-FOLDER = Path(".penstock-demo")
+# Copies of the demo's numbers: importing its module would import asyncpg too.
+DEFAULT_JOBS = 4012
+MIN_JOBS = 50
+DEFAULT_FOLDER = Path(".penstock-demo")
 
-Jobs = Annotated[int, typer.Option(min=FEWEST, max=100_000, help="How many jobs to run.")]
+Jobs = Annotated[int, typer.Option(min=MIN_JOBS, max=100_000, help="How many jobs to run.")]
 FolderOption = Annotated[
     Path,
     typer.Option("--folder", help="Where its Postgres, the workers' log and the picture are kept."),
@@ -24,8 +24,10 @@ FolderOption = Annotated[
 
 
 @examples("penstock demo", "penstock demo --jobs 300 --json")
-@spread
-def demo(*, jobs: Jobs = JOBS, folder: FolderOption = FOLDER, output: Output) -> None:
+@expand_options
+def demo(
+    *, jobs: Jobs = DEFAULT_JOBS, folder: FolderOption = DEFAULT_FOLDER, output: Output
+) -> None:
     """See it work, in half a minute.
 
     Jobs of several kinds run on a Postgres of its own. Some are quick, some slow, some run in
@@ -43,9 +45,9 @@ def demo(*, jobs: Jobs = JOBS, folder: FolderOption = FOLDER, output: Output) ->
     console = Console(stderr=output.as_json)
     screen = LiveScreen(console) if console.is_terminal else PlainScreen(console.file)
     say("Starting Postgres …")
-    ended = asyncio.run(run_demo(Plan(jobs), Folder(folder), screen))
-    output.show(ended.as_dict(), lambda: str(ended))
-    raise typer.Exit(Exit.OK if ended.is_as_expected else Exit.ERROR)
+    result = asyncio.run(run_demo(Plan(jobs), Folder(folder), screen))
+    output.show(result.as_dict(), lambda: str(result))
+    raise typer.Exit(Exit.OK if result.is_as_expected else Exit.ERROR)
 
 
 @examples(
@@ -53,7 +55,7 @@ def demo(*, jobs: Jobs = JOBS, folder: FolderOption = FOLDER, output: Output) ->
     "penstock bench --jobs 5000 --rounds 1 --processes 2 --json > bench.json",
     "penstock bench --jobs 5000 --rounds 1 --tenants 1000",
 )
-@spread
+@expand_options
 def bench(
     *,
     jobs: Annotated[int, typer.Option(help="How many jobs each drain works off.")] = 100_000,
@@ -80,7 +82,7 @@ def bench(
         bool,
         typer.Option("--isolated", help="Also drain jobs in child processes, against plain ones."),
     ] = False,
-    place: Server,
+    server_options: ServerOptions,
     output: Output,
 ) -> None:
     """Measure throughput and latency here.
@@ -91,12 +93,12 @@ def bench(
     from penstock.bench.plan import Plan
     from penstock.bench.report import Live, results_table
     from penstock.bench.run import measure
-    from penstock.cli.database import plain_errors
+    from penstock.cli.database import explain_database_errors
     from penstock.worker.processes import run
 
-    more = (soak, dead, tenants, batch, isolated)
-    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), *more)
-    database = place.database()
-    with plain_errors(database):
+    extras = (soak, dead, tenants, batch, isolated)
+    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), *extras)
+    database = server_options.database()
+    with explain_database_errors(database):
         document = run(measure(plan, database, Live()))
     output.show(document, lambda: results_table(document))

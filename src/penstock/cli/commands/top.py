@@ -1,4 +1,4 @@
-"""`penstock top`: the queue at a glance, live."""
+"""`penstock top`: the state of the queue, live."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.database import Reached, plain_errors, reached
-from penstock.cli.framework import examples, spread
-from penstock.cli.options import Where, seconds
+from penstock.cli.database import OpenQueue, explain_database_errors, open_queue
+from penstock.cli.framework import examples, expand_options
+from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output, terminal
 from penstock.cli.screens.jobs import progress_line
 from penstock.cli.screens.queues import lanes_table, queues_table, workers_table
-from penstock.cli.tables import ago, length, rate, share
+from penstock.cli.tables import format_age, format_duration, format_percentage, format_rate
 from penstock.config import Database
 from penstock.demo.summary import sparkline
 from penstock.errors import PenstockError
@@ -33,21 +33,29 @@ from penstock.hosts import place
 from penstock.insights import Count, FailedJob, Overview, RunningJob
 from penstock.wording import counted
 
-FASTEST = 0.2
+MIN_INTERVAL_S = 0.2
+
+SPARKLINE_LENGTH = 30
+HEADER_LINES = 3
+# A section has a title, column names, and an empty line before it.
+LINES_AROUND_SECTION = 3
+MIN_ROWS = 3
+QUIT_KEYS = frozenset("qQ\x04")  # \x04 is Ctrl-D.
+ESCAPE = "\x1b"  # Alone it is the key; arrow keys begin with it.
 
 
 @examples("penstock top", "penstock top --every 5s", "penstock top --once --json")
-@spread
+@expand_options
 def top(
     *,
     every: Annotated[
         float,
         typer.Option(
-            parser=seconds, metavar="DURATION", help="How often to look.", show_default="2s"
+            parser=parse_duration, metavar="DURATION", help="How often to look.", show_default="2s"
         ),
     ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Draw one picture and leave.")] = False,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Watch the queue live; q leaves.
@@ -55,229 +63,227 @@ def top(
     Queues, the largest lanes of a fair one, workers, the jobs that run for longest and those that
     failed last. Without a terminal, and with --json, there is one picture.
     """
-    if every < FASTEST:
+    if every < MIN_INTERVAL_S:
         raise typer.BadParameter("--every is at least 200ms")
     if once or output.as_json or not _at_a_terminal():
-        asyncio.run(_show_once(where, output))
+        asyncio.run(_show_once(db, output))
     else:
-        asyncio.run(_watch(where, every))
+        asyncio.run(_watch(db, every))
 
 
 def _at_a_terminal() -> bool:
-
     return terminal().is_terminal
 
 
-SPARKS = 30
-HEADER = 3
-# A section's title, its column names, and the empty line before it.
-FRAME = 3
-LEAST = 3
-
-
 @dataclass(frozen=True, slots=True)
-class Glance:
-    """What one look gave: an overview, or the reason why there is none."""
+class Reading:
+    """One reading of the queue: an overview, or the error that prevented it."""
 
     overview: Overview | None
     trouble: str | None = None
 
 
-class Screen:
-    """Draws one look after the other; remembers the pace of the last ones."""
+class LiveView:
+    """Draws one reading after the other, and remembers the latest rates for the sparkline."""
 
     def __init__(self, database: Database) -> None:
-        self._place = _place(database)
-        self._paces: deque[float] = deque(maxlen=SPARKS)
+        self._database_name = _describe_database(database)
+        self._rates: deque[float] = deque(maxlen=SPARKLINE_LENGTH)
         self._last: Overview | None = None
 
-    def draw(self, glance: Glance) -> Picture:
-        if glance.overview is not None:
-            self._last = glance.overview
-            self._paces.append(glance.overview.throughput[0].total.per_second)
-        return Picture(self._place, tuple(self._paces), self._last, glance.trouble)
+    def draw(self, reading: Reading) -> Picture:
+        if reading.overview is not None:
+            self._last = reading.overview
+            self._rates.append(reading.overview.throughput[0].total.per_second)
+        return Picture(self._database_name, tuple(self._rates), self._last, reading.trouble)
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A look, ready to be drawn in whatever room there is."""
+    """A reading, ready to be drawn in the room that there is."""
 
-    place: str
-    paces: tuple[float, ...]
+    database_name: str
+    rates: tuple[float, ...]
     overview: Overview | None
     trouble: str | None
 
     def whole(self, width: int) -> RenderableType:
-        """Everything, however long."""
-        return self._drawn(width, rows=(1000, 1000, 1000, 1000))
+        """Draw everything, however long it is."""
+        return self._draw(width, rows=(1000, 1000, 1000, 1000))
 
     def fitted(self, width: int, height: int) -> RenderableType:
-        """As much as fits: queues and workers first, running jobs take what is left."""
+        """Draw as much as fits; running jobs take what queues, workers and failures leave."""
         if self.overview is None:
-            return self._drawn(width, rows=(0, 0, 0, 0))
-        seen = self.overview
-        room = height - HEADER - 4 * FRAME - 1
-        if seen.lanes is not None:
-            room -= len(seen.lanes.lanes) + FRAME
-        queues = min(len(seen.queues), max(LEAST, room // 3))
-        workers = min(len(seen.workers), max(LEAST, room // 4))
-        failures = min(len(seen.failures), max(LEAST, room // 4))
-        running = max(room - queues - workers - failures, LEAST)
-        return self._drawn(width, rows=(queues, workers, running, failures))
+            return self._draw(width, rows=(0, 0, 0, 0))
+        overview = self.overview
+        room = height - HEADER_LINES - 4 * LINES_AROUND_SECTION - 1
+        if overview.lanes is not None:
+            room -= len(overview.lanes.lanes) + LINES_AROUND_SECTION
+        queues = min(len(overview.queues), max(MIN_ROWS, room // 3))
+        workers = min(len(overview.workers), max(MIN_ROWS, room // 4))
+        failures = min(len(overview.failures), max(MIN_ROWS, room // 4))
+        running = max(room - queues - workers - failures, MIN_ROWS)
+        return self._draw(width, rows=(queues, workers, running, failures))
 
-    def _drawn(self, width: int, rows: tuple[int, int, int, int]) -> RenderableType:
+    def _draw(self, width: int, rows: tuple[int, int, int, int]) -> RenderableType:
         parts: list[RenderableType] = [self._title(width)]
         if self.trouble:
             parts.append(Text(self.trouble, "bold red"))
         if self.overview is None:
             return Group(*parts)
-        seen, (queues, workers, running, failures) = self.overview, rows
-        parts += [self._pulse(seen), Text()]
-        title = _cut(
-            "queues", min(queues, len(seen.queues)), len(seen.queues), seen.queues_left_out
+        overview, (queues, workers, running, failures) = self.overview, rows
+        parts += [self._summary_line(overview), Text()]
+        title = _section_title(
+            "queues",
+            min(queues, len(overview.queues)),
+            len(overview.queues),
+            overview.queues_left_out,
         )
-        parts += [queues_table(seen.queues[:queues], width, title=title), Text()]
-        if seen.lanes is not None:
+        parts += [queues_table(overview.queues[:queues], width, title=title), Text()]
+        if overview.lanes is not None:
             first = (
                 ""
-                if seen.lanes.following is None
-                else f" of the first {seen.lanes.number.number:,}"
+                if overview.lanes.following is None
+                else f" of the first {overview.lanes.number.number:,}"
             )
-            title = f"lanes of {seen.lanes.queue}, the largest{first}"
-            parts += [lanes_table(seen.lanes, width, title=title), Text()]
-        beyond = Count(seen.workers_left_out)
-        title = _cut("workers", min(workers, len(seen.workers)), len(seen.workers), beyond)
-        parts += [workers_table(seen.workers[:workers], width, title=title), Text()]
-        parts += [_running(seen.running[:running], width), Text()]
-        parts += [_failures(seen.failures[:failures], width)]
+            title = f"lanes of {overview.lanes.queue}, the largest{first}"
+            parts += [lanes_table(overview.lanes, width, title=title), Text()]
+        beyond = Count(overview.workers_left_out)
+        title = _section_title(
+            "workers", min(workers, len(overview.workers)), len(overview.workers), beyond
+        )
+        parts += [workers_table(overview.workers[:workers], width, title=title), Text()]
+        parts += [_running_table(overview.running[:running], width), Text()]
+        parts += [_failures_table(overview.failures[:failures], width)]
         return Group(*parts)
 
     def _title(self, width: int) -> Table:
         line = Table.grid(expand=width < 300)
         line.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         line.add_column(justify="right", no_wrap=True)
-        name = Text.assemble(("penstock ", "bold"), (self.place, tables.FAINT))
+        name = Text.assemble(("penstock ", "bold"), (self.database_name, tables.FAINT))
         line.add_row(name, Text(f"  {datetime.now(UTC):%H:%M:%S} UTC", tables.FAINT))
         return line
 
-    def _pulse(self, seen: Overview) -> Text:
-        now, minute = seen.throughput
-        ready = Count.sum(queue.ready for queue in seen.queues)
-        scheduled = Count.sum(queue.scheduled for queue in seen.queues)
-        running = Count.sum(queue.running for queue in seen.queues)
-        living = [worker for worker in seen.workers if worker.is_alive]
-        lost = len(seen.workers) - len(living)
+    def _summary_line(self, overview: Overview) -> Text:
+        now, minute = overview.throughput
+        ready = Count.sum(queue.ready for queue in overview.queues)
+        scheduled = Count.sum(queue.scheduled for queue in overview.queues)
+        running = Count.sum(queue.running for queue in overview.queues)
+        living = [worker for worker in overview.workers if worker.is_alive]
+        lost = len(overview.workers) - len(living)
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append(rate(now.total.per_second), "bold green")
-        if len(self.paces) > 1:
-            text.append(f" {sparkline(self.paces, SPARKS)}", "green")
-        text.append(f"  {ready} ready", tables.STATES["ready"])
-        text.append(f"  {scheduled} scheduled", tables.STATES["scheduled"])
-        text.append(f"  {running} running", tables.STATES["running"])
-        blocked = Count.sum(queue.blocked for queue in seen.queues)
-        text.append(f"  {blocked} blocked" if blocked.number else "", tables.STATES["blocked"])
-        late = Count.sum(queue.late for queue in seen.queues)
+        text.append(format_rate(now.total.per_second), "bold green")
+        if len(self.rates) > 1:
+            text.append(f" {sparkline(self.rates, SPARKLINE_LENGTH)}", "green")
+        text.append(f"  {ready} ready", tables.STATE_COLOURS["ready"])
+        text.append(f"  {scheduled} scheduled", tables.STATE_COLOURS["scheduled"])
+        text.append(f"  {running} running", tables.STATE_COLOURS["running"])
+        blocked = Count.sum(queue.blocked for queue in overview.queues)
+        text.append(
+            f"  {blocked} blocked" if blocked.number else "", tables.STATE_COLOURS["blocked"]
+        )
+        late = Count.sum(queue.late for queue in overview.queues)
         text.append(f"  {late} late" if late.number else "", "red")
         text.append(f"  {counted(len(living), 'worker')}")
         text.append(f", {lost} lost" if lost else "", "bold red")
         failed = minute.total.failure_rate
-        text.append(f"  last minute: {rate(minute.total.per_second)}")
-        text.append(f", {share(failed)} failed", "red" if failed else tables.FAINT)
+        text.append(f"  last minute: {format_rate(minute.total.per_second)}")
+        text.append(f", {format_percentage(failed)} failed", "red" if failed else tables.FAINT)
         return text
 
 
-def _cut(what: str, shown: int, seen: int, left_out: Count) -> str:
-    """A title, which says how many there are if not all are shown."""
-    found = Count.sum([Count(seen), left_out])
-    return what if shown == found.number else f"{what}, {shown:,} of {found}"
+def _section_title(name: str, shown: int, listed: int, left_out: Count) -> str:
+    """Return the title of a section; it gives the total if not all rows are shown."""
+    total = Count.sum([Count(listed), left_out])
+    return name if shown == total.number else f"{name}, {shown:,} of {total}"
 
 
-def _running(jobs: Sequence[RunningJob], width: int) -> RenderableType:
+def _running_table(jobs: Sequence[RunningJob], width: int) -> RenderableType:
     if not jobs:
-        return tables.nothing("Nothing runs.")
-    sheet = tables.Sheet(width, title="running, longest first")
-    sheet.column("job")
-    sheet.column("task", most=max(16, width // 4))
-    sheet.column("queue", most=16)
-    sheet.column("for", right=True)
-    sheet.column("worker", most=24, above=95)
-    sheet.column("progress", elastic=True)
+        return tables.empty_text("Nothing runs.")
+    builder = tables.TableBuilder(width, title="running, longest first")
+    builder.column("job")
+    builder.column("task", max_width=max(16, width // 4))
+    builder.column("queue", max_width=16)
+    builder.column("for", align_right=True)
+    builder.column("worker", max_width=24, wider_than=95)
+    builder.column("progress", elastic=True)
     for job in jobs:
-        sheet.row(
+        builder.row(
             job.id,
             job.task,
             job.queue,
-            length(job.seconds),
+            format_duration(job.seconds),
             Text(job.worker or "?", "" if job.is_alive else "red"),
             "" if job.progress is None else progress_line(job.progress, width=16),
         )
-    return sheet.table
+    return builder.table
 
 
-def _failures(jobs: Sequence[FailedJob], width: int) -> RenderableType:
+def _failures_table(jobs: Sequence[FailedJob], width: int) -> RenderableType:
     if not jobs:
-        return tables.nothing("Nothing has failed.")
-    sheet = tables.Sheet(width, title="failed last")
-    sheet.column("job")
-    sheet.column("task", most=max(16, width // 4))
-    sheet.column("when", right=True)
-    sheet.column("of", elastic=True)
+        return tables.empty_text("Nothing has failed.")
+    builder = tables.TableBuilder(width, title="failed last")
+    builder.column("job")
+    builder.column("task", max_width=max(16, width // 4))
+    builder.column("when", align_right=True)
+    builder.column("of", elastic=True)
     for job in jobs:
-        said = (job.error_message or "").partition("\n")[0]
-        error = ": ".join(filter(None, (job.error_type, said)))
-        sheet.row(job.id, job.task, ago(job.seconds_ago), Text(error or job.reason, "red"))
-    return sheet.table
+        first_line = (job.error_message or "").partition("\n")[0]
+        error = ": ".join(filter(None, (job.error_type, first_line)))
+        builder.row(job.id, job.task, format_age(job.seconds_ago), Text(error or job.reason, "red"))
+    return builder.table
 
 
-def _place(database: Database) -> str:
-    """Which queue it is, without what may be a password."""
-    where = "embedded Postgres" if database.url is None else place(database.url)
-    return where if database.schema == "penstock" else f"{where}, schema {database.schema}"
+def _describe_database(database: Database) -> str:
+    """Name the database and its schema, without a password."""
+    name = "embedded Postgres" if database.url is None else place(database.url)
+    return name if database.schema == "penstock" else f"{name}, schema {database.schema}"
 
 
-LEAVE = frozenset("qQ\x04")  # the last one is Ctrl-D
-ESCAPE = "\x1b"  # also the beginning of arrows and their like
-
-
-async def _show_once(where: Where, output: Output) -> None:
-    """One picture."""
-    async with reached(where) as queue:
+async def _show_once(db: DatabaseOptions, output: Output) -> None:
+    """Print one reading."""
+    async with open_queue(db) as queue:
         overview = await queue.insights.overview()
     console = terminal()
-    picture = Screen(queue.app.database).draw(Glance(overview))
+    picture = LiveView(queue.app.database).draw(Reading(overview))
     output.show(overview, lambda: picture.whole(console.width))
 
 
-async def _watch(where: Where, every: float) -> None:
-    """One picture after the other, until somebody presses q."""
-    async with reached(where) as queue:
+async def _watch(db: DatabaseOptions, every: float) -> None:
+    """Draw one reading after the other until a key quits."""
+    async with open_queue(db) as queue:
         console = terminal()
-        leave = asyncio.Event()
-        with _keys(leave), Live(console=console, screen=True, auto_refresh=False) as live:
-            await _draw_until(leave, queue, every, console, live)
+        quit_event = asyncio.Event()
+        with (
+            _quit_on_key(quit_event),
+            Live(console=console, screen=True, auto_refresh=False) as live,
+        ):
+            await _draw_until(quit_event, queue, every, console, live)
 
 
 async def _draw_until(
-    leave: asyncio.Event, queue: Reached, every: float, console: Console, live: Live
+    quit_event: asyncio.Event, queue: OpenQueue, every: float, console: Console, live: Live
 ) -> None:
-    screen = Screen(queue.app.database)
-    while not leave.is_set():
+    view = LiveView(queue.app.database)
+    while not quit_event.is_set():
         try:
-            with plain_errors(queue.app.database):
-                glance = Glance(await queue.insights.overview())
+            with explain_database_errors(queue.app.database):
+                reading = Reading(await queue.insights.overview())
         except PenstockError as error:
-            glance = Glance(None, str(error))
-        live.update(screen.draw(glance).fitted(console.width, console.height), refresh=True)
+            reading = Reading(None, str(error))
+        live.update(view.draw(reading).fitted(console.width, console.height), refresh=True)
         try:
             async with asyncio.timeout(every):
-                await leave.wait()
+                await quit_event.wait()
         except TimeoutError:
             pass
 
 
 @contextmanager
-def _keys(leave: asyncio.Event) -> Iterator[None]:
-    """Keys one by one, without being shown; as before at the end."""
+def _quit_on_key(quit_event: asyncio.Event) -> Iterator[None]:
+    """Set the event when a quit key is pressed; the terminal's mode is restored at the end."""
     import termios
     import tty
 
@@ -285,13 +291,13 @@ def _keys(leave: asyncio.Event) -> Iterator[None]:
         yield
         return
     stdin = sys.stdin.fileno()
-    before = termios.tcgetattr(stdin)
+    saved_mode = termios.tcgetattr(stdin)
     loop = asyncio.get_running_loop()
 
     def pressed() -> None:
         keys = os.read(stdin, 64).decode(errors="ignore")
-        if not keys or keys == ESCAPE or LEAVE & set(keys):
-            leave.set()
+        if not keys or keys == ESCAPE or QUIT_KEYS & set(keys):
+            quit_event.set()
 
     tty.setcbreak(stdin)
     loop.add_reader(stdin, pressed)
@@ -299,4 +305,4 @@ def _keys(leave: asyncio.Event) -> Iterator[None]:
         yield
     finally:
         loop.remove_reader(stdin)
-        termios.tcsetattr(stdin, termios.TCSADRAIN, before)
+        termios.tcsetattr(stdin, termios.TCSADRAIN, saved_mode)

@@ -16,24 +16,24 @@ from typing import Annotated
 import typer
 
 from penstock.app.app import Penstock
-from penstock.cli import process as cli_process
-from penstock.cli.database import find_app, opened
+from penstock.cli.database import find_app, open_app
 from penstock.cli.errors import CannotListen, ExtraMissing, PortTaken
-from penstock.cli.framework import examples, spread
-from penstock.cli.listening import holder_of
-from penstock.cli.logs import PANEL as LOGS
-from penstock.cli.logs import Logs
-from penstock.cli.options import Where, seconds
+from penstock.cli.framework import examples, expand_options
+from penstock.cli.listening import process_on_port
+from penstock.cli.logs import LOG_PANEL, LogOptions
+from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output
-from penstock.cli.process import Stop, leave
-from penstock.cli.worker_options import LIFE, WORK, Queue, StopWait, queues_of
+from penstock.cli.process import Stop, exit_process, leave_systemd_to_parent, notify_systemd
+from penstock.cli.worker_options import LIFETIME_PANEL, WORK_PANEL, Queue, StopWait, parse_queues
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.connect.connector import announced_elsewhere
 from penstock.telemetry import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
 from penstock.worker.processes import STARTED, WAITING, ProcessGroup, ProcessReady, log_event, run
 
-DRAIN = "Work off and leave"
+logger = logging.getLogger("penstock.work")
+
+DRAIN_PANEL = "Work off and leave"
 
 Target = Annotated[
     str,
@@ -48,7 +48,7 @@ Tenant = Annotated[
     typer.Option(
         metavar="NAME",
         help="Work for this tenant alone; may be given several times. On fair queues.",
-        rich_help_panel=WORK,
+        rich_help_panel=WORK_PANEL,
     ),
 ]
 ExceptTenant = Annotated[
@@ -56,11 +56,12 @@ ExceptTenant = Annotated[
     typer.Option(
         metavar="NAME",
         help="Work for all tenants but this one; may be given several times. On fair queues.",
-        rich_help_panel=WORK,
+        rich_help_panel=WORK_PANEL,
     ),
 ]
 Processes = Annotated[
-    int, typer.Option(min=1, max=1000, help="How many worker processes.", rich_help_panel=WORK)
+    int,
+    typer.Option(min=1, max=1000, help="How many worker processes.", rich_help_panel=WORK_PANEL),
 ]
 Children = Annotated[
     int | None,
@@ -70,7 +71,7 @@ Children = Annotated[
         help="How many child processes each worker may have for jobs that run isolated; as many "
         "as the machine has processors unless given.",
         show_default=False,
-        rich_help_panel=WORK,
+        rich_help_panel=WORK_PANEL,
     ),
 ]
 Drain = Annotated[
@@ -78,41 +79,41 @@ Drain = Annotated[
     typer.Option(
         "--drain",
         help="Work off what is ready or becomes due meanwhile, print the counts, and leave.",
-        rich_help_panel=DRAIN,
+        rich_help_panel=DRAIN_PANEL,
     ),
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(min=1, help="With --drain: the most jobs to take.", rich_help_panel=DRAIN),
+    typer.Option(min=1, help="With --drain: the most jobs to take.", rich_help_panel=DRAIN_PANEL),
 ]
 For = Annotated[
     float | None,
     typer.Option(
         "--for",
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="With --drain: the longest to go on claiming, such as 25s.",
-        rich_help_panel=DRAIN,
+        rich_help_panel=DRAIN_PANEL,
     ),
 ]
 Lease = Annotated[
     float,
     typer.Option(
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="How long after its last sign of life a worker counts as lost.",
         show_default="60s",
-        rich_help_panel=LIFE,
+        rich_help_panel=LIFETIME_PANEL,
     ),
 ]
 Heartbeat = Annotated[
     float | None,
     typer.Option(
-        parser=seconds,
+        parser=parse_duration,
         metavar="DURATION",
         help="How often it gives one; a sixth of the lease unless given.",
         show_default=False,
-        rich_help_panel=LIFE,
+        rich_help_panel=LIFETIME_PANEL,
     ),
 ]
 Metrics = Annotated[
@@ -122,7 +123,7 @@ Metrics = Annotated[
         help="Serve what this worker did to Prometheus, at /metrics of a port; on this machine "
         "alone, unless an address is given.",
         show_default=False,
-        rich_help_panel=LIFE,
+        rich_help_panel=LIFETIME_PANEL,
     ),
 ]
 LogJobs = Annotated[
@@ -131,13 +132,13 @@ LogJobs = Annotated[
         "--log-jobs/--no-log-jobs",
         help="Log each job that completes, with its duration: up to 100 a second, beyond that "
         "their number.",
-        rich_help_panel=LOGS,
+        rich_help_panel=LOG_PANEL,
     ),
 ]
 Dev = Annotated[
     bool,
     typer.Option(
-        "--dev", help="Log the traceback of each attempt that fails.", rich_help_panel=LOGS
+        "--dev", help="Log the traceback of each attempt that fails.", rich_help_panel=LOG_PANEL
     ),
 ]
 UnderParent = Annotated[
@@ -159,6 +160,10 @@ Announced = Annotated[
     ),
 ]
 
+LOOPBACK = "127.0.0.1"
+# After a third signal each of several processes ends by itself, before it is killed.
+PROCESSES_FORCED_STOP_LIMIT_S = 10.0
+
 
 @examples(
     "penstock work shop",
@@ -167,7 +172,7 @@ Announced = Annotated[
     "penstock work shop --queue parsing:4 --children 4",
     "penstock work shop --drain --for 25s --json",
 )
-@spread
+@expand_options
 def work(
     *,
     target: Target,
@@ -185,8 +190,8 @@ def work(
     metrics: Metrics = None,
     log_jobs: LogJobs = True,
     dev: Dev = False,
-    logs: Logs,
-    where: Where,
+    logs: LogOptions,
+    db: DatabaseOptions,
     output: Output,
     under_parent: UnderParent = False,
     announced: Announced = False,
@@ -205,14 +210,14 @@ def work(
     logs.to_stderr()
 
     if processes > 1:
-        leave(run(_keep_processes(_one_of_the_fleet(), processes, stop_wait)))
-    given = WorkOptions(
+        exit_process(run(_keep_processes(_child_command(), processes, stop_wait)))
+    options = WorkOptions(
         target=target,
         queues=tuple(queue or ()),
         tenants=tuple(tenant or ()),
         except_tenants=tuple(except_tenant or ()),
         children=children,
-        where=where,
+        db=db,
         lease=lease,
         heartbeat=lease / 6 if heartbeat is None else heartbeat,
         stop_wait=stop_wait,
@@ -223,33 +228,30 @@ def work(
         is_announced=announced,
     )
     if not drain:
-        run(_serve(given))
-        leave()
-    drained = run(_drain(given, limit, longest))
+        run(_run_worker(options))
+        exit_process()
+    drained = run(_drain(options, limit, longest))
     output.show(drained.as_document(), lambda: str(drained))
-    leave(1 if drained.tally.unwritten else 0)
+    exit_process(1 if drained.tally.unwritten else 0)
 
 
-def _one_of_the_fleet() -> list[str]:
-    """This very command for one process; of an option that is given twice the last one counts."""
-    given = [each for each in sys.argv[1:] if each != "--"]
+def _child_command() -> list[str]:
+    """Return this command for one process. The last of a repeated option wins."""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--"]
     return [
         *(sys.executable, "-m", "penstock.cli"),
-        *given,
+        *arguments,
         *("--processes", "1", "--under-parent"),
     ]
 
 
-LOCAL = "127.0.0.1"
-
-
 @contextmanager
-def _exposed(app: Penstock, at: str | None) -> Iterator[None]:
-    """Serve `/metrics` of this process meanwhile, if anybody asked for that."""
-    if at is None:
+def _serve_metrics(app: Penstock, address: str | None) -> Iterator[None]:
+    """Serve `/metrics` of this process meanwhile, if an address is given."""
+    if address is None:
         yield
         return
-    host, port = _parsed_address(at)
+    host, port = _parse_address(address)
     try:
         from prometheus_client import CollectorRegistry, start_http_server
 
@@ -257,7 +259,7 @@ def _exposed(app: Penstock, at: str | None) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise ExtraMissing("service", str(error.name)) from error
     registry = CollectorRegistry()
-    counting = ProcessMetrics(app.events, lambda: app.declared_queues, registry)
+    metrics = ProcessMetrics(app.events, lambda: app.declared_queues, registry)
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
@@ -268,42 +270,36 @@ def _exposed(app: Penstock, at: str | None) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join()
-        counting.close()
+        metrics.close()
 
 
-def _parsed_address(at: str) -> tuple[str, int]:
-    """`9100` on this machine alone, `0.0.0.0:9100` on all its addresses."""
-    host, _, port = at.rpartition(":")
+def _parse_address(address: str) -> tuple[str, int]:
+    """Parse `9100` on this machine alone, or `0.0.0.0:9100` on all its addresses."""
+    host, _, port = address.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise typer.BadParameter(f"--metrics {at} has no port: write 9100, or 0.0.0.0:9100")
-    return host or LOCAL, int(port)
+        raise typer.BadParameter(f"--metrics {address} has no port: write 9100, or 0.0.0.0:9100")
+    return host or LOOPBACK, int(port)
 
 
 def _refusal(host: str, port: int, error: OSError) -> CannotListen:
     if error.errno != errno.EADDRINUSE:
         return CannotListen(f"{host}:{port} cannot be listened at: {error.strerror}.")
-    holder = holder_of(port) or "another process"
+    holder = process_on_port(port) or "another process"
     return PortTaken(
         f"Port {port} of {host} is taken: {holder} has it. Give another with --metrics.", port=port
     )
 
 
-logger = logging.getLogger("penstock.work")
-
-# After a third signal each process of several ends by itself, before it is killed.
-PROCESSES_LAST_WAIT = 10.0
-
-
 @dataclass(frozen=True, slots=True)
 class WorkOptions:
-    """What the command line says, apart from what is to be done with it."""
+    """The options of `penstock work`, except those for draining."""
 
     target: str
     queues: tuple[str, ...]
     tenants: tuple[str, ...]
     except_tenants: tuple[str, ...]
     children: int | None
-    where: Where
+    db: DatabaseOptions
     lease: float
     heartbeat: float
     stop_wait: float
@@ -315,8 +311,8 @@ class WorkOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """What a drain came to: attempts by their outcome, and how long it took."""
+class DrainResult:
+    """The result of a drain: attempts by their outcome, and how long it took."""
 
     tally: Tally
     seconds: float
@@ -332,93 +328,93 @@ class Drained:
         return f"{', '.join(counts)} in {self.seconds:.1f} s."
 
 
-async def _serve(given: WorkOptions) -> None:
-    """Work until a signal says stop."""
-    app, worker, stop = _prepared(given)
-    with stop.breaks_off_start() as started, _exposed(app, given.metrics):
-        async with opened(app, waits_for_room=True):
+async def _run_worker(options: WorkOptions) -> None:
+    """Run the worker until a signal stops it."""
+    app, worker, stop = _prepare(options)
+    with stop.cancelling_startup() as started, _serve_metrics(app, options.metrics):
+        async with open_app(app, waits_for_room=True):
             started()
-            await worker.run(lambda: cli_process.tell_systemd("READY=1"))
+            await worker.run(lambda: notify_systemd("READY=1"))
 
 
-async def _drain(given: WorkOptions, limit: int | None, longest: float | None) -> Drained:
-    """Work off what there is."""
-    app, worker, stop = _prepared(given)
+async def _drain(options: WorkOptions, limit: int | None, max_seconds: float | None) -> DrainResult:
+    """Run what is ready, and return the counts."""
+    app, worker, stop = _prepare(options)
     began = time.monotonic()
-    with stop.breaks_off_start() as started, _exposed(app, given.metrics):
-        async with opened(app, waits_for_room=True):
+    with stop.cancelling_startup() as started, _serve_metrics(app, options.metrics):
+        async with open_app(app, waits_for_room=True):
             started()
             began = time.monotonic()
-            await worker.drain(limit=limit, seconds=longest)
-    return Drained(worker.tally, time.monotonic() - began)
+            await worker.drain(limit=limit, seconds=max_seconds)
+    return DrainResult(worker.tally, time.monotonic() - began)
 
 
 async def _keep_processes(command: Sequence[str], processes: int, stop_wait: float) -> int:
-    """Keep worker processes; the exit code."""
+    """Run several worker processes, and return the exit code."""
     is_ready = False
 
-    def tell(event: Event) -> None:
+    def on_event(event: Event) -> None:
         nonlocal is_ready
         log_event(event)
         if isinstance(event, ProcessReady) and not is_ready:
             is_ready = True
-            cli_process.tell_systemd("READY=1")
+            notify_systemd("READY=1")
 
-    fleet = ProcessGroup(
+    group = ProcessGroup(
         command,
         processes,
         later_arguments=["--announced"],
         stopping=Stopping(finish=stop_wait),
-        told=tell,
+        told=on_event,
     )
-    # Its processes are hurried with it, and have an end of their own.
-    Stop("the worker processes stop", last_wait=PROCESSES_LAST_WAIT).tell(fleet)
-    return 0 if await fleet.run() else 1
+    # A signal that hurries the group also hurries its processes, which end by themselves.
+    Stop("the worker processes stop", last_wait=PROCESSES_FORCED_STOP_LIMIT_S).add(group)
+    return 0 if await group.run() else 1
 
 
-def _prepared(given: WorkOptions) -> tuple[Penstock, Worker, Stop]:
-    """The app, its worker, and what tells that to stop from the very start."""
-    app = find_app(given.target)
-    given.where.lead(app)
-    given.where.pass_on()
-    if given.is_announced:
+def _prepare(options: WorkOptions) -> tuple[Penstock, Worker, Stop]:
+    """Return the app, its worker, and the `Stop` that stops the worker from the very start."""
+    app = find_app(options.target)
+    options.db.apply_to(app)
+    options.db.export()
+    if options.is_announced:
         announced_elsewhere(app.database)
-    worker = _configured(app, given)
+    worker = _make_worker(app, options)
     stop = Stop("the worker stops", app.database)
-    stop.tell(worker)
-    worker.on_stop = stop.takes
-    if given.under_parent:
-        cli_process.leave_to_parent()
-        app.events.subscribe(LeaseTaken, lambda _: _tell_parent(STARTED))
-        app.events.subscribe(DatabaseGone, lambda _: _tell_parent(WAITING))
+    stop.add(worker)
+    worker.on_stop = stop.allow_seconds
+    if options.under_parent:
+        leave_systemd_to_parent()
+        app.events.subscribe(LeaseTaken, lambda _: _notify_parent(STARTED))
+        app.events.subscribe(DatabaseGone, lambda _: _notify_parent(WAITING))
         _stop_with_stdin(stop)
     return app, worker, stop
 
 
-def _tell_parent(message: bytes) -> None:
-    """Tell the parent process that the end of this one is no failed start any more."""
+def _notify_parent(message: bytes) -> None:
+    """Tell the parent that the start succeeded: from now on an exit is no failed start."""
     with suppress(OSError):  # The parent is gone.
         os.write(sys.stdin.fileno(), message)
 
 
-def _configured(app: Penstock, given: WorkOptions) -> Worker:
-    """The worker that the command line describes."""
+def _make_worker(app: Penstock, options: WorkOptions) -> Worker:
+    """Return the worker that the options describe."""
     upkeep = Upkeep()
     return app.worker(
-        queues_of(given.queues),
-        tenants=given.tenants or None,
-        except_tenants=given.except_tenants,
-        children=given.children,
-        liveness=Liveness(lease=given.lease, heartbeat=given.heartbeat, exit_on_stall=True),
-        stopping=Stopping(finish=given.stop_wait),
-        # With a short lease, look for the lost as often as they can be found.
-        upkeep=Upkeep(rescue=min(upkeep.rescue, given.lease / 3)),
-        log=JobLog(completed=given.log_jobs, tracebacks=given.dev),
+        parse_queues(options.queues),
+        tenants=options.tenants or None,
+        except_tenants=options.except_tenants,
+        children=options.children,
+        liveness=Liveness(lease=options.lease, heartbeat=options.heartbeat, exit_on_stall=True),
+        stopping=Stopping(finish=options.stop_wait),
+        # With a short lease, look for lost workers more often: a third of the lease.
+        upkeep=Upkeep(rescue=min(upkeep.rescue, options.lease / 3)),
+        log=JobLog(completed=options.log_jobs, tracebacks=options.dev),
     )
 
 
 def _stop_with_stdin(stop: Stop) -> None:
-    """Stop when stdin is closed, which the parent's end brings about."""
+    """Stop the worker when stdin is closed, which happens when the parent ends."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:

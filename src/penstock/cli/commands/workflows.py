@@ -1,4 +1,4 @@
-"""`penstock workflows`: jobs that wait for each other."""
+"""`penstock workflows`: read workflows, wait for, cancel or retry them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 import msgspec
 import typer
 
-from penstock.cli.bulk import Changed
-from penstock.cli.database import Reached, reached_for, user
-from penstock.cli.follow import Course, follow
-from penstock.cli.framework import Command, Exit, examples, group, spread
-from penstock.cli.options import Timeout, Where, Yes, confirm
+from penstock.cli.bulk import ChangeResult
+from penstock.cli.database import OpenQueue, current_user, open_queue_for
+from penstock.cli.follow import Followed, follow
+from penstock.cli.framework import Command, Exit, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions, Timeout, Yes, confirm
 from penstock.cli.output import Output, say, terminal
 from penstock.cli.screens.workflows import workflow_page, workflows_table
 from penstock.errors import WorkflowNotFound, WorkflowTimeout
@@ -32,7 +32,7 @@ Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.", show_def
 
 @app.command("list", cls=Command)
 @examples("penstock workflows list", "penstock workflows list --tenant acme --json")
-@spread
+@expand_options
 def list_workflows(
     *,
     tenant: Tenant = None,
@@ -41,22 +41,22 @@ def list_workflows(
         str | None,
         typer.Option(metavar="ID", help="Those older than this workflow.", show_default=False),
     ] = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """List workflows, newest first: how far each is, and what waits for a person."""
-    asyncio.run(_list_page(tenant, where, output, limit, after))
+    asyncio.run(_list_page(tenant, db, output, limit, after))
 
 
 @app.command("show", cls=Command)
 @examples("penstock workflows show 5", "penstock workflows show 5 --watch")
-@spread
+@expand_options
 def show(
     *,
     workflow: Id,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on until it has ended.")] = False,
     tenant: Tenant = None,
-    where: Where,
+    db: DatabaseOptions,
     output: Output,
 ) -> None:
     """Draw a workflow: its steps below those that they wait for, with their states.
@@ -65,117 +65,130 @@ def show(
     line. With --watch the exit code is 5 unless the workflow completed.
     """
     if watch:
-        asyncio.run(_wait_for(workflow, tenant, where, output, None))
+        asyncio.run(_wait(workflow, tenant, db, output, None))
     else:
-        asyncio.run(_show_workflow(workflow, tenant, where, output))
+        asyncio.run(_show_workflow(workflow, tenant, db, output))
 
 
 @app.command("wait", cls=Command)
 @examples("penstock workflows wait 5 --timeout 30s")
-@spread
+@expand_options
 def wait(
-    *, workflow: Id, timeout: Timeout = None, tenant: Tenant = None, where: Where, output: Output
+    *,
+    workflow: Id,
+    timeout: Timeout = None,
+    tenant: Tenant = None,
+    db: DatabaseOptions,
+    output: Output,
 ) -> None:
     """Wait until a workflow has ended; the exit code is 5 unless it completed."""
-    asyncio.run(_wait_for(workflow, tenant, where, output, timeout))
+    asyncio.run(_wait(workflow, tenant, db, output, timeout))
 
 
 @app.command("cancel", cls=Command)
 @examples("penstock workflows cancel 6 --yes")
-@spread
+@expand_options
 def cancel(
-    *, workflow: Id, yes: Yes = False, tenant: Tenant = None, where: Where, output: Output
+    *, workflow: Id, yes: Yes = False, tenant: Tenant = None, db: DatabaseOptions, output: Output
 ) -> None:
     """End all jobs of a workflow that have not ended, running or not."""
-    _cancel_workflow(workflow, tenant, where, output, yes=yes)
+    _cancel_workflow(workflow, tenant, db, output, yes=yes)
 
 
 @app.command("retry", cls=Command)
 @examples("penstock workflows retry 5")
-@spread
-def retry(*, workflow: Id, tenant: Tenant = None, where: Where, output: Output) -> None:
+@expand_options
+def retry(*, workflow: Id, tenant: Tenant = None, db: DatabaseOptions, output: Output) -> None:
     """Run again what has failed or was cancelled, each job after those that it waits for."""
-    asyncio.run(_retry_workflow(workflow, tenant, where, output))
+    asyncio.run(_retry_workflow(workflow, tenant, db, output))
 
 
 async def _list_page(
-    tenant: str | None, where: Where, output: Output, limit: int, after: str | None
+    tenant: str | None, db: DatabaseOptions, output: Output, limit: int, after: str | None
 ) -> None:
-    async with reached_for(where, tenant) as queue:
+    async with open_queue_for(db, tenant) as queue:
         page = await queue.client.workflows(tenant=tenant, after=after, limit=limit)
     document = msgspec.to_builtins(page)
-    for each in document["workflows"]:
-        del each["steps"]  # a list does not read them
+    for workflow in document["workflows"]:
+        del workflow["steps"]  # The list does not read steps.
     output.show(document, lambda: workflows_table(page.workflows, terminal().width))
     if page.after and not output.as_json:
         say(f"There may be more: --after {page.after}.")
 
 
-async def _show_workflow(workflow: str, tenant: str | None, where: Where, output: Output) -> None:
-    async with reached_for(where, tenant) as queue:
-        seen = await _expected(queue, workflow, tenant)
-    output.show(seen, lambda: workflow_page(seen))
-
-
-async def _wait_for(
-    workflow: str, tenant: str | None, where: Where, output: Output, timeout: float | None
+async def _show_workflow(
+    workflow: str, tenant: str | None, db: DatabaseOptions, output: Output
 ) -> None:
-    """Wait with the graph on stderr; the exit code says whether it completed."""
-    async with reached_for(where, tenant) as queue:
-        await _expected(queue, workflow, tenant)
-        seen = await _until_ended(queue, workflow, timeout)
-    output.show(seen, lambda: workflow_page(seen))
-    raise typer.Exit(Exit.OK if seen.state == "completed" else Exit.FAILED)
+    async with open_queue_for(db, tenant) as queue:
+        workflow_status = await _get_workflow(queue, workflow, tenant)
+    output.show(workflow_status, lambda: workflow_page(workflow_status))
+
+
+async def _wait(
+    workflow: str, tenant: str | None, db: DatabaseOptions, output: Output, timeout: float | None
+) -> None:
+    """Wait and draw the graph on stderr; the exit code says whether the workflow completed."""
+    async with open_queue_for(db, tenant) as queue:
+        await _get_workflow(queue, workflow, tenant)
+        workflow_status = await _follow_workflow(queue, workflow, timeout)
+    output.show(workflow_status, lambda: workflow_page(workflow_status))
+    raise typer.Exit(Exit.OK if workflow_status.state == "completed" else Exit.FAILED)
 
 
 def _cancel_workflow(
-    workflow: str, tenant: str | None, where: Where, output: Output, *, yes: bool
+    workflow: str, tenant: str | None, db: DatabaseOptions, output: Output, *, yes: bool
 ) -> None:
-    """End what lives, after a question."""
+    """Cancel the jobs that have not ended, after a question."""
     if not yes:
-        seen = asyncio.run(_look_once(workflow, tenant, where))
-        live = sum(number for state, number in seen.counts.items() if state not in FINAL)
+        workflow_status = asyncio.run(_read_workflow(workflow, tenant, db))
+        live = sum(number for state, number in workflow_status.counts.items() if state not in FINAL)
         confirm(f"{counted(live, 'job')} of workflow {workflow} will be cancelled.")
-    Changed("cancelled", asyncio.run(_cancelled(workflow, tenant, where))).show(output)
+    ChangeResult("cancelled", asyncio.run(_cancel_all(workflow, tenant, db))).show(output)
 
 
-async def _retry_workflow(workflow: str, tenant: str | None, where: Where, output: Output) -> None:
-    async with reached_for(where, tenant) as queue:
-        await _expected(queue, workflow, tenant)
-        changed = Changed("retried", await queue.client.retry_workflow(workflow, by=user()))
+async def _retry_workflow(
+    workflow: str, tenant: str | None, db: DatabaseOptions, output: Output
+) -> None:
+    async with open_queue_for(db, tenant) as queue:
+        await _get_workflow(queue, workflow, tenant)
+        changed = ChangeResult(
+            "retried", await queue.client.retry_workflow(workflow, by=current_user())
+        )
     changed.show(output)
 
 
-async def _cancelled(workflow: str, tenant: str | None, where: Where) -> int:
-    async with reached_for(where, tenant) as queue:
-        await _expected(queue, workflow, tenant)
-        return await queue.client.cancel_workflow(workflow, by=user())
+async def _cancel_all(workflow: str, tenant: str | None, db: DatabaseOptions) -> int:
+    async with open_queue_for(db, tenant) as queue:
+        await _get_workflow(queue, workflow, tenant)
+        return await queue.client.cancel_workflow(workflow, by=current_user())
 
 
-async def _look_once(workflow: str, tenant: str | None, where: Where) -> WorkflowStatus:
-    async with reached_for(where, tenant) as queue:
-        return await _expected(queue, workflow, tenant)
+async def _read_workflow(workflow: str, tenant: str | None, db: DatabaseOptions) -> WorkflowStatus:
+    async with open_queue_for(db, tenant) as queue:
+        return await _get_workflow(queue, workflow, tenant)
 
 
-async def _expected(queue: Reached, workflow: str, tenant: str | None) -> WorkflowStatus:
-    """Of a tenant that is named another's workflow is not there, whoever asks."""
-    seen = await queue.client.get_workflow(workflow)
-    if tenant is not None and seen.tenant != tenant:
+async def _get_workflow(queue: OpenQueue, workflow: str, tenant: str | None) -> WorkflowStatus:
+    """Return the workflow; raise `WorkflowNotFound` if it belongs to another tenant."""
+    workflow_status = await queue.client.get_workflow(workflow)
+    if tenant is not None and workflow_status.tenant != tenant:
         raise WorkflowNotFound(workflow)
-    return seen
+    return workflow_status
 
 
-async def _until_ended(queue: Reached, workflow: str, timeout: float | None) -> WorkflowStatus:
-    async def late(seen: WorkflowStatus, waited: float) -> WorkflowTimeout:
+async def _follow_workflow(
+    queue: OpenQueue, workflow: str, timeout: float | None
+) -> WorkflowStatus:
+    async def timeout_error(workflow_status: WorkflowStatus, waited: float) -> WorkflowTimeout:
         why = await queue.client.why_workflow(workflow)
-        return WorkflowTimeout(workflow, seen.state, waited, why)
+        return WorkflowTimeout(workflow, workflow_status.state, waited, why)
 
-    course = Course(
+    followed = Followed(
         "Workflow",
         workflow,
-        look=lambda: queue.client.get_workflow(workflow),
-        is_over=lambda seen: seen.is_final,
+        read=lambda: queue.client.get_workflow(workflow),
+        is_over=lambda workflow_status: workflow_status.is_final,
         draw=workflow_page,
-        late=late,
+        timeout_error=timeout_error,
     )
-    return await follow(queue, course, timeout)
+    return await follow(queue, followed, timeout)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.framework import Exit, examples, spread
-from penstock.cli.options import Where
+from penstock.cli.framework import Exit, examples, expand_options
+from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output
 from penstock_apps.knowledge.cli.options import (
     ALONE,
@@ -27,7 +27,7 @@ from penstock_apps.knowledge.cli.options import (
     "penstock ingest handbook/ --no-work",
     "penstock ingest handbook/ --prune",
 )
-@spread
+@expand_options
 def ingest(
     *,
     paths: Annotated[
@@ -59,7 +59,7 @@ def ingest(
         ),
     ] = False,
     effort: Effort,
-    where: Where,
+    where: DatabaseOptions,
     output: Output,
 ) -> None:
     """Take files in, so that what is in them can be found.
@@ -76,8 +76,8 @@ def ingest(
     import logging
 
     from penstock import Penstock
-    from penstock.cli.database import plain_errors
-    from penstock.cli.process import alone
+    from penstock.cli.database import explain_database_errors
+    from penstock.cli.process import run_interruptible
     from penstock_apps.knowledge.cli.files import FileSearch
     from penstock_apps.knowledge.cli.ingest_run import IngestOptions, run_ingest
     from penstock_apps.knowledge.cli.progress import INTERRUPTED, screen_for
@@ -86,8 +86,8 @@ def ingest(
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     found = FileSearch(paths, follow_links=follow_links)
     app = Penstock()
-    where.lead(app)
-    with plain_errors(app.database), screen_for(output) as screen:
+    where.apply_to(app)
+    with explain_database_errors(app.database), screen_for(output) as screen:
         wish = IngestOptions(
             tenant=tenant,
             base=base,
@@ -98,6 +98,6 @@ def ingest(
             prunes=prune,
             children=effort.children,
         )
-        summary = alone(run_ingest(app, found, wish, screen), INTERRUPTED)
+        summary = run_interruptible(run_ingest(app, found, wish, screen), INTERRUPTED)
     output.show(summary.as_document(), lambda: str(summary))
     raise typer.Exit(Exit.NO if summary.failed else Exit.OK)

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from penstock import Penstock
-from penstock.cli.database import lost_midway
+from penstock.cli.database import explain_lost_database
 from penstock.cli.errors import NotFound
 from penstock.cli.options import Where
 from penstock.cli.output import Output
@@ -75,7 +75,7 @@ async def run_ingest(
     async with app, knowledge.opened() as runtime:
         base = await Library(runtime, wish.tenant).make_base(wish.base)
         ingesting = IngestRun(knowledge, runtime, base, found, wish, screen)
-        with lost_midway(app.database, RESUMABLE):
+        with explain_lost_database(app.database, RESUMABLE):
             async with ingesting.needed.throughout():
                 await ingesting.run()
         return await ingesting.summary(time.monotonic() - began)

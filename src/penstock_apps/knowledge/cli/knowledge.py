@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from penstock.cli.framework import Command, Exit, examples, group, spread
-from penstock.cli.options import Where
+from penstock.cli.framework import Command, Exit, examples, expand_options, group
+from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output
 from penstock_apps.knowledge.cli.options import ALONE, Effort, Page, Tenant, expect_knowledge
 
@@ -30,9 +30,9 @@ SourceName = Annotated[
 
 @app.command("bases", cls=Command)
 @examples("penstock knowledge bases --json")
-@spread
+@expand_options
 def list_bases(
-    *, tenant: Tenant = ALONE, base: Within = None, where: Where, output: Output
+    *, tenant: Tenant = ALONE, base: Within = None, where: DatabaseOptions, output: Output
 ) -> None:
     """List knowledge bases, and what they have."""
     expect_knowledge()
@@ -43,7 +43,7 @@ def list_bases(
 
 @app.command("sources", cls=Command)
 @examples("penstock knowledge sources --base manuals", "penstock knowledge sources --state partial")
-@spread
+@expand_options
 def list_sources(
     *,
     tenant: Tenant = ALONE,
@@ -56,7 +56,7 @@ def list_sources(
         ),
     ] = None,
     page: Page,
-    where: Where,
+    where: DatabaseOptions,
     output: Output,
 ) -> None:
     """List folders, uploads and URLs, newest first.
@@ -74,7 +74,7 @@ def list_sources(
     "penstock knowledge documents --state failed",
     "penstock knowledge documents --source handbook --limit 10 --json",
 )
-@spread
+@expand_options
 def list_documents(
     *,
     tenant: Tenant = ALONE,
@@ -92,7 +92,7 @@ def list_documents(
         typer.Option(help="Only those in this state.", show_default=False),
     ] = None,
     page: Page,
-    where: Where,
+    where: DatabaseOptions,
     output: Output,
 ) -> None:
     """List documents, and why some did not go in."""
@@ -104,14 +104,14 @@ def list_documents(
 
 @app.command("retry", cls=Command)
 @examples("penstock knowledge retry handbook")
-@spread
+@expand_options
 def retry(
     *,
     source: SourceName,
     tenant: Tenant = ALONE,
     base: Within = None,
     effort: Effort,
-    where: Where,
+    where: DatabaseOptions,
     output: Output,
 ) -> None:
     """Bring in what failed in a source once more.
@@ -130,7 +130,7 @@ def retry(
     "penstock knowledge delete document keys.md --yes",
     "penstock knowledge delete base research --yes",
 )
-@spread
+@expand_options
 def delete(
     *,
     what: Annotated[Literal["document", "source", "base"], typer.Argument(help="What it is.")],
@@ -143,7 +143,7 @@ def delete(
     tenant: Tenant = ALONE,
     base: Within = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    where: Where,
+    where: DatabaseOptions,
     output: Output,
 ) -> None:
     """Delete a document, a source or a base.

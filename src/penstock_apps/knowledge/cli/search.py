@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from penstock.cli.framework import examples, spread
-from penstock.cli.options import Where
+from penstock.cli.framework import examples, expand_options
+from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output
 from penstock_apps.knowledge.cli.options import ALONE, Tenant, expect_knowledge, name
 
@@ -32,7 +32,7 @@ def words(text: str) -> str:
     "penstock search vacuum -k 10 --base manuals --json",
     'penstock search "\\"dead letter\\" -redrive" --mode words',
 )
-@spread
+@expand_options
 def search(
     *,
     question: Annotated[
@@ -67,7 +67,7 @@ def search(
         Literal["hybrid", "vector", "words"],
         typer.Option(help="By meaning and by words, or by one of them alone."),
     ] = "hybrid",
-    where: Where,
+    where: DatabaseOptions,
     output: Output,
 ) -> None:
     """Find what documents say about something.
