@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.options import Where, confirm
+from penstock.cli.options import DatabaseOptions, confirm
 from penstock.cli.output import Output, say, terminal
 from penstock.wording import counted
 from penstock_apps.knowledge.cli.names import NameResolver, describe, open_library
@@ -115,17 +115,21 @@ STATE_COLOURS = {
 def bases_table(bases: Sequence[ListedBase], width: int) -> RenderableType:
     """What each base has, and how far that is."""
     if not bases:
-        return tables.nothing("There are no knowledge bases. `penstock ingest` makes one.")
-    sheet = tables.Sheet(width)
+        return tables.empty_text("There are no knowledge bases. `penstock ingest` makes one.")
+    sheet = tables.TableBuilder(width)
     sheet.column("id")
     sheet.column("state")
-    sheet.column("documents", right=True)
-    sheet.column("chunks", right=True)
-    sheet.column("to come", right=True)
-    sheet.column("skipped", right=True, needed=any(each.stock.counts.skipped for each in bases))
-    sheet.column("failed", right=True)
-    sheet.column("cancelled", right=True, needed=any(each.stock.counts.cancelled for each in bases))
-    sheet.column("model", above=80)
+    sheet.column("documents", align_right=True)
+    sheet.column("chunks", align_right=True)
+    sheet.column("to come", align_right=True)
+    sheet.column(
+        "skipped", align_right=True, needed=any(each.stock.counts.skipped for each in bases)
+    )
+    sheet.column("failed", align_right=True)
+    sheet.column(
+        "cancelled", align_right=True, needed=any(each.stock.counts.cancelled for each in bases)
+    )
+    sheet.column("model", wider_than=80)
     sheet.column("name", elastic=True)
     for base, stock in bases:
         counts = stock.counts
@@ -149,20 +153,22 @@ def sources_table(
 ) -> RenderableType:
     """How far each source is, and what it is of."""
     if not sources:
-        return tables.nothing("There are no such sources.")
-    sheet = tables.Sheet(width)
+        return tables.empty_text("There are no such sources.")
+    sheet = tables.TableBuilder(width)
     sheet.column("id")
     sheet.column("state")
-    sheet.column("completed", right=True)
-    sheet.column("to come", right=True, above=80)
-    sheet.column("skipped", right=True, needed=any(each.counts.skipped for each in sources))
-    sheet.column("failed", right=True)
-    sheet.column("cancelled", right=True, needed=any(each.counts.cancelled for each in sources))
-    sheet.column("batch", right=True)
-    sheet.column("base", most=20)
-    sheet.column("kind", above=100)
+    sheet.column("completed", align_right=True)
+    sheet.column("to come", align_right=True, wider_than=80)
+    sheet.column("skipped", align_right=True, needed=any(each.counts.skipped for each in sources))
+    sheet.column("failed", align_right=True)
+    sheet.column(
+        "cancelled", align_right=True, needed=any(each.counts.cancelled for each in sources)
+    )
+    sheet.column("batch", align_right=True)
+    sheet.column("base", max_width=20)
+    sheet.column("kind", wider_than=100)
     sheet.column("name", elastic=True)
-    sheet.column("of", above=120, elastic=True)
+    sheet.column("of", wider_than=120, elastic=True)
     for source, counts in sources:
         sheet.row(
             str(source.id),
@@ -184,14 +190,14 @@ def sources_table(
 def documents_table(documents: Sequence[Document], width: int) -> RenderableType:
     """What came of each document, and why it is not in."""
     if not documents:
-        return tables.nothing("There are no such documents.")
-    sheet = tables.Sheet(width)
+        return tables.empty_text("There are no such documents.")
+    sheet = tables.TableBuilder(width)
     sheet.column("id")
     sheet.column("state")
-    sheet.column("chunks", right=True)
-    sheet.column("source", right=True)
+    sheet.column("chunks", align_right=True)
+    sheet.column("source", align_right=True)
     are_explained = any(each.reason or each.error for each in documents)
-    sheet.column("path", most=40 if are_explained else 120, elastic=not are_explained)
+    sheet.column("path", max_width=40 if are_explained else 120, elastic=not are_explained)
     sheet.column("why", elastic=True, needed=are_explained)
     for each in documents:
         why = ": ".join(filter(None, (each.reason, each.error)))
@@ -219,7 +225,7 @@ ID_FIELDS = ("id", "base", "source")
 HIDDEN_FIELDS = ("tenant", "object", "published")
 
 
-async def show_bases(tenant: str, base: str | None, where: Where, output: Output) -> None:
+async def show_bases(tenant: str, base: str | None, where: DatabaseOptions, output: Output) -> None:
     async with open_library(where, tenant) as (_, library):
         found = await Catalog(library).bases(await _find_base(library, base))
     document = {"bases": [_base_document(each) for each in found]}
@@ -227,7 +233,12 @@ async def show_bases(tenant: str, base: str | None, where: Where, output: Output
 
 
 async def show_sources(
-    tenant: str, base: str | None, state: str | None, page: Page, where: Where, output: Output
+    tenant: str,
+    base: str | None,
+    state: str | None,
+    page: Page,
+    where: DatabaseOptions,
+    output: Output,
 ) -> None:
     async with open_library(where, tenant) as (_, library):
         within = await _find_base(library, base)
@@ -245,7 +256,7 @@ async def show_documents(
     source: str | None,
     state: str | None,
     page: Page,
-    where: Where,
+    where: DatabaseOptions,
     output: Output,
 ) -> None:
     async with open_library(where, tenant) as (_, library):
@@ -342,7 +353,7 @@ def delete_named(
     name: str,
     tenant: str,
     base: str | None,
-    where: Where,
+    where: DatabaseOptions,
     output: Output,
     *,
     yes: bool,
@@ -362,7 +373,7 @@ def delete_named(
 
 
 async def _find_target(
-    what: DeletableKind, name: str, tenant: str, base: str | None, where: Where
+    what: DeletableKind, name: str, tenant: str, base: str | None, where: DatabaseOptions
 ) -> Deletion:
     async with open_library(where, tenant) as (_, library):
         naming = NameResolver(library)
@@ -387,7 +398,7 @@ async def _find_base_even_broken(naming: NameResolver, name: str) -> Base | Base
         return error
 
 
-async def _delete(doomed: Deletion, tenant: str, where: Where) -> None:
+async def _delete(doomed: Deletion, tenant: str, where: DatabaseOptions) -> None:
     async with open_library(where, tenant) as (_, library):
         await _delete_method(library, doomed.what)(doomed.id)
 

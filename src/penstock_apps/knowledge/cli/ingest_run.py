@@ -14,9 +14,9 @@ from pathlib import Path
 from penstock import Penstock
 from penstock.cli.database import explain_lost_database
 from penstock.cli.errors import NotFound
-from penstock.cli.options import Where
+from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output
-from penstock.cli.process import alone
+from penstock.cli.process import run_interruptible
 from penstock_apps.knowledge import Knowledge
 from penstock_apps.knowledge.cli.files import (
     FileSearch,
@@ -292,20 +292,20 @@ def _incoming_file(file: HashedFile) -> Incoming:
 
 
 def retry_source(
-    name: str, tenant: str, base: str | None, effort: Effort, where: Where, output: Output
+    name: str, tenant: str, base: str | None, effort: Effort, where: DatabaseOptions, output: Output
 ) -> int:
     """Bring in once more what failed in a source; how many documents failed again."""
     # What fails is told at the end, with its reason.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     with screen_for(output) as screen:
         retried = _retry(name, tenant, base, effort, where, screen)
-        summary = alone(retried, INTERRUPTED)
+        summary = run_interruptible(retried, INTERRUPTED)
     output.show(summary.as_document(), lambda: str(summary))
     return summary.failed
 
 
 async def _retry(
-    name: str, tenant: str, base: str | None, effort: Effort, where: Where, screen: Screen
+    name: str, tenant: str, base: str | None, effort: Effort, where: DatabaseOptions, screen: Screen
 ) -> Summary:
     began = time.monotonic()
     async with open_library(where, tenant) as (knowledge, library):
@@ -323,7 +323,7 @@ async def _retry(
             # What was on its way already is waited for as well: from a retry before, perhaps.
             paths = [path for path, each in before.items() if each.has_failed or each.is_under_way]
             if paths and effort.wait:
-                with lost_midway(library.runtime.app.database, RESUMABLE):
+                with explain_lost_database(library.runtime.app.database, RESUMABLE):
                     async with AsyncExitStack() as stack:
                         if effort.works:
                             worker = worker_for(library.runtime.app, knowledge, effort.children)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock import Penstock
-from penstock.cli.database import expect_server, plain_errors
+from penstock.cli.database import explain_database_errors, require_embedded_server
 from penstock.cli.errors import CommandError, NotFound
-from penstock.cli.options import Where
+from penstock.cli.options import DatabaseOptions
 from penstock.wording import counted
 from penstock_apps.knowledge import Knowledge, errors
 from penstock_apps.knowledge.cli.files import absolute_path
@@ -21,18 +21,20 @@ from penstock_apps.knowledge.store.sources import Source
 
 
 @asynccontextmanager
-async def open_library(where: Where, tenant: str) -> AsyncIterator[tuple[Knowledge, Library]]:
+async def open_library(
+    where: DatabaseOptions, tenant: str
+) -> AsyncIterator[tuple[Knowledge, Library]]:
     """The knowledge that the options name, and a tenant's part of it.
 
     An embedded server is started, but none is made.
     """
     database = where.database()
     if database.url is None:
-        expect_server(database)
+        require_embedded_server(database)
     app = Penstock()
-    where.lead(app)
+    where.apply_to(app)
     knowledge = Knowledge(app)
-    with plain_errors(app.database):
+    with explain_database_errors(app.database):
         async with app, knowledge.opened() as runtime:
             yield knowledge, knowledge.of(runtime, tenant)
 
@@ -143,7 +145,7 @@ def _expect_one(what: str, name: str, found: Sequence[T]) -> T:
 
 
 def _describe_with_source(what: Source | Document) -> str:
-    """Where it is, for those that have the same name."""
+    """DatabaseOptions it is, for those that have the same name."""
     return f"{what.id} (of source {what.source})" if isinstance(what, Document) else describe(what)
 
 
