@@ -23,7 +23,7 @@ from tests.fixtures.worker import listening, nothing_to_claim, worker_of, worker
 PACKAGE = Path(penstock.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "how-it-works.md"
 # Connections, health, errors and in-process events serve every step, at any moment.
-EVERYWHERE = {"lifecycle.py", "events.py", "store/connection.py", "store/errors.py"}
+EVERYWHERE = {"lifecycle.py", "telemetry.py", "store/connection.py", "store/errors.py"}
 # They call the event loop from their own thread, at any moment.
 HEARTBEAT = {"worker/heartbeat.py", "worker/lease.py"}
 # So long that nothing but the job happens meanwhile.
