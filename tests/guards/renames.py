@@ -92,6 +92,7 @@ KNOWLEDGE_RENAMED = {"search_place": "search_place_v1"}
 # Types in signatures that users do not name themselves.
 TYPES = {
     "Brought": "ReadSnapshots",
+    "Ending": "BudgetSettlement",
     "Host": "PoolHost",
     "Life": "PoolCore",
     "Link": "Connector",

@@ -12,14 +12,14 @@ from typing import Any
 
 from penstock.local_pool.loop import running_loop
 from penstock.tasks import Task
-from penstock.tasks.handler.failure import unawaited
+from penstock.tasks.handler.failure import describe_unawaited
 
 
 class Unawaited(TypeError):
     """A function that does not await returned something to await."""
 
     def __init__(self, value: Awaitable[object]) -> None:
-        super().__init__(unawaited("It", value, "submit an `async def` that awaits it"))
+        super().__init__(describe_unawaited("It", value, "submit an `async def` that awaits it"))
 
 
 class SubmittedCall:

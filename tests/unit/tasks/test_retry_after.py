@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from penstock.errors import Retryable
-from penstock.tasks.handler.failure import LONGEST, http_retry_after, retry_after
+from penstock.tasks.handler.failure import MAX_WAIT_S, http_retry_after, retry_after
 
 
 def refused(status: int = 429, **headers: str) -> httpx.HTTPStatusError:
@@ -25,7 +25,7 @@ def refused(status: int = 429, **headers: str) -> httpx.HTTPStatusError:
         (refused(503, Retry_After="7"), 7.0),
         (refused(Retry_After="1.5"), 1.5),
         (refused(Retry_After="0"), 1.0),
-        (refused(Retry_After="99999999"), LONGEST),
+        (refused(Retry_After="99999999"), MAX_WAIT_S),
         (refused(retry_after_ms="2500", Retry_After="3"), 2.5),
         (
             refused(

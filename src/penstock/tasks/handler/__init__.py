@@ -1,1 +1,1 @@
-"""What a handler can use and raise."""
+"""The context of a handler, and what belongs to it: budgets, steps, waits, caches and errors."""

@@ -1,4 +1,4 @@
-"""A part of a budget that a handler holds for one block, and how an attempt ends that has none."""
+"""Units of a budget that a handler reserves for a block, and the exception for too few units."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ from penstock.tasks.options import limit_key, seconds
 
 
 class NotNow(Suspended):
-    """Ends an attempt whose time has not come: its job runs again in `delay` seconds, uncounted."""
+    """Ends an attempt for which the budget has too few units. Do not catch it.
+
+    The job runs again in `delay` seconds. This is no failure.
+    """
 
     def __init__(self, delay: float, key: str) -> None:
         self.delay = delay
         self.key = key
-        told = f"The job waits {delay:.1f} s for the budget {key!r}."
-        super().__init__(Snooze(delay, f"budget:{key}"), told)
+        message = f"The job waits {delay:.1f} s for the budget {key!r}."
+        super().__init__(Snooze(delay, f"budget:{key}"), message)
 
 
-class Ending(NamedTuple):
-    """What becomes of a reservation: units that go back (below 0: are charged as well), and for
-    how many seconds the key is closed to everybody, if it is."""
+class BudgetSettlement(NamedTuple):
+    """What becomes of a reservation at the end of its block.
 
-    gives_back: float
-    closes: float | None
+    `refund` units go back to the budget; if it is negative, they are charged in addition.
+    `close_for` is how many seconds the budget is closed for everybody; None leaves it open.
+    """
+
+    refund: float
+    close_for: float | None
 
 
 class Budget:
-    """Units that are reserved for one block of a handler.
+    """Units of a budget that are reserved for one block of a handler.
 
     async with ctx.budget("openai", units=1200) as budget:
         answer = await client.responses.create(…)
@@ -48,25 +54,33 @@ class Budget:
         self._closed: float | None = None
 
     def settle(self, units: float) -> None:
-        """Say what it has really cost. At the end of the block the rest goes back, or what was too
-        little is charged. Said again, as the cost becomes known, the last word counts."""
+        """Report how many units the work has really cost. The last report counts.
+
+        At the end of the block, units that were not needed go back, and missing ones are charged.
+        """
         self._settled = _units(units)
 
     def close(self, wait: float | timedelta) -> None:
-        """The service refuses: at the end of the block nobody gets any more for so many seconds,
-        what was reserved goes back, and the attempt ends as a snooze until then."""
+        """Close the budget for everybody, for `wait` seconds, because the service refuses requests.
+
+        That happens at the end of the block. The reserved units go back, and the attempt ends: the
+        job runs again after the wait, without a failure.
+        """
         self._closed = seconds("wait", wait)
 
-    def end(self, error: BaseException | None) -> Ending:
-        """What becomes of the reservation at the end of its block."""
-        closes = self._closed if self._closed is not None else _refusal(error)
-        unsettled = self.units if closes is None else 0.0
+    def end(self, error: BaseException | None) -> BudgetSettlement:
+        """Return what becomes of the reservation, after the block raised `error` or nothing."""
+        close_for = self._closed if self._closed is not None else _refusal_wait(error)
+        unsettled = self.units if close_for is None else 0.0
         spent = unsettled if self._settled is None else self._settled
-        return Ending(self.units - spent, closes)
+        return BudgetSettlement(self.units - spent, close_for)
 
 
-def _refusal(error: BaseException | None) -> float | None:
-    """How long the service refuses; also behind a budget inside that has ended the attempt."""
+def _refusal_wait(error: BaseException | None) -> float | None:
+    """Return for how many seconds the service refuses requests; None if it does not.
+
+    If an inner budget has ended the attempt, its cause says so.
+    """
     if isinstance(error, NotNow):
         error = error.__cause__
     return retry_after(error)

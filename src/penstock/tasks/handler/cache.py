@@ -1,4 +1,4 @@
-"""Results of steps that jobs share: by what was computed, from what, with which code."""
+"""Shares results of steps between jobs: by the step's name, its arguments and its code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.errors import ConfigError, PayloadRefused
 from penstock.tasks.options import seconds
 from penstock.tasks.payload import encode_hook
 
-DAY: Final = 86_400.0
+DAY_S: Final = 86_400.0
 
 _encoder = msgspec.json.Encoder(enc_hook=encode_hook, order="deterministic")
 
@@ -27,11 +27,12 @@ class Cache(Struct, frozen=True, kw_only=True):
 
         await ctx.step("embed", embed, text, cache=Cache(ttl=timedelta(days=30), version="2"))
 
-    It is kept for `ttl` seconds. `version` stands for the code: raise it when the result changes.
-    Without one it is a fingerprint of the function's own code; what that calls is not seen.
+    The result is kept for `ttl` seconds. `version` stands for the code: change it when the code
+    computes another result. Without a `version`, a hash of the function's own code is used, which
+    does not notice changes of the functions that it calls.
     """
 
-    ttl: float | timedelta = DAY
+    ttl: float | timedelta = DAY_S
     version: str | int | None = None
 
     def __post_init__(self) -> None:
@@ -47,18 +48,18 @@ class Cache(Struct, frozen=True, kw_only=True):
     def key(
         self, step: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> bytes:
-        """Return the hash of a step's name, its code and its arguments."""
+        """Return a hash of the step's name, its code or version, and its arguments."""
         while isinstance(fn, partial):
             args, kwargs = (*fn.args, *args), {**fn.keywords, **kwargs}
             fn = fn.func
         version = fingerprint(fn) if self.version is None else str(self.version)
-        given = _encoded(step, _named(fn, args, kwargs))
-        parts = (step.encode(), version.encode(), given)
+        arguments = _encode(step, _bind(fn, args, kwargs))
+        parts = (step.encode(), version.encode(), arguments)
         return hashlib.sha256(b"".join(_length(part) + part for part in parts)).digest()
 
 
 def fingerprint(fn: Callable[..., Any]) -> str:
-    """Return a hash of a function's code, with that of the functions inside it."""
+    """Return a hash of a function's code and of the functions defined inside it."""
     fn = inspect.unwrap(fn)
     if not inspect.isfunction(fn) or fn.__closure__:
         raise ConfigError(
@@ -67,32 +68,32 @@ def fingerprint(fn: Callable[..., Any]) -> str:
             f"text or a number for {fn!r}: only of a plain function, which uses nothing from "
             "around it but what it is given, is the code known",
         )
-    return hashlib.sha256("\n".join(_lines(fn.__code__)).encode()).hexdigest()
+    return hashlib.sha256("\n".join(_describe_code(fn.__code__)).encode()).hexdigest()
 
 
-def _lines(code: CodeType) -> Iterator[str]:
+def _describe_code(code: CodeType) -> Iterator[str]:
     yield repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars))
     for value in code.co_consts:
         if isinstance(value, CodeType):
-            yield from _lines(value)
+            yield from _describe_code(value)
         elif isinstance(value, frozenset):
             yield repr(sorted(map(repr, value)))  # Its order differs from process to process.
         else:
             yield repr(value)
 
 
-def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The arguments by name, defaults included: however they are given, they are the same."""
+def _bind(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the arguments by name with defaults, so that equal calls have equal arguments."""
     try:
         bound = inspect.signature(fn).bind(*args, **kwargs)
     except (TypeError, ValueError):
-        # No signature to be had, or the call does not fit it and will say so itself.
+        # The function has no signature, or the call does not fit it and will raise by itself.
         return [args, kwargs]
     bound.apply_defaults()
     return bound.arguments
 
 
-def _encoded(step: str, arguments: Any) -> bytes:
+def _encode(step: str, arguments: Any) -> bytes:
     try:
         return _encoder.encode(arguments)
     except Exception as error:

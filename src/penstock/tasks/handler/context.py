@@ -1,4 +1,4 @@
-"""What a handler may ask for beside its arguments, for one job or for a call that many share."""
+"""The contexts that a handler may ask for: of its job, or of a call that many jobs share."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ T = TypeVar("T")
 
 
 class SyncContext(ABC):
-    """What a sync handler does where an async one would await."""
+    """The calls of a context that wait, for handlers that are a plain `def`: `ctx.sync`."""
 
     @abstractmethod
     def fence(self, conn: Any) -> None:
-        """Raise StaleAttempt unless this attempt still owns its job, inside your transaction."""
+        """Raise StaleAttempt unless this attempt still owns its job; see `Context.fence`."""
 
     @abstractmethod
     def complete(self, conn: Any, result: Any = None) -> None:
-        """Complete the job inside your transaction: it is done exactly if your work commits."""
+        """Complete the job inside your transaction; see `Context.complete`."""
 
     @abstractmethod
     def budget(
         self, key: str, *, units: float, wait: float | timedelta = 0.0
     ) -> AbstractContextManager[Budget, None]:
-        """Units of a budget that all workers share, for one block; see `Context.budget`."""
+        """Reserve units of a budget for one block; see `Context.budget`."""
 
     @abstractmethod
     def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        """Let nobody start with a key, or take from its budget, for so many seconds."""
+        """Close a key for everybody for `wait` seconds; see `Context.close_bucket`."""
 
     @overload
     def step(
@@ -58,27 +58,27 @@ class SyncContext(ABC):
         cache: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """The result of a function that is run once; see `Context.step`."""
+        """Run a function once, and return its result; see `Context.step`."""
 
     @abstractmethod
     def parents(self) -> dict[str, Parent]:
-        """What the jobs came to that this one has waited for, by the names of their steps."""
+        """Return the jobs that this one has waited for, by the names of their steps."""
 
     @abstractmethod
     def extend(self, flow: Workflow) -> dict[str, str]:
-        """Add jobs to the workflow that this one belongs to; see `Context.extend`."""
+        """Add jobs to the workflow of this job; see `Context.extend`."""
 
     @abstractmethod
     def sleep(self, length: float | timedelta) -> None:
-        """Go on after so many seconds, without holding a slot; see `Context.sleep`."""
+        """Go on after `length` seconds, without a slot in between; see `Context.sleep`."""
 
     @abstractmethod
     def sleep_until(self, when: datetime) -> None:
-        """Go on at a time, without holding a slot until then."""
+        """Go on at a time, without a slot until then; see `Context.sleep_until`."""
 
     @abstractmethod
     def wait_for_event(self, name: str, timeout: float | timedelta | None = None) -> Any:
-        """The payload of the next event of a name; see `Context.wait_for_event`."""
+        """Wait for an event, and return its payload; see `Context.wait_for_event`."""
 
     @abstractmethod
     def poll(
@@ -92,73 +92,85 @@ class SyncContext(ABC):
         within: float | timedelta | None = None,
         **kwargs: Any,
     ) -> T:
-        """What `check` answers in the end; see `Context.poll`."""
+        """Poll an outside operation until it is over; see `Context.poll`."""
 
 
 class Context(ABC):
-    """The attempt that a handler runs in. A handler that wants it names it first:
+    """The attempt that a handler runs in. A handler gets it as its first parameter:
 
         @app.task
         async def index(ctx: Context, document: int) -> None:
             ctx.progress(0, 10, "reading")
 
-    Callers leave it out: `app.enqueue(index, 42)`. The same calls serve async and sync handlers,
-    apart from those that wait: in a sync handler they are `ctx.sync.fence`, `ctx.sync.step` and so
-    on.
+    Callers leave it out: `app.enqueue(index, 42)`. A handler that is a plain `def` makes the calls
+    that wait with `ctx.sync`: `ctx.sync.fence`, `ctx.sync.step` and so on.
     """
 
     @property
     @abstractmethod
     def job(self) -> Job:
-        """The job as it was claimed."""
+        """The job, as it was when the worker claimed it."""
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt, from 1 on; it only ever rises."""
+        """The number of this attempt, from 1 on. It never decreases."""
         return self.job.attempt
 
     @property
     @abstractmethod
     def logger(self) -> Logger | LoggerAdapter[Any]:
-        """A logger whose lines carry the job's id, task and attempt."""
+        """A logger that adds the job's id, its task and the attempt to each line."""
 
     @property
     @abstractmethod
     def cancelled(self) -> bool:
-        """Whether to stop: a sync handler looks here, an async one gets a CancelledError."""
+        """Whether the handler should stop.
+
+        A plain `def` must look here now and then. An `async def` gets a CancelledError.
+        """
 
     @abstractmethod
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell how far the work is. Never waits: the newest state is written within a moment."""
+        """Report how far the work is. This never waits: the latest report is stored soon after."""
 
     @abstractmethod
     async def fence(self, conn: Any) -> None:
-        """Raise StaleAttempt unless this attempt still owns its job, inside your transaction."""
+        """Raise StaleAttempt unless this attempt still owns its job.
+
+        Call it inside your transaction: until its commit no other attempt can begin.
+        """
 
     @abstractmethod
     async def complete(self, conn: Any, result: Any = None) -> None:
-        """Complete the job inside your transaction: it is done exactly if your work commits."""
+        """Complete the job inside your transaction, so that it is done exactly if that commits.
+
+        Raises StaleAttempt if this attempt no longer owns its job.
+        """
 
     @abstractmethod
     def budget(
         self, key: str, *, units: float, wait: float | timedelta = 0.0
     ) -> AbstractAsyncContextManager[Budget, None]:
-        """Units of a budget that all workers share, for one block.
+        """Reserve units of a budget, which all workers share, for one block.
 
             async with ctx.budget("openai", units=1200) as budget:
                 answer = await ask(prompt)
                 budget.settle(answer.tokens)
 
-        If there are not enough, the attempt ends as a snooze until there are: it gives up its slot
-        and counts as nothing. With `wait` it first waits here for up to so many seconds.
+        If the budget has too few units, the attempt ends, and the job runs again once there are
+        enough. This is no failure, and takes no slot. With `wait` the attempt first waits here for
+        up to so many seconds.
 
         An error that says when to come back (a 429 with a Retry-After, `Retryable(after=…)`) closes
-        the budget until then for everybody, gives the units back and ends the attempt the same way.
+        the budget until then for everybody. The units go back, and the attempt ends the same way.
         """
 
     @abstractmethod
     async def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        """Let nobody start with a key, or take from its budget, for so many seconds."""
+        """Close a key for everybody for `wait` seconds.
+
+        No job that has it as a limit starts, and nobody gets units of its budget.
+        """
 
     @overload
     async def step(
@@ -186,19 +198,20 @@ class Context(ABC):
         cache: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """The result of a function that is run once, whatever becomes of this attempt.
+        """Run a function once in the life of the job, and return its result.
 
             text = await ctx.step("extract", extract, document)
             await ctx.step("store", store, document, text)
 
-        The result is kept in the database: an attempt that comes later, after a failure, a crash or
-        a wait, gets it without running the function again. It is JSON, read back as the type that
-        the function's annotation names. With a `cache` other jobs of the tenant share it.
+        The result is stored in the database. A later attempt, after a failure, a crash or a wait,
+        gets it without running the function again. It is stored as JSON, and read back into the
+        type that the function's annotation names. With a `cache`, other jobs of the tenant share
+        it.
         """
 
     @abstractmethod
     async def parents(self) -> dict[str, Parent]:
-        """What the jobs came to that this one has waited for, by the names of their steps.
+        """Return the jobs that this one has waited for, by the names of their steps.
 
         parents = await ctx.parents()
         pages = [each.result for each in parents.values() if each.is_completed]
@@ -206,42 +219,43 @@ class Context(ABC):
 
     @abstractmethod
     async def extend(self, flow: Workflow) -> dict[str, str]:
-        """Add jobs to the workflow that this one belongs to; their ids by the names of steps.
+        """Add jobs to the workflow of this job, and return their ids by the names of their steps.
 
             more = Workflow()
             for number in range(pages):
                 more.add(parse.prepare(number), after=ctx.job, before="merge")
             await ctx.extend(more)
 
-        Only a job that has not started can be made to wait for a new one. An attempt that comes
-        later and makes the same calls adds nothing again.
+        Only a job that has not started can be made to wait for a new one. A later attempt that
+        makes the same calls does not add the jobs again.
         """
 
     @abstractmethod
     async def sleep(self, length: float | timedelta) -> None:
-        """Go on after so many seconds, without holding a slot.
+        """Go on after `length` seconds. The job takes no slot in the meantime.
 
             await ctx.step("send", send, address)
             await ctx.sleep(timedelta(days=3))
             await ctx.step("remind", remind, address)
 
-        The attempt ends here, counted as nothing. When the time has come the handler runs again
-        from its beginning: steps that are done give their results, and the sleep is over.
+        The attempt ends here, which is no failure. After the wait the handler runs again from its
+        beginning: steps that are done return their stored results, and this call returns at once.
         """
 
     @abstractmethod
     async def sleep_until(self, when: datetime) -> None:
-        """Go on at a time, by the database's clock, without holding a slot until then."""
+        """Go on at a time of the database's clock. The job takes no slot until then."""
 
     @abstractmethod
     async def wait_for_event(self, name: str, timeout: float | timedelta | None = None) -> Any:
-        """The payload of the next event of a name, waited for without holding a slot.
+        """Wait for the next event of a name, and return its payload. The wait takes no slot.
 
             answer = await ctx.wait_for_event(f"approved:{order}", timeout=timedelta(days=7))
 
-        The attempt ends here, unless the event was sent before, and the job is blocked until
-        somebody calls `app.send_event`. A second wait for the name gets the next newer event.
-        After `timeout` seconds it raises EventTimeout.
+        Unless the event was sent before, the attempt ends here, and the job is blocked until
+        somebody calls `app.send_event`. Then the handler runs again from its beginning. A second
+        wait for the same name gets the next newer event. After `timeout` seconds this raises
+        EventTimeout.
         """
 
     @overload
@@ -280,25 +294,28 @@ class Context(ABC):
         within: float | timedelta | None = None,
         **kwargs: Any,
     ) -> Any:
-        """What `check` answers once an outside operation is over, asked again and again.
+        """Call `check` again and again until an outside operation is over, and return its answer.
 
             operation = await ctx.step("start", start, video, key=ctx.job.id)
             words = await ctx.poll("words", look, operation, every=10, within=3600)
 
-        `check` returns the answer, or None for "not yet", or `Pending(after=…)`. Then the attempt
-        ends, counted as nothing and holding no slot, and the handler runs again for the next poll.
-        An error that the task would retry is a poll without an answer. After `most` polls, or
-        `within` so many seconds of the first, it raises PollTimeout.
+        `check` returns the answer; or None or `Pending(after=…)` if there is none yet. Then the
+        attempt ends, which is no failure, and the handler runs again for the next poll. The job
+        takes no slot in between. An error that the task would retry counts as a poll without an
+        answer. After `most` polls, or `within` seconds after the first, this raises PollTimeout.
         """
 
     @property
     @abstractmethod
     def sync(self) -> SyncContext:
-        """What waits, for a handler that does not await."""
+        """The calls that wait, for a handler that is a plain `def`."""
 
     @abstractmethod
     def resource(self, kind: type[R]) -> R:
-        """Return what the worker opened for this type; the task must name it in `resources`."""
+        """Return the resource of this type, which the worker has opened.
+
+        The task must name it: `@app.task(resources=(Mailer,))`.
+        """
 
 
 V_co = TypeVar("V_co", covariant=True)
@@ -310,9 +327,9 @@ NO_JOB = (
 
 
 class Item(Generic[V_co]):
-    """A job's argument, and the job's own context.
+    """One job of a call that many share: its argument, and its own context.
 
-    A test that calls the handler itself makes them with `Item.of`:
+    A test that calls the handler directly makes items with `Item.of`:
 
         vectors = await embed([Item.of("one"), Item.of("two")])
     """
@@ -325,17 +342,20 @@ class Item(Generic[V_co]):
 
     @staticmethod
     def of(value: T, ctx: Context | None = None) -> Item[T]:
-        """An item that belongs to no job, unless a context is given."""
+        """Return an item for a test.
+
+        It belongs to no job, and has a context only if you pass one.
+        """
         return Item(value, ctx)
 
     @property
     def value(self) -> V_co:
-        """What the job was enqueued with."""
+        """The argument with which the job was enqueued."""
         return self._value
 
     @property
     def ctx(self) -> Context:
-        """The context of this job alone: its attempt, cancellation, progress, fence, steps."""
+        """The context of this job: its attempt, cancellation, progress, fence and steps."""
         if self._ctx is None:
             raise RuntimeError(NO_JOB)
         return self._ctx
@@ -345,54 +365,57 @@ class Item(Generic[V_co]):
 
 
 class SyncBatchContext(ABC):
-    """What a sync handler does where an async one would await."""
+    """The calls of a batch context that wait, for handlers that are a plain `def`: `ctx.sync`."""
 
     @abstractmethod
     def budget(
         self, key: str, *, units: float, wait: float | timedelta = 0.0
     ) -> AbstractContextManager[Budget, None]:
-        """Units of a budget that all workers share, for one block; see `Context.budget`."""
+        """Reserve units of a budget for the whole call; see `Context.budget`."""
 
     @abstractmethod
     def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        """Let nobody start with a key, or take from its budget, for so many seconds."""
+        """Close a key for everybody for `wait` seconds; see `Context.close_bucket`."""
 
 
 class BatchContext(ABC):
-    """The call that a handler's items share. A handler that wants it names it first:
+    """The call that a handler's items share. A handler gets it as its first parameter:
 
         @app.task(batch=Batch(size=64), resources=(Model,))
         async def embed(ctx: BatchContext, items: list[Item[str]]) -> list[list[float]]:
             return await ctx.resource(Model).embed([item.value for item in items])
 
-    What belongs to one job is in that item's own context: `item.ctx`.
+    The context of a single job is `item.ctx`.
     """
 
     @property
     @abstractmethod
     def logger(self) -> Logger | LoggerAdapter[Any]:
-        """A logger whose lines carry the task and how many items the call has."""
+        """A logger that adds the task and the number of the call's items to each line."""
 
     @property
     @abstractmethod
     def cancelled(self) -> bool:
-        """Whether to stop: no item of the call is wanted any more."""
+        """Whether the handler should stop, because no item of the call is needed any more."""
 
     @abstractmethod
     def budget(
         self, key: str, *, units: float, wait: float | timedelta = 0.0
     ) -> AbstractAsyncContextManager[Budget, None]:
-        """Units of a budget for the whole call; if there are not enough, all its items wait."""
+        """Reserve units of a budget for the whole call. If there are too few, all items wait."""
 
     @abstractmethod
     async def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        """Let nobody start with a key, or take from its budget, for so many seconds."""
+        """Close a key for everybody for `wait` seconds; see `Context.close_bucket`."""
 
     @property
     @abstractmethod
     def sync(self) -> SyncBatchContext:
-        """What waits, for a handler that does not await."""
+        """The calls that wait, for a handler that is a plain `def`."""
 
     @abstractmethod
     def resource(self, kind: type[R]) -> R:
-        """Return what the worker opened for this type; the task must name it in `resources`."""
+        """Return the resource of this type, which the worker has opened.
+
+        The task must name it: `@app.task(resources=(Model,))`.
+        """

@@ -27,89 +27,92 @@ from penstock.errors import (
 from penstock.job import MESSAGE_LIMIT, TRACEBACK_LIMIT, AttemptError, ErrorKind, storable
 
 
-def unawaited(who: str, value: Awaitable[object], remedy: str) -> str:
-    """Say that `who` returned what should have been awaited; it never will be."""
+def describe_unawaited(function: str, value: Awaitable[object], remedy: str) -> str:
+    """Return the message for a function that returned a coroutine or future without awaiting it."""
     if isinstance(value, Coroutine):
-        value.close()  # Or Python warns of it, wherever the garbage collector finds it.
+        value.close()  # Otherwise Python warns whenever the garbage collector finds it.
     return (
-        f"{who} returned a {type(value).__name__} that nobody has awaited, so its work is not "
+        f"{function} returned a {type(value).__name__} that nobody has awaited, so its work is not "
         f"done: {remedy}."
     )
 
 
 logger = logging.getLogger(__name__)
 
-REFUSED: Final = (429, 503)
-# "0" would only be refused again, and nobody is believed who wants to be left alone for a week.
-SHORTEST: Final = 1.0
-LONGEST: Final = 86_400.0
+RETRY_AFTER_STATUSES: Final = (429, 503)
+# A wait of 0 would only be refused again. A server that asks for a week is not believed.
+MIN_WAIT_S: Final = 1.0
+MAX_WAIT_S: Final = 86_400.0
 
 
 def retry_after(error: BaseException | None) -> float | None:
-    """The seconds that an error asks to wait, ours or another library's; None if it does not."""
-    return _longest(error, _asked)
+    """Return the seconds that an exception asks to wait: a Retryable, or a server's 429 or 503.
+
+    Returns None if it asks for no wait.
+    """
+    return _longest_wait(error, _wait_of)
 
 
 def http_retry_after(error: BaseException | None) -> float | None:
-    """The seconds that a server asked to wait: a 429 or 503 whose Retry-After says how long.
+    """Return the seconds of the Retry-After in a server's 429 or 503; None if there is none.
 
-    Looked for in `error.response`, as httpx, requests and the SDKs of model APIs have it, and in
-    the error itself, as aiohttp and urllib do.
+    The response is `error.response`, as in httpx, requests and the SDKs of model APIs, or the error
+    itself, as in aiohttp and urllib.
     """
-    return _longest(error, _asked_by_server)
+    return _longest_wait(error, _wait_of_server)
 
 
-def _longest(
-    error: BaseException | None, asked: Callable[[BaseException], float | None]
+def _longest_wait(
+    error: BaseException | None, wait_of: Callable[[BaseException], float | None]
 ) -> float | None:
-    """Of a group the longest, if each of its errors asks for a wait."""
+    """Return the longest wait of an exception group, if each of its exceptions asks for one."""
     if not isinstance(error, BaseExceptionGroup):
-        return None if error is None else asked(error)
-    waits = [_longest(one, asked) for one in error.exceptions]
+        return None if error is None else wait_of(error)
+    waits = [_longest_wait(inner, wait_of) for inner in error.exceptions]
     known = [wait for wait in waits if wait is not None]
     return max(known) if len(known) == len(waits) else None
 
 
-def _asked(error: BaseException) -> float | None:
+def _wait_of(error: BaseException) -> float | None:
     if isinstance(error, Retryable):
         after = error.after
-        return None if after is None or isnan(after) else min(max(after, 0.0), LONGEST)
-    return _asked_by_server(error)
+        return None if after is None or isnan(after) else min(max(after, 0.0), MAX_WAIT_S)
+    return _wait_of_server(error)
 
 
-def _asked_by_server(error: BaseException) -> float | None:
+def _wait_of_server(error: BaseException) -> float | None:
     try:
-        for answer in (getattr(error, "response", None), error):
-            headers = getattr(answer, "headers", None)
-            if headers is not None and _status(answer) in REFUSED:
+        for response in (getattr(error, "response", None), error):
+            headers = getattr(response, "headers", None)
+            if headers is not None and _status(response) in RETRY_AFTER_STATUSES:
                 return asked_wait(headers)
     except Exception:
-        logger.debug("An error's answer could not be read.", exc_info=True)
+        logger.debug("The response of an error could not be read.", exc_info=True)
     return None
 
 
-def _status(answer: Any) -> int | None:
+def _status(response: Any) -> int | None:
     for name in ("status_code", "status", "code"):
-        if isinstance(status := getattr(answer, name, None), int):
+        if isinstance(status := getattr(response, name, None), int):
             return status
     return None
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that an answer asks to wait, by its Retry-After; None if it does not say.
+    """Return the seconds that a response's Retry-After header asks to wait; None without one.
 
     raise Retryable("the model API is busy", after=asked_wait(response.headers))
     """
     headers = {name.lower(): value for name, value in headers.items()}
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return _bounded(milliseconds / 1000)
-    said = headers.get("retry-after")
-    if (seconds := _number(said)) is not None:
+    value = headers.get("retry-after")
+    if (seconds := _number(value)) is not None:
         return _bounded(seconds)
-    until = _moment(said)
+    until = _moment(value)
     if until is None:
         return None
-    # By the server's clock, if it tells its time: ours may be wrong.
+    # The server's clock counts, if it sends its time: ours may be wrong.
     now = _moment(headers.get("date")) or datetime.now(UTC)
     return _bounded((until - now).total_seconds())
 
@@ -131,22 +134,22 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def _bounded(seconds: float) -> float:
-    return min(max(seconds, SHORTEST), LONGEST)
+    return min(max(seconds, MIN_WAIT_S), MAX_WAIT_S)
 
 
-FRAMES: Final = 100
+MAX_FRAMES: Final = 100
 TYPE_LIMIT: Final = 200
 FRAME: Final = re.compile(r'^[ |]*File "([^"\n]+)", line (\d+), in (\S+)', re.MULTILINE)
-# Code that is not the user's: of Python, of installed packages, of Penstock.
-FOREIGN: Final = tuple(
+# Folders of code that is not the user's: of Python, of installed packages, of Penstock.
+LIBRARY_FOLDERS: Final = tuple(
     f"{folder}{os.sep}"
     for folder in {
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
         str(Path(__file__).parents[2]),
     }
 )
-# The next attempt would only come to the same.
-IN_VAIN: Final = (
+# Another attempt would end with the same error.
+NEVER_RETRYABLE: Final = (
     NotRetryable,
     BudgetTooSmall,
     DuplicateStep,
@@ -160,7 +163,7 @@ IN_VAIN: Final = (
 def describe_error(
     error: BaseException, *, kind: ErrorKind = "failure", attempt: int = 0, worker: str = ""
 ) -> AttemptError:
-    """Return an exception as text that can be stored. Never raises, whatever the exception does."""
+    """Return an exception as text that can be stored. Never raises, even if its `str()` does."""
     return AttemptError(
         kind=kind,
         type=storable(_type_name(type(error)), TYPE_LIMIT),
@@ -171,18 +174,18 @@ def describe_error(
     )
 
 
-def raised_at(told: str) -> str:
-    """Where a traceback leads, such as "shop/jobs.py:12 in send_mail"; empty without a frame.
+def raised_at(traceback_text: str) -> str:
+    """Return the place where a traceback ends, such as "shop/jobs.py:12 in send_mail".
 
-    This is the innermost frame of the user's own code. Where all code is installed, it is the
-    innermost frame of all.
+    That is the innermost frame of the user's own code, or of all code if none is the user's. A text
+    without frames gives "".
     """
-    frames = FRAME.findall(told)
-    own = [frame for frame in frames if not frame[0].startswith(FOREIGN)]
+    frames = FRAME.findall(traceback_text)
+    own = [frame for frame in frames if not frame[0].startswith(LIBRARY_FOLDERS)]
     if not frames:
         return ""
     [file, line, function] = (own or frames)[-1]
-    return f"{_from_here(file)}:{line} in {function}"
+    return f"{_relative(file)}:{line} in {function}"
 
 
 def is_retryable(
@@ -190,20 +193,20 @@ def is_retryable(
     retry_on: Collection[type[BaseException]] = (),
     discard_on: Collection[type[BaseException]] = (),
 ) -> bool:
-    """Whether another attempt may help. The class nearest to the error's own decides.
+    """Return whether an error may be retried. The named class nearest to the error's own decides.
 
-    With `retry_on`, only the errors it names are tried again; those of `discard_on` never are.
+    With `retry_on`, only the errors that it names are retried. Those of `discard_on` never are.
     """
     for cls in type(error).__mro__:
-        if cls in IN_VAIN or cls in discard_on:
+        if cls in NEVER_RETRYABLE or cls in discard_on:
             return False
         if cls is Retryable or cls in retry_on:
             return True
     return not retry_on
 
 
-def _from_here(file: str) -> str:
-    """The path as seen from the current folder, if it is within it."""
+def _relative(file: str) -> str:
+    """Return a path relative to the current folder, if it is inside of it."""
     try:
         return file.removeprefix(f"{Path.cwd()}{os.sep}")
     except OSError:  # The current folder was deleted.
@@ -224,11 +227,11 @@ def _message(error: BaseException) -> str:
 
 def _traceback(error: BaseException) -> str:
     try:
-        told = "".join(traceback.format_exception(error, limit=-FRAMES))
+        text = "".join(traceback.format_exception(error, limit=-MAX_FRAMES))
         message = _message(error)
         if len(message) > MESSAGE_LIMIT:
-            # It is kept apart; here it would leave no room for where the error came from.
-            told = told.replace(message, storable(message, MESSAGE_LIMIT, keep_end=True))
-        return told
+            # The message is stored by itself. Here it would leave no room for the frames.
+            text = text.replace(message, storable(message, MESSAGE_LIMIT, keep_end=True))
+        return text
     except Exception as failure:
         return f"<the traceback could not be made: {type(failure).__name__}>"

@@ -1,4 +1,4 @@
-"""How an attempt ends whose handler waits: asleep, for an event, or for an outside operation."""
+"""Ends an attempt whose handler sleeps, or waits for an event or an outside operation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from penstock.tasks.options import CHECKS, seconds, whole
 
 
 class Suspended(BaseException):
-    """Ends an attempt whose job must wait, uncounted; `outcome` says for what.
+    """Ends an attempt whose job must wait. Do not catch it. This is no failure.
 
-    Not an Exception: `except Exception` around a call, or a library that tries again whatever
-    fails, would swallow it, and the handler would go on without what it waits for. `finally` runs.
+    It is no Exception on purpose: `except Exception`, or a library that retries all errors, would
+    swallow it, and the handler would go on without what it waits for. `finally` blocks run.
     """
 
     def __init__(self, outcome: Snooze | Waiting, message: str) -> None:
@@ -28,36 +28,42 @@ class Suspended(BaseException):
 
 
 def suspension(error: BaseException) -> Suspended | None:
-    """The longest wait that an error stands for; None if it, or one of its group, is another."""
+    """Return the Suspended that an error is, or the longest one of an exception group.
+
+    Returns None for any other error, and for a group that has another error in it.
+    """
     if not isinstance(error, BaseExceptionGroup):
         return error if isinstance(error, Suspended) else None
-    waits = [suspension(one) for one in error.exceptions]
+    waits = [suspension(inner) for inner in error.exceptions]
     known = [wait for wait in waits if wait is not None]
-    return max(known, key=_length) if len(known) == len(waits) else None
+    return max(known, key=_delay) if len(known) == len(waits) else None
 
 
-def _length(wait: Suspended) -> float:
-    # An event is kept for the job, whenever it comes; nothing else would wake it in time.
+def _delay(wait: Suspended) -> float:
+    # An event is kept for the job whenever it comes. Only a snooze wakes the job in time.
     outcome = wait.outcome
     return -1.0 if isinstance(outcome, Waiting) else float(outcome.delay)  # type: ignore[arg-type]
 
 
 def event_name(value: Any) -> str:
-    """Return a name that an event can have."""
+    """Check the name of an event, and return it. Raises ConfigError."""
     return str(CHECKS["requested_by"]("event", value or ""))
 
 
 def event_wait(name: Any, timeout: float | timedelta | None) -> tuple[str, float | None]:
-    """Return the name of an event and the seconds to wait for it, both checked."""
+    """Check the name of an event and the seconds to wait for it, and return both."""
     return event_name(name), None if timeout is None else seconds("timeout", timeout)
 
 
-JITTER: Final = 0.1
-MOST_POLLS: Final = 1_000_000
+POLL_JITTER: Final = 0.1
+MAX_POLLS: Final = 1_000_000
 
 
 class Pending(Struct, frozen=True):
-    """What a check returns if the answer is not there yet; ask again `after` so many seconds."""
+    """Return it from a check of `ctx.poll` if the operation is not over.
+
+    The next poll comes `after` so many seconds, instead of the usual interval.
+    """
 
     after: float | timedelta | None = None
 
@@ -66,8 +72,8 @@ class Pending(Struct, frozen=True):
             seconds("after", self.after)
 
 
-class Polling(Struct, frozen=True):
-    """How often to ask, how many times at most, and for how long from the first time on."""
+class PollSettings(Struct, frozen=True):
+    """How often to poll an operation, how many times at most, and for how many seconds in all."""
 
     every: float | timedelta | Policy = 10.0
     most: int | None = None
@@ -76,7 +82,7 @@ class Polling(Struct, frozen=True):
     def __post_init__(self) -> None:
         self.policy  # noqa: B018
         if self.most is not None:
-            whole("most", self.most, 1, MOST_POLLS)
+            whole("most", self.most, 1, MAX_POLLS)
         if self.within is not None and not seconds("within", self.within):
             raise ConfigError("within", self.within, "more than 0 seconds, or None for no limit")
 
@@ -84,34 +90,35 @@ class Polling(Struct, frozen=True):
     def policy(self) -> Policy:
         if isinstance(self.every, Policy):
             return self.every
-        return Fixed(seconds("every", self.every), jitter=JITTER)
+        return Fixed(seconds("every", self.every), jitter=POLL_JITTER)
 
     @property
-    def patience(self) -> float:
-        """For how many seconds to ask, from the first time on."""
+    def time_limit(self) -> float:
+        """For how many seconds to poll, counted from the first poll."""
         return float("inf") if self.within is None else seconds("within", self.within)
 
     def is_over(self, polls: int, age: float) -> bool:
-        return (self.most is not None and polls >= self.most) or age >= self.patience
+        """Return whether no poll is left, `age` seconds after the first one."""
+        return (self.most is not None and polls >= self.most) or age >= self.time_limit
 
     def delay(self, polls: int, age: float, pending: Pending, rng: Random) -> float:
-        """How long until the next poll; the last is at the end of the time for it."""
+        """Return how many seconds until the next poll. The last one is at the end of the time."""
         if pending.after is None:
             delay = self.policy.delay(polls, rng)
         else:
             delay = seconds("after", pending.after)
-        return min(delay, max(self.patience - age, 0.0))
+        return min(delay, max(self.time_limit - age, 0.0))
 
 
-class Polls(Struct, frozen=True, omit_defaults=True):
-    """How far the polls of one operation are, as it is kept."""
+class PollState(Struct, frozen=True, omit_defaults=True):
+    """The state of polling one operation, which is stored as a step of the job."""
 
     polls: int = 0
     answer: Raw | UnsetType = UNSET
     timed_out: bool = False
 
     @classmethod
-    def read(cls, text: str | None) -> Polls:
+    def read(cls, text: str | None) -> PollState:
         return cls() if text is None else msgspec.json.decode(text, type=cls)
 
     @property
@@ -119,8 +126,8 @@ class Polls(Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
-def pending_of(value: Any) -> Pending | None:
-    """What a check returned, if it is no answer."""
+def as_pending(value: Any) -> Pending | None:
+    """Return the Pending that a check's return value stands for; None if it is the answer."""
     if value is None:
         return Pending()
     return value if isinstance(value, Pending) else None

@@ -259,16 +259,16 @@ class BudgetBlock:
         trace: TracebackType | None,
     ) -> None:
         budgets, key = self._budgets, self._budget.key
-        back, closes = self._budget.end(error)
-        if closes is not None:
-            closes = await budgets.close(key, closes)
+        back, close_for = self._budget.end(error)
+        if close_for is not None:
+            close_for = await budgets.close(key, close_for)
         elif self._budget.units:
             budgets.learn(key, 1 - back / self._budget.units)
         if back:
             await budgets.correct(key, back)
         # An attempt that must stop or wait already goes on with that.
-        if closes is not None and (error is None or isinstance(error, Exception)):
-            raise budgets.not_now(key, closes) from error
+        if close_for is not None and (error is None or isinstance(error, Exception)):
+            raise budgets.not_now(key, close_for) from error
 
 
 class SyncBudgetBlock:

@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.errors import StaleAttempt
 from penstock.tasks import Context, Item, NotNow, Task
-from penstock.tasks.handler.failure import retry_after, unawaited
+from penstock.tasks.handler.failure import describe_unawaited, retry_after
 from penstock.tasks.handler.waits import suspension
 from penstock.worker.attempt import Attempt
 from penstock.worker.claim.micro_batch import Entry
@@ -231,7 +231,7 @@ def _check_values(part: list[ItemAttempt], values: Any) -> list[Any]:
     task = part[0].task
     if isinstance(values, Awaitable):
         remedy = "`await` it, in an `async def`"
-        raise TypeError(unawaited(f"The handler of {task.name}", values, remedy))
+        raise TypeError(describe_unawaited(f"The handler of {task.name}", values, remedy))
     wanted = f"it must return a list with one outcome for each of its {len(part)} items, in order"
     if not _is_list(values):
         raise TypeError(f"The handler of {task.name} returned a {type(values).__name__}: {wanted}.")

@@ -14,7 +14,7 @@ from penstock.job import Job
 from penstock.store import Executor, Store, adapt, drive, errors, is_in_transaction
 from penstock.store.workflows import encode_steps
 from penstock.tasks import BatchContext, Context, SyncBatchContext, SyncContext, encode_result
-from penstock.tasks.handler.waits import Polling, event_wait
+from penstock.tasks.handler.waits import PollSettings, event_wait
 from penstock.tasks.options import CHECKS, limit_key, seconds
 from penstock.tasks.workflow import Parent, Workflow, by_step
 from penstock.worker.attempt import Attempt
@@ -87,7 +87,7 @@ class SyncAttempt(SyncContext):
         within: float | timedelta | None = None,
         **kwargs: Any,
     ) -> Any:
-        poller = Poller(self._context.saved_steps, Polling(every, most, within))
+        poller = Poller(self._context.saved_steps, PollSettings(every, most, within))
         return poller.run_blocking(self._bridge, name, check, args, kwargs)
 
 
@@ -288,7 +288,9 @@ class AttemptContext(Context):
         **kwargs: Any,
     ) -> Coroutine[Any, Any, Any]:
         self._expect_async("poll")
-        return Poller(self.saved_steps, Polling(every, most, within)).run(name, check, args, kwargs)
+        return Poller(self.saved_steps, PollSettings(every, most, within)).run(
+            name, check, args, kwargs
+        )
 
     def _expect_async(self, call: str) -> None:
         if not self._attempt.task.is_async:

@@ -27,7 +27,7 @@ from penstock.outcome import (
 )
 from penstock.store import ClaimedJob, Settlement
 from penstock.tasks import NotNow, Task, describe_error, encode_result, raised_at
-from penstock.tasks.handler.failure import http_retry_after, unawaited
+from penstock.tasks.handler.failure import describe_unawaited, http_retry_after
 from penstock.tasks.handler.waits import Suspended, suspension
 from penstock.wording import span
 from penstock.worker.attempt import Attempt
@@ -300,4 +300,4 @@ def _unawaited_error(attempt: Attempt, value: Awaitable[object]) -> TypeError:
     remedy = (
         "`await` it" if attempt.task.is_async else "make the handler `async def` and `await` it"
     )
-    return TypeError(unawaited(f"The handler of {attempt.task.name}", value, remedy))
+    return TypeError(describe_unawaited(f"The handler of {attempt.task.name}", value, remedy))

@@ -11,7 +11,7 @@ from penstock.errors import BadArgument, DuplicateStep, TooManySteps
 from penstock.outcome import Snooze
 from penstock.store.steps import Saved
 from penstock.tasks.handler.cache import Cache
-from penstock.tasks.handler.steps import MOST_STEPS, STEPS_LIMIT, Recorded, step_name
+from penstock.tasks.handler.steps import MAX_STEPS, MAX_STEPS_CHARS, StepResult, step_name
 from penstock.tasks.handler.waits import Suspended
 from penstock.worker.attempt import Attempt
 from penstock.worker.run.journal import Journal
@@ -71,15 +71,15 @@ class SavedSteps:
         assert self._saved is not None
         self._size += len(result) - len(self._saved.get((kind, name), ""))
         self._saved[kind, name] = result
-        if len(self._saved) > MOST_STEPS or self._size > STEPS_LIMIT:
-            raise TooManySteps(len(self._saved), self._size, MOST_STEPS, STEPS_LIMIT)
+        if len(self._saved) > MAX_STEPS or self._size > MAX_STEPS_CHARS:
+            raise TooManySteps(len(self._saved), self._size, MAX_STEPS, MAX_STEPS_CHARS)
 
 
 class _StepCall(NamedTuple):
     """A step before its run, or after it with its result."""
 
     name: str
-    recorded: Recorded
+    recorded: StepResult
     done: str | None
     key: bytes | None
 
@@ -130,7 +130,7 @@ class StepRunner:
         if done is None and self._cache is not None:
             key = self._cache.key(name, fn, args, kwargs)
             done = await self._saved_steps.journal.recall(self._saved_steps.attempt, name, key)
-        return _StepCall(name, Recorded(name, fn), done, key)
+        return _StepCall(name, StepResult(name, fn), done, key)
 
     async def _end(self, call: _StepCall, value: Any) -> _StepCall:
         encoded = call.recorded.encode(value)

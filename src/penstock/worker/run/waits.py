@@ -14,8 +14,8 @@ from penstock.errors import EventTimeout, PollTimeout, StaleAttempt
 from penstock.outcome import Snooze, Waiting
 from penstock.store.steps import Awaited
 from penstock.tasks.handler.failure import retry_after
-from penstock.tasks.handler.steps import Recorded, step_name
-from penstock.tasks.handler.waits import Pending, Polling, Polls, Suspended, pending_of
+from penstock.tasks.handler.steps import StepResult, step_name
+from penstock.tasks.handler.waits import Pending, PollSettings, PollState, Suspended, as_pending
 from penstock.worker.run.steps import SavedSteps, unawaited_result
 from penstock.worker.run.threads import Bridge
 
@@ -96,14 +96,14 @@ logger = logging.getLogger("penstock.worker")
 
 class _PollCall(NamedTuple):
     name: str
-    recorded: Recorded
-    polls: Polls
+    recorded: StepResult
+    polls: PollState
 
 
 class Poller:
     """Runs `ctx.poll`: calls the handler's function, and remembers how often."""
 
-    def __init__(self, saved_steps: SavedSteps, polling: Polling) -> None:
+    def __init__(self, saved_steps: SavedSteps, polling: PollSettings) -> None:
         self._saved_steps = saved_steps
         self._polling = polling
         self._rng = random.Random()
@@ -143,10 +143,10 @@ class Poller:
 
     async def _begin(self, name: str, check: Callable[..., Any]) -> _PollCall:
         name = step_name(name)
-        polls = Polls.read(await self._saved_steps.find("poll", name))
+        polls = PollState.read(await self._saved_steps.find("poll", name))
         if polls.timed_out:
             raise PollTimeout(name, polls.polls)
-        return _PollCall(name, Recorded(name, check), polls)
+        return _PollCall(name, StepResult(name, check), polls)
 
     def _pending_on_error(self, call: _PollCall, error: Exception) -> Pending:
         """Treat an error that may not come again as a poll without an answer; raise any other."""
@@ -159,20 +159,20 @@ class Poller:
 
     async def _end(self, call: _PollCall, value: Any) -> _PollCall:
         number = call.polls.polls + 1
-        if (pending := pending_of(value)) is not None:
+        if (pending := as_pending(value)) is not None:
             raise await self._suspension(call.name, number, pending)
         encoded = call.recorded.encode(value)
         call.recorded.decode(encoded)
-        polls = Polls(number, Raw(encoded.encode()))
+        polls = PollState(number, Raw(encoded.encode()))
         await self._saved_steps.save("poll", call.name, polls.text)
         return call._replace(polls=polls)
 
     async def _suspension(self, name: str, number: int, pending: Pending) -> BaseException:
         """Return what ends an attempt whose poll had no answer."""
         polling = self._polling
-        age = await self._saved_steps.save("poll", name, Polls(number).text)
+        age = await self._saved_steps.save("poll", name, PollState(number).text)
         if polling.is_over(number, age):
-            await self._saved_steps.save("poll", name, Polls(number, timed_out=True).text)
+            await self._saved_steps.save("poll", name, PollState(number, timed_out=True).text)
             return PollTimeout(name, number)
         delay = polling.delay(number, age, pending, self._rng)
         message = f"The job polls {name!r} again in {delay:.1f} s."
