@@ -3,8 +3,8 @@
     def test_sign_up(penstock_app):
         ...
 
-It stands beside the package, not in it, and imports it only when a fixture is asked for: whoever
-has Penstock installed and does not test with it pays nothing.
+This module is beside the package and not in it, and imports the package only when a test asks for a
+fixture. So test runs that do not use Penstock lose no time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def penstock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """The Postgres that the tests run on: an embedded one that ends with them.
+    """The Postgres server of the tests: an embedded one that ends with them.
 
-    PENSTOCK_TEST_DATABASE_URL names one that runs already, with a role that may create databases.
+    To use a running server, set PENSTOCK_TEST_DATABASE_URL to its URL, with a role that may create
+    databases.
     """
     with _server(tmp_path_factory) as server:
         yield server
@@ -42,7 +43,7 @@ def penstock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 @pytest.fixture(scope="session")
 def penstock_template(penstock_server: PostgresServer) -> Iterator[str]:
-    """The database that each test gets a copy of. Override it to add tables of your own:
+    """The database of which each test gets a copy. Override it to add tables of your own:
 
     @pytest.fixture(scope="session")
     def penstock_template(penstock_template):
@@ -56,14 +57,17 @@ def penstock_template(penstock_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def penstock_url(penstock_server: PostgresServer, penstock_template: str) -> Iterator[str]:
-    """The URL of a database of this test's own, with Penstock's tables and nothing in them."""
+    """The URL of a database for this test alone, with Penstock's tables, which are empty."""
     with penstock_server.clone(penstock_template) as url:
         yield url
 
 
 @pytest.fixture
 def penstock_app(pytestconfig: pytest.Config, penstock_url: str) -> Iterator[Penstock]:
-    """Your app, led to this test's database; pytest's setting `penstock_app` says which it is."""
+    """Your app on a database for this test alone.
+
+    Name the app in pytest's setting `penstock_app`.
+    """
     from penstock.testing.databases import led_to
 
     with led_to(_app(pytestconfig.getini(APP)), penstock_url) as app:
@@ -81,7 +85,7 @@ def _server(folders: pytest.TempPathFactory) -> AbstractContextManager[PostgresS
 
 
 def _session_folder(folders: pytest.TempPathFactory) -> Path:
-    """One for all processes of a run: pytest-xdist gives each of them a folder in the run's own."""
+    """Return the folder of the run. pytest-xdist gives each process a folder inside of it."""
     folder = folders.getbasetemp()
     return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 

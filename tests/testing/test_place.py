@@ -8,22 +8,22 @@ import pytest
 
 from penstock.embedded import Server
 from penstock.testing import databases
-from penstock.testing.databases import AN_HOUR, PREFIX, place_for, remove_abandoned
+from penstock.testing.databases import MAX_AGE_S, PREFIX, folder_for, remove_abandoned
 
 
 def test_all_processes_of_a_session_find_the_same_place(tmp_path: Path) -> None:
-    assert place_for(tmp_path / "a") == place_for(tmp_path / "a")
-    assert place_for(tmp_path / "a") != place_for(tmp_path / "b")
+    assert folder_for(tmp_path / "a") == folder_for(tmp_path / "a")
+    assert folder_for(tmp_path / "a") != folder_for(tmp_path / "b")
 
 
-@pytest.mark.parametrize("name", ["ENOUGH", "MEMORY"])
+@pytest.mark.parametrize("name", ["MIN_FREE_BYTES", "MEMORY"])
 def test_without_enough_memory_the_disk_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(databases, "ENOUGH", 2**60)
+    monkeypatch.setattr(databases, "MIN_FREE_BYTES", 2**60)
     if name == "MEMORY":
         monkeypatch.setattr(databases, "MEMORY", tmp_path / "none")
-    assert place_for(tmp_path) == tmp_path / "penstock"
+    assert folder_for(tmp_path) == tmp_path / "penstock"
 
 
 def test_what_killed_sessions_left_is_removed_after_an_hour(tmp_path: Path) -> None:
@@ -32,6 +32,6 @@ def test_what_killed_sessions_left_is_removed_after_an_hour(tmp_path: Path) -> N
         folder.mkdir()
     with Server(used).hold():
         for folder in (old, used):
-            os.utime(folder, (0, time.time() - AN_HOUR - 1))
+            os.utime(folder, (0, time.time() - MAX_AGE_S - 1))
         remove_abandoned(tmp_path)
         assert (fresh.exists(), old.exists(), used.exists()) == (True, False, True)

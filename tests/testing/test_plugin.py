@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_penstock
-from penstock.testing.databases import place_for
+from penstock.testing.databases import folder_for
 from tests.fixtures.pythons import pythons
 from tests.fixtures.server import PostgresServer
 
@@ -304,16 +304,16 @@ def test_embedded_server_lives_as_long_as_the_tests(
     monkeypatch.delenv(pytest_penstock.RUNNING_SERVER, raising=False)
     project.makepyfile(
         """
-        from penstock.testing.databases import place_for
+        from penstock.testing.databases import folder_for
 
         def test_folder(penstock_server, tmp_path_factory):
-            assert place_for(tmp_path_factory.getbasetemp()).is_dir()
+            assert folder_for(tmp_path_factory.getbasetemp()).is_dir()
         """,
         test_shop=BLOCKING,
     )
     base = tmp_path / "base"
     run_project(project, monkeypatch, f"--basetemp={base}").assert_outcomes(passed=5)
-    assert not place_for(base).exists()
+    assert not folder_for(base).exists()
 
 
 def test_processes_of_one_run_share_a_server(
@@ -338,7 +338,7 @@ def test_processes_of_one_run_share_a_server(
     assert all("4 passed" in text for text in told), "\n".join(told)
     servers = {line for text in told for line in text.splitlines() if "SERVER" in line}
     assert len(servers) == 1
-    assert not place_for(tmp_path).exists()
+    assert not folder_for(tmp_path).exists()
 
 
 def start(project: pytest.Pytester, folder: Path, name: str) -> subprocess.Popen[str]:

@@ -1,14 +1,14 @@
-"""Testing code that uses Penstock, on a real Postgres.
+"""Tools for testing code that uses Penstock, on a real Postgres.
 
     from penstock.testing import assert_enqueued, drain, run
 
-    assert await run(greet, "Ada") == "Hello, Ada"      # one task, no database
+    assert await run(greet, "Ada") == "Hello, Ada"      # runs one task, without a database
 
-    await sign_up("Ada")                                # your code, which enqueues
+    await sign_up("Ada")                                # your code, which enqueues a job
     await assert_enqueued(app, welcome, {"name": "Ada"})
-    await drain(app)                                    # now its jobs have run
+    await drain(app)                                    # runs the enqueued jobs
 
-The pytest plugin gives databases for this: `penstock_url`, `penstock_app`.
+Ask pytest for the fixtures `penstock_app` or `penstock_url` to get a database for a test.
 """
 
 from penstock.testing import faults

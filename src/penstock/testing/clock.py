@@ -1,10 +1,10 @@
-"""Letting time pass without waiting for it.
+"""Lets time pass in a test, without waiting.
 
 The database owns time in Penstock, and a test shares its database with nobody. So the clock is not
-stopped or set: what the queue remembers is moved into the past instead. A job that was due in an
-hour is due now, one that was made now was made an hour ago, and all distances between moments stay
-as they were. Nothing is patched, so this holds for workers in any thread or process, for plain SQL,
-and for a handler that compares `ctx.job.created_at` with `datetime.now(UTC)`.
+stopped or set. Instead, all stored times are moved into the past: a job that was due in an hour is
+due now, and a job that was enqueued now was enqueued an hour ago. Nothing is patched, so this works
+for workers in any thread or process, for plain SQL, and for a handler that compares
+`ctx.job.created_at` with `datetime.now(UTC)`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from penstock.app.app import Penstock
 from penstock.errors import BadArgument
-from penstock.testing.databases import expect_ground, left_as_it_was
-from penstock.testing.faults import Levers
+from penstock.testing.databases import check_test_database, closed_again
+from penstock.testing.faults import TestingStore
 
 
 async def advance(
@@ -26,22 +26,22 @@ async def advance(
     minutes: float = 0,
     seconds: float = 0,
 ) -> None:
-    """Let time pass: delays, retries, deadlines, keys and history come due by that much.
+    """Let time pass: delays, retries, deadlines, keys and history come due accordingly.
 
         await app.enqueue(remind.options(delay=timedelta(days=1)), 42)
         await advance(app, days=1)
         await drain(app)
 
-    `app.get` then shows a job as it would look after the wait: made a day ago, due now.
+    Afterwards `app.get` shows the job as it would look after a wait: enqueued a day ago, due now.
     """
-    whole = by + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    if whole < timedelta(0):
-        raise BadArgument("advance", whole, "time that passes: 0 or more")
-    await _advance(app, whole.total_seconds(), None)
+    duration = by + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    if duration < timedelta(0):
+        raise BadArgument("advance", duration, "time that passes: 0 or more")
+    await _advance(app, duration.total_seconds(), None)
 
 
 async def advance_to(app: Penstock, moment: datetime | None) -> None:
-    """Let time pass until a moment, such as when a job is due; none passes if it is over already.
+    """Let time pass until a moment, such as when a job is due. A past moment changes nothing.
 
     await advance_to(app, (await app.get(job)).run_at)
     """
@@ -51,10 +51,10 @@ async def advance_to(app: Penstock, moment: datetime | None) -> None:
 
 
 async def _advance(app: Penstock, seconds: float | None, moment: datetime | None) -> None:
-    expect_ground(app, "advance")
-    levers = Levers(app.store.schema)
-    async with left_as_it_was(app):
-        # History moves into other partitions, which the leader may be dropping others next to.
+    check_test_database(app, "advance")
+    store = TestingStore(app.store.schema)
+    async with closed_again(app):
+        # History moves into other partitions, while a leader may be dropping some of them.
         await app._ask_past_locks(
-            lambda on: levers.advance(on, seconds, moment), "No time has passed", again=False
+            lambda on: store.advance(on, seconds, moment), "No time has passed", again=False
         )

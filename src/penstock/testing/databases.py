@@ -1,4 +1,4 @@
-"""Running a coroutine to its end from code that blocks, whatever loop runs or does not run here."""
+"""Databases for tests: a server for the session, a clone for each test, and an app that uses it."""
 
 from __future__ import annotations
 
@@ -33,23 +33,26 @@ T = TypeVar("T")
 
 
 def run_aside(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, from a thread and a loop of its own: those here do not notice."""
+    """Run a coroutine in a thread and a loop of its own, and return its result.
+
+    So blocking code can call it, whether a loop is running here or not.
+    """
     with ThreadPoolExecutor(1, thread_name_prefix="penstock aside") as thread:
         return thread.submit(asyncio.run, coroutine).result()
 
 
 MEMORY = Path("/dev/shm")
-ENOUGH = 2 * 1024**3
+MIN_FREE_BYTES = 2 * 1024**3
 PREFIX = "penstock-pytest-"
-AN_HOUR = 3600.0
+MAX_AGE_S = 3600.0
 
 
-def place_for(session: Path) -> Path:
-    """The folder of a session's server: the same for all its processes.
+def folder_for(session: Path) -> Path:
+    """Return the folder of a session's server, the same for all processes of the session.
 
-    In memory, if there is enough of it: a clone takes 30 ms there, and 300 ms on a busy disk.
+    It is in memory if there is enough: a clone takes 30 ms there, and 300 ms on a busy disk.
     """
-    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ENOUGH:
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MIN_FREE_BYTES:
         return session / "penstock"
     remove_abandoned(MEMORY)
     digest = hashlib.sha256(str(session.resolve()).encode()).hexdigest()[:12]
@@ -57,42 +60,42 @@ def place_for(session: Path) -> Path:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Give back the memory of sessions that were killed: their servers stop, their files stay."""
-    for place in folder.glob(f"{PREFIX}*"):
+    """Delete the files of sessions that were killed. Their servers have stopped, the files stay."""
+    for server_folder in folder.glob(f"{PREFIX}*"):
         try:
-            is_old = time.time() - place.stat().st_mtime > AN_HOUR
+            is_old = time.time() - server_folder.stat().st_mtime > MAX_AGE_S
         except FileNotFoundError:  # Another session was faster.
             continue
-        if is_old and not Server(place).status().running:
-            shutil.rmtree(place, ignore_errors=True)
+        if is_old and not Server(server_folder).status().running:
+            shutil.rmtree(server_folder, ignore_errors=True)
 
 
-_grounds: set[str | Path] = set()
+_test_databases: set[str | Path] = set()
 
 
 def for_tests(app: Penstock) -> None:
-    """Say that the database of an app is there for tests, which may do anything to its jobs.
+    """Declare that the database of an app is for tests, which may do anything to its jobs.
 
         for_tests(app)
         await drain(app)
 
-    Databases of the pytest plugin and of `led_to` are so anyway.
+    Databases of the pytest plugin and of `led_to` need no such call.
     """
-    _grounds.add(_place(app.database))
+    _test_databases.add(_address(app.database))
 
 
-def add_ground(url: str) -> None:
-    """Have a database that was made for tests, or named for one."""
-    _grounds.add(url)
+def add_test_database(url: str) -> None:
+    """Remember that a database is for tests."""
+    _test_databases.add(url)
 
 
-def expect_ground(app: Client, verb: str) -> None:
-    """Raise unless the app is on a database for tests."""
+def check_test_database(app: Client, verb: str) -> None:
+    """Raise NotForTests unless the app's database is known to be for tests."""
     if not isinstance(app, Penstock):
         raise TypeError(
             f"{verb} is about the whole queue, so it takes your app itself, not {app!r}."
         )
-    if _place(app.database) not in _grounds:
+    if _address(app.database) not in _test_databases:
         raise NotForTests(
             f"{verb} does as it likes with every job in the database, and nothing says that this "
             "app's is there for tests. Ask for the fixture penstock_app, or lead the app to a "
@@ -102,10 +105,10 @@ def expect_ground(app: Client, verb: str) -> None:
 
 
 @asynccontextmanager
-async def left_as_it_was(app: Penstock) -> AsyncIterator[None]:
-    """Close the app afterwards unless it was open before.
+async def closed_again(app: Penstock) -> AsyncIterator[None]:
+    """Close the app afterwards, unless it was open before.
 
-    Nobody else would: a database cannot be dropped while the app is connected to it.
+    Nobody else would close it, and a database with connections cannot be dropped.
     """
     loop = app._connector.loop
     was_open = loop is not None and not loop.is_closed()
@@ -116,28 +119,28 @@ async def left_as_it_was(app: Penstock) -> AsyncIterator[None]:
             await app.close()
 
 
-def _place(database: Database) -> str | Path:
+def _address(database: Database) -> str | Path:
     return database.url or Server(database.data_dir).data_dir
 
 
-CLOSE_WAIT = 20.0
+CLOSE_TIMEOUT_S = 20.0
 
 
 @contextmanager
 def led_to(app: Penstock, url: str) -> Iterator[Penstock]:
-    """Lead an app to a database while a test runs; afterwards it is closed and led back.
+    """Let an app use another database while a test runs. Afterwards it is closed and led back.
 
         @pytest.fixture
         def app(penstock_url):
             with led_to(shop.app, penstock_url) as app:
                 yield app
 
-    It blocks, so that it serves tests of any kind: the app may be used with `await` in whatever
-    loop the test has, and with `app.sync`.
+    This works for tests of any kind: the app may be used with `await`, in whatever loop the test
+    has, and with `app.sync`.
     """
     before = app.database
     app._connector.lead_to(replace(before, url=url, data_dir=None, listen_url=None))
-    add_ground(url)
+    add_test_database(url)
     try:
         yield app
     finally:
@@ -146,15 +149,15 @@ def led_to(app: Penstock, url: str) -> Iterator[Penstock]:
 
 
 def _close(app: Penstock) -> None:
-    """Close the app in the loop that it is open in, wherever that is."""
+    """Close the app in the loop in which it is open."""
     app.sync.close()
     loop = app._connector.loop
     if loop is None:
         return
     if loop.is_running():
-        asyncio.run_coroutine_threadsafe(app.close(), loop).result(CLOSE_WAIT)
+        asyncio.run_coroutine_threadsafe(app.close(), loop).result(CLOSE_TIMEOUT_S)
     elif loop.is_closed():
-        run_aside(app.close())  # Its connections have ended with the loop; the app does not know.
+        run_aside(app.close())  # Its connections ended with the loop, which the app does not know.
     else:
         loop.run_until_complete(app.close())
 
@@ -164,25 +167,28 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """A server for tests: its address for the application, and for one who may create databases."""
+    """A server for tests: its URL for the application, and for a role that may create databases."""
 
     url: str
     admin_url: str
 
     def as_admin(self, url: str) -> str:
-        """The same database for the server's owner, who may add extensions to it."""
-        return _elsewhere(self.admin_url, _database(url))
+        """Return the URL of the same database for the server's owner, who may add extensions."""
+        return _with_database(self.admin_url, _database(url))
 
     @contextmanager
     def template(self) -> Iterator[str]:
-        """A database with Penstock's schema, to be cloned; nobody may stay connected to it."""
+        """Make a database with Penstock's schema, and drop it afterwards.
+
+        It can be cloned only while nobody is connected to it.
+        """
         with self._database("template1") as url:
             run_aside(migrate(url))
             yield url
 
     @contextmanager
     def clone(self, template: str) -> Iterator[str]:
-        """A copy of a template; dropped afterwards, whoever is still connected."""
+        """Make a copy of a template. Afterwards it is dropped, even if it has connections."""
         with self._database(_database(template)) as url:
             yield url
 
@@ -193,8 +199,8 @@ class PostgresServer:
         create = f"CREATE DATABASE {quote(name)} TEMPLATE {quote(source)}"
         self._execute(create if owner is None else f"{create} OWNER {quote(owner)}", source)
         try:
-            url = _elsewhere(self.url, name)
-            add_ground(url)
+            url = _with_database(self.url, name)
+            add_test_database(url)
             yield url
         finally:
             self._execute(f"DROP DATABASE {quote(name)} WITH (FORCE)", name)
@@ -216,23 +222,23 @@ class PostgresServer:
 
 @contextmanager
 def embedded(session: Path) -> Iterator[PostgresServer]:
-    """An embedded server, shared by the processes of a test session and gone with the last.
+    """Start an embedded server, which all processes of a test session share.
 
-    They know each other by the session's folder.
+    They find it by the session's folder. The last process stops it and deletes its files.
     """
-    folder, lock = place_for(session), session / "penstock.lock"
+    folder, lock = folder_for(session), session / "penstock.lock"
     server = Server(folder)
     with LockedFile(lock, create=True):
         held = server.acquire()
     try:
-        # Tests may crash Postgres, not the machine: what the kernel has taken over is safe.
+        # Tests may crash Postgres, but not the machine: data that the kernel has is safe.
         run_aside(_execute(server.admin_url(), "ALTER SYSTEM SET fsync = off"))
         run_aside(_execute(server.admin_url(), "SELECT pg_reload_conf()"))
         yield PostgresServer(server.url(), server.admin_url())
     finally:
         with LockedFile(lock):
             if len(server.status().holders) == 1:
-                server.stop("immediate")  # A checkpoint for files that go away would be wasted.
+                server.stop("immediate")  # A checkpoint would be wasted: the files are deleted.
             held.release()
             if not server.status().running:
                 shutil.rmtree(folder)
@@ -240,7 +246,7 @@ def embedded(session: Path) -> Iterator[PostgresServer]:
 
 @contextmanager
 def running(url: str) -> Iterator[PostgresServer]:
-    """A server that runs already, as a role that may create databases."""
+    """Use a server that runs already. The URL's role must be allowed to create databases."""
     yield PostgresServer(url, url)
 
 
@@ -256,6 +262,6 @@ def _database(url: str) -> str:
     return urlsplit(url).path.removeprefix("/")
 
 
-def _elsewhere(url: str, database: str) -> str:
-    """The same server and role, another database."""
+def _with_database(url: str, database: str) -> str:
+    """Return the URL of another database, for the same server and role."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{database}"))

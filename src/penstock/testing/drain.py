@@ -1,4 +1,4 @@
-"""Work off the queue in the test's own process, with a real worker."""
+"""Runs all enqueued jobs in the test's own process, with a real worker."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.store.insights import InsightQueries
 from penstock.store.steps import Events
 from penstock.tasks import Timetable
 from penstock.testing.clock import advance_to
-from penstock.testing.databases import expect_ground, left_as_it_was
-from penstock.testing.errors import NotDrained, surprise
-from penstock.testing.faults import Fault, Strikes, Twice
+from penstock.testing.databases import check_test_database, closed_again
+from penstock.testing.errors import NotDrained, unexpected_failure
+from penstock.testing.faults import Fault, FaultInjector, Redelivery
 from penstock.testing.jobs import enqueued
 from penstock.testing.watch import Watch
 from penstock.worker import Tally, Worker
@@ -24,40 +24,42 @@ from penstock.worker.claim.claimer import Quota
 from penstock.worker.parts import Parts
 
 
-async def parked_job(app: Penstock) -> NotDrained | None:
-    """A job that was put back because nobody here can run it."""
+async def parked_job_error(app: Penstock) -> NotDrained | None:
+    """Return the error for a job that was put back because this app cannot run it."""
     for job in await enqueued(app):
         if job.stuck_since is not None:
-            return NotDrained(f"Job {job.id} of {job.task} cannot be run. {_why(app, job)}")
+            return NotDrained(f"Job {job.id} of {job.task} cannot be run. {_reason(app, job)}")
     return None
 
 
-def _why(app: Penstock, job: Job) -> str:
+def _reason(app: Penstock, job: Job) -> str:
     if job.reason == "unknown_task":
         return str(UnknownTask(job.task, app.tasks.names()))
     return job.last_error.message if job.last_error else str(job.reason)
 
 
 async def hidden_failure(app: Penstock, watch: Watch) -> Exception | None:
-    """An attempt that failed although its handler raised nothing: it took too long, its
-    transaction was not committed after ctx.complete, it returned what makes no sense."""
-    ids = [key_of(job) for job, _ in watch.places]
+    """Return the error of an attempt that failed although its handler raised nothing.
+
+    It took too long, did not commit its transaction after ctx.complete, or returned nonsense.
+    """
+    ids = [key_of(job) for job, _ in watch.calls_by_attempt]
     for job in await app._ask(lambda on: app.store.get(on, ids)):
-        for error in job.errors:
-            call = watch.places.get((job.id, error.attempt))
-            found = surprise(error)
-            if call is not None and not call.struck and found is not None:
-                found.add_note(call.note())
-                return found
+        for stored in job.errors:
+            call = watch.calls_by_attempt.get((job.id, stored.attempt))
+            error = unexpected_failure(stored)
+            if call is not None and not call.is_struck and error is not None:
+                error.add_note(call.description())
+                return error
     return None
 
 
-MOST = 1000
-AT_ONCE = 10_000
-# After a failure the handlers that still run are not waited for as long as in production.
+DEFAULT_LIMIT = 1000
+MAX_JOBS_PER_STATEMENT = 10_000
+# After a failure, drain does not wait as long for running handlers as a worker in production.
 STOPPING = Stopping(finish=2.0, cancel=2.0)
-# How often a drain lets jobs ask again for events that were just being sent. Senders of the drain
-# itself have committed by then; one in a transaction of the test's own may stay open.
+# How often a drain lets jobs ask again for an event that was just being sent. By then, senders that
+# the drain itself runs have committed. A transaction of the test may stay open.
 MAX_REPEATED_WAITS = 3
 
 
@@ -70,22 +72,26 @@ async def drain(
     twice: bool = False,
     faults: Iterable[Fault] = (),
     raises: bool = True,
-    limit: int = MOST,
+    limit: int = DEFAULT_LIMIT,
 ) -> Tally:
-    """Run what is enqueued, with what that enqueues, until nothing is due any more: the counts.
+    """Run all jobs that are due, and those that they enqueue, and return how many ended how.
 
         await app.enqueue(send_invoice, 42)
         await drain(app)
 
-    The jobs of a queue run one by one, in order; more `slots` let them run side by side. What a
-    handler raises is raised here, as it was, and the rest stays in the queue; `raises=False` only
-    counts it and goes on. `scheduled` also runs what is due later, retries included, by letting
-    time pass. `twice` delivers every job a second time, as a lost worker would have it. `limit` is
-    the most attempts, so that a job which enqueues itself for ever is found.
+    An exception of a handler is raised here, and the other jobs stay in the queue.
+
+    - `queues`: run jobs of these queues only.
+    - `slots`: how many jobs of a queue run side by side. By default they run one by one, in order.
+    - `scheduled`: also run jobs that are due later, retries included, by letting time pass.
+    - `twice`: deliver every job a second time, as after the loss of a worker.
+    - `faults`: accidents that strike chosen calls; see `penstock.testing.faults`.
+    - `raises`: False counts failures and goes on, instead of raising exceptions.
+    - `limit`: the most attempts, so that a job which enqueues itself for ever is found.
     """
-    expect_ground(app, "drain")
-    strikes = Strikes(app, faults)
-    watch = Watch([strikes, *([Twice(app)] if twice else [])])
+    check_test_database(app, "drain")
+    injector = FaultInjector(app, faults)
+    watch = Watch([injector, *([Redelivery(app)] if twice else [])])
     draining = _Draining(
         app,
         watch,
@@ -94,22 +100,21 @@ async def drain(
         raises=raises,
         limit=limit,
     )
-    async with left_as_it_was(app):
+    async with closed_again(app):
         await draining.run()
         while scheduled and (due := await draining.next_due()):
             await advance_to(app, due)
             await draining.run()
-        await draining.refuse_paused()
-    strikes.expect_none_left(watch.calls)
+        await draining.check_none_paused()
+    injector.check_all_struck(watch.calls)
     return draining.tally
 
 
 class _DrainingWorker(Worker):
-    """A worker that leads nothing: what a leader does for jobs, a drain does itself.
+    """A worker that never leads. What a leader does for jobs, the drain does itself.
 
-    It comes and goes at every drain: to be elected and to look after everything at once would be
-    a third of what that costs. Its statements share two connections: each new one has to plan all
-    of them anew.
+    Each drain has a worker of its own. Elections and maintenance would be a third of its costs. Its
+    statements share two connections, because each new connection has to plan all of them again.
     """
 
     _pool_size = 2
@@ -121,7 +126,7 @@ class _DrainingWorker(Worker):
 
 
 class _Draining:
-    """One drain: rounds of a worker, each until nothing is ready."""
+    """One drain: it runs a worker until no job is ready, again and again."""
 
     def __init__(
         self,
@@ -135,7 +140,7 @@ class _Draining:
     ) -> None:
         self._app = app
         self._watch = watch
-        self._tasks = watch.over(app._runnable_tasks())
+        self._tasks = watch.wrap_tasks(app._runnable_tasks())
         self._queues = queues
         self._slots = slots
         self._raises = raises
@@ -144,23 +149,23 @@ class _Draining:
         self.tally = Tally()
 
     async def run(self) -> None:
-        """Work until nothing is ready."""
-        before: set[tuple[str, int]] = set()
-        while jobs := await self._ready():
-            ready = {job.queue for job in jobs}
-            now = {(job.id, job.attempt) for job in jobs}
-            if now == before:
-                raise self._closed(ready)
-            before = now
+        """Run jobs until none is ready."""
+        previous: set[tuple[str, int]] = set()
+        while jobs := await self._ready_jobs():
+            queues = {job.queue for job in jobs}
+            attempts = {(job.id, job.attempt) for job in jobs}
+            if attempts == previous:
+                raise self._no_progress(queues)
+            previous = attempts
             left = self._limit - self._watch.calls.total()
             if left <= 0:
                 raise self._endless()
-            worker = self._worker(ready | await self._likely())
+            worker = self._worker(queues | await self._default_queues())
             if self._raises:
                 self._watch.on_raise = worker.ask_to_stop
             await worker.drain(limit=left)
             if self._raises:
-                await self._refuse_failures()
+                await self._raise_failures()
 
     def _worker(self, queues: set[str]) -> Worker:
         app = self._app
@@ -169,7 +174,7 @@ class _Draining:
             self._tasks,
             app.events,
             app.resources,
-            # A test fires a schedule itself: app.run_schedule.
+            # Schedules do not fire in a drain: a test calls app.run_schedule.
             Timetable(),
             app._pools,
             queues=dict.fromkeys(queues, self._slots),
@@ -182,17 +187,20 @@ class _Draining:
         worker.tally = self.tally
         return worker
 
-    async def _likely(self) -> set[str]:
-        """The queues that more may come into meanwhile: else it would take one worker more."""
+    async def _default_queues(self) -> set[str]:
+        """Return the queues of the app's tasks, into which jobs may be enqueued meanwhile.
+
+        Without them, each such queue would need another worker.
+        """
         queues = self._served({task.defaults.queue for task in self._app.tasks})
         return queues - set(await self._app.paused())
 
-    async def _ready(self) -> list[Job]:
-        """The ready jobs, after what the leader would do first."""
+    async def _ready_jobs(self) -> list[Job]:
+        """Return the ready jobs, after the maintenance that a leader would do first."""
         store = self._app.store
-        await self._app._ask(lambda on: store.expire(on, AT_ONCE))
-        await self._app._ask(lambda on: store.promote(on, None, AT_ONCE))
-        await self._app._ask(lambda on: Events(store).wake(on, AT_ONCE))
+        await self._app._ask(lambda on: store.expire(on, MAX_JOBS_PER_STATEMENT))
+        await self._app._ask(lambda on: store.promote(on, None, MAX_JOBS_PER_STATEMENT))
+        await self._app._ask(lambda on: Events(store).wake(on, MAX_JOBS_PER_STATEMENT))
         jobs = await enqueued(self._app)
         if await self._repeat_waits(jobs):
             jobs = await enqueued(self._app)
@@ -201,29 +209,32 @@ class _Draining:
         return [job for job in ready if job.queue in queues]
 
     async def _repeat_waits(self, jobs: list[Job]) -> bool:
-        """Make jobs ready that were about to wait for an event while it was being sent.
+        """Make jobs ready that began to wait for an event just while it was being sent.
 
-        They ask again a second later. Whether a drain includes that second may not depend on how
-        two jobs that it runs side by side meet.
+        Such a job asks again a second later. The result of a drain must not depend on whether the
+        waiting job and the sending one, which run side by side, happen to meet.
         """
         served = self._served({job.queue for job in jobs})
-        met = [job for job in jobs if job.queue in served and _met_sender(job)]
-        if not met or self._repeated_waits == MAX_REPEATED_WAITS:
+        waiting = [job for job in jobs if job.queue in served and _met_sender(job)]
+        if not waiting or self._repeated_waits == MAX_REPEATED_WAITS:
             return False
         self._repeated_waits += 1
-        keys = [key_of(job.id) for job in met]
+        keys = [key_of(job.id) for job in waiting]
         await self._app._ask(lambda on: self._app.store.retry(on, keys))
         return True
 
-    def _closed(self, queues: set[str]) -> NotDrained:
+    def _no_progress(self, queues: set[str]) -> NotDrained:
         return NotDrained(
             f"Jobs of {', '.join(sorted(queues))} are ready and may not run: a lane is paused, a "
             "window is closed or a limit is 0. Look with app.queue_settings() and app.limits(), or "
             "name the queues to drain: drain(app, queues=…)."
         )
 
-    async def refuse_paused(self) -> None:
-        """Raise if jobs stay behind only because their queue is paused: the test would pass."""
+    async def check_none_paused(self) -> None:
+        """Raise NotDrained if jobs are left only because their queue is paused.
+
+        Otherwise the test would pass without having run them.
+        """
         paused = self._served(set(await self._app.paused()))
         held = [job for job in await enqueued(self._app) if job.state == READY]
         if held := [job for job in held if job.queue in paused]:
@@ -236,7 +247,7 @@ class _Draining:
             )
 
     async def next_due(self) -> datetime | None:
-        """When the next of the jobs is due that wait for their time, not for what is missing."""
+        """Return when the next job is due, of those that only wait for their time."""
         jobs = await enqueued(self._app)
         served = self._served({job.queue for job in jobs})
         due = [
@@ -247,7 +258,7 @@ class _Draining:
         return min(due, default=None)
 
     async def _due(self, job: Job) -> datetime | None:
-        """When a job runs, whatever others do."""
+        """Return when a job runs even if no other job or caller does anything; None if never."""
         if job.state == SCHEDULED and job.stuck_since is None:
             return job.run_at
         if job.state != BLOCKED:
@@ -259,14 +270,14 @@ class _Draining:
     def _served(self, queues: set[str]) -> set[str]:
         return queues if self._queues is None else queues & self._queues
 
-    async def _refuse_failures(self) -> None:
-        """Raise what a handler raised, or tell of a failure that raised nothing."""
+    async def _raise_failures(self) -> None:
+        """Raise what a handler raised, or an error for a failure without an exception."""
         if self._watch.raised:
             (_, first), *others = self._watch.raised
             for call, error in others:
-                first.add_note(f"{call.note()} raised {type(error).__name__} as well.")
+                first.add_note(f"{call.description()} raised {type(error).__name__} as well.")
             raise first
-        if self.tally.parked and (parked := await parked_job(self._app)):
+        if self.tally.parked and (parked := await parked_job_error(self._app)):
             raise parked
         failed = self.tally.failed + self.tally.retried
         if failed and (hidden := await hidden_failure(self._app, self._watch)):
@@ -282,7 +293,7 @@ class _Draining:
 
 
 def _met_sender(job: Job) -> bool:
-    """Whether a job would wait for an event by now, had nobody been sending it at that moment."""
+    """Return whether a job began to wait for an event just while it was being sent."""
     return job.state == SCHEDULED and (job.reason or "").startswith("event:")
 
 

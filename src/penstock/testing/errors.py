@@ -1,36 +1,36 @@
-"""What the tools for tests raise of their own: mostly assertions, so that a test just fails."""
+"""Exceptions of the tools for tests. Most are assertions, so that a test simply fails."""
 
 from __future__ import annotations
 
 from penstock.errors import PenstockError
 from penstock.job import AttemptError
 
-# What the settle notes when a handler returns one of these.
-ASKED_FOR = ("Retry", "Discard")
+# The types of error that are stored when a handler returns Retry or Discard.
+RETURNED_TYPES = ("Retry", "Discard")
 
 
 class NotDrained(AssertionError):
-    """The queue could not be worked off; the message says which job is to blame."""
+    """`drain` could not run all jobs. The message says which job is to blame."""
 
 
 class NotForTests(PenstockError):
-    """The app's database may be the one that the program uses; the message says what to do."""
+    """The app's database may not be one for tests. The message says what to do."""
 
 
 class AttemptFailed(AssertionError):
-    """An attempt failed although its handler raised nothing; the message says how."""
+    """An attempt failed although its handler raised nothing. The message says how."""
 
 
 class NoTestDatabase(PenstockError):
-    """A test could not be given a database; the message says why."""
+    """No database could be made for a test. The message says why."""
 
 
-def surprise(error: AttemptError) -> Exception | None:
-    """A failure that the queue has as text, to be raised where no exception is at hand.
+def unexpected_failure(error: AttemptError) -> Exception | None:
+    """Return an exception for a stored error that the handler did not raise itself.
 
-    None if the handler asked for it, or if only its worker was lost.
+    Returns None if the handler asked for the failure, or if only its worker was lost.
     """
-    if error.type in ASKED_FOR or error.kind == "lost":
+    if error.type in RETURNED_TYPES or error.kind == "lost":
         return None
     if error.kind == "timeout":
         return TimeoutError(error.message)

@@ -1,4 +1,4 @@
-"""Statements that only tests send: they do to the queue what time and accidents do to it."""
+"""Faults for tests: accidents that strike a chosen call of a task while `drain` runs it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from penstock.testing.watch import Call, Point
 from penstock.worker.attempt import StopReason
 
 
-class Levers(Store):
-    """The queue's statements, and those that bring about what a test cannot wait for."""
+class TestingStore(Store):
+    """The queue's statements, and some that only tests send."""
 
     async def advance(self, on: Executor, seconds: float | None, moment: datetime | None) -> None:
-        """Let so many seconds pass for everything that is stored, or else pass until a moment."""
+        """Let time pass for everything that is stored: some seconds, or until a moment."""
         await on.fetch(self.statement("make_room_to_advance"), seconds, moment, self.schema)
         await on.fetch(self.statement("advance_time"), seconds, moment)
 
-    async def lose(self, on: Executor, job: int) -> bool:
-        """Take a job away from the attempt that runs it; False if none does."""
+    async def lose_worker(self, on: Executor, job: int) -> bool:
+        """Take a job away from the attempt that runs it. Returns False if none does."""
         return bool(await on.fetch(self.statement("mark_worker_lost"), job))
 
     async def cut_connections(self, on: Executor, name: str) -> int:
-        """End the connections that go by a name."""
+        """End the connections of an application name, and return how many there were."""
         return len(await on.fetch(self.statement("cut_connections"), name))
 
 
@@ -50,7 +50,7 @@ WORKER_POOL = "penstock worker"
 
 @dataclass(frozen=True)
 class Fault(ABC):
-    """One accident: to which task, at which of its calls, and when in it."""
+    """An accident that strikes a task: at its nth `call`, before (`start`) or after (`end`) it."""
 
     task: Task[..., Any]
     _: KW_ONLY
@@ -67,12 +67,12 @@ class Fault(ABC):
 
     @abstractmethod
     async def strike(self, app: Penstock, call: Call) -> None:
-        """Let it happen."""
+        """Cause the accident."""
 
 
 @dataclass(frozen=True)
 class Raise(Fault):
-    """The handler fails: with `at="end"` only after everything it does was done.
+    """The handler raises an error. With `at="end"`, it does so after all its work is done.
 
     Raise(charge, ConnectionError("the bank is away"), call=2)
     """
@@ -90,11 +90,14 @@ class Raise(Fault):
 
 @dataclass(frozen=True)
 class TimeOut(Fault):
-    """The attempt's time is up, without the wait: an async handler is cancelled at its next await,
-    a sync one finds `ctx.cancelled` set. With `at="end"` it did everything, too late."""
+    """The attempt times out, without the wait.
+
+    An async handler is cancelled at its next await. A plain `def` finds `ctx.cancelled` set. With
+    `at="end"`, the handler has done all its work, but too late.
+    """
 
     async def strike(self, app: Penstock, call: Call) -> None:
-        await _begun()
+        await _let_handler_begin()
         await _stop(call, "timeout", self.at)
 
 
@@ -103,49 +106,51 @@ class Cancel(Fault):
     """Somebody cancels the job while the handler works."""
 
     async def strike(self, app: Penstock, call: Call) -> None:
-        # The database tells the worker too, which might stop the call before the handler begins.
-        # One that is stopping already is left alone.
+        # The database notifies the worker, which might stop the call before the handler begins. It
+        # does not stop an attempt that is stopping already.
         call.attempt.stop_reason = "cancelled"
         await app.cancel(call.job)
-        await _begun()
+        await _let_handler_begin()
         call.attempt.stop_reason = None
         await _stop(call, "cancelled", self.at)
 
 
 @dataclass(frozen=True)
 class ShutDown(Fault):
-    """The worker is stopped, as by a deploy, and gives the job back unfinished."""
+    """The worker is stopped, as in a deploy, and gives the job back unfinished."""
 
     async def strike(self, app: Penstock, call: Call) -> None:
-        await _begun()
+        await _let_handler_begin()
         await _stop(call, "shutdown", self.at)
 
 
 @dataclass(frozen=True)
 class LoseWorker(Fault):
-    """The worker is taken for lost while it works: what this call comes to is refused, and the job
-    runs again. With `at="start"` the handler works although it no longer owns the job."""
+    """The worker counts as lost: the outcome of this call is refused, and the job runs again.
+
+    With `at="start"`, the handler works although its attempt no longer owns the job.
+    """
 
     at: Point = field(default="end", kw_only=True)
 
     async def strike(self, app: Penstock, call: Call) -> None:
-        levers = Levers(app.store.schema)
-        await app._ask(lambda on: levers.lose(on, key_of(call.job.id)), again=False)
+        store = TestingStore(app.store.schema)
+        await app._ask(lambda on: store.lose_worker(on, key_of(call.job.id)), again=False)
 
 
 @dataclass(frozen=True)
 class LoseConnection(Fault):
-    """The worker's connections to Postgres break; with `at="end"` when it is about to settle."""
+    """The worker's connections to Postgres break. By default, that is before it settles the job."""
 
     at: Point = field(default="end", kw_only=True)
 
     async def strike(self, app: Penstock, call: Call) -> None:
-        levers = Levers(app.store.schema)
-        await app._ask(lambda on: levers.cut_connections(on, WORKER_POOL), again=False)
+        store = TestingStore(app.store.schema)
+        await app._ask(lambda on: store.cut_connections(on, WORKER_POOL), again=False)
 
 
-async def _begun() -> None:
-    # On Python 3.12 and later a handler's first step comes before anybody could stop it.
+async def _let_handler_begin() -> None:
+    # On Python 3.12 and later, a handler's first step runs before anybody could stop it.
     await asyncio.sleep(0)
 
 
@@ -155,27 +160,27 @@ async def _stop(call: Call, reason: StopReason, at: Point) -> None:
         await asyncio.sleep(0)
 
 
-class Strikes:
-    """Lets each fault strike at its call, and knows which did."""
+class FaultInjector:
+    """Lets each fault strike at its call, and knows which of them are left."""
 
     def __init__(self, app: Penstock, faults: Iterable[Fault]) -> None:
         self._app = app
         self.left = list(faults)
 
-    async def befall(self, call: Call, point: Point) -> None:
+    async def disturb(self, call: Call, point: Point) -> None:
         for fault in tuple(self.left):
             if (fault.task.name, fault.call, fault.at) == (call.task.name, call.number, point):
                 self.left.remove(fault)
-                call.struck = True
+                call.is_struck = True
                 await fault.strike(self._app, call)
 
-    def expect_none_left(self, calls: Mapping[str, int]) -> None:
-        """A fault that never struck has shown nothing: the test must not pass for it."""
+    def check_all_struck(self, calls: Mapping[str, int]) -> None:
+        """Raise NotDrained if a fault never struck: the test would pass without having shown it."""
         for fault in self.left:
-            name, made = fault.task.name, calls.get(fault.task.name, 0)
+            name, number = fault.task.name, calls.get(fault.task.name, 0)
             raise NotDrained(
                 f"The fault {type(fault).__name__} was to strike call {fault.call} of {name} at "
-                f"its {fault.at}, and never did: there {_calls(made)}."
+                f"its {fault.at}, and never did: there {_calls(number)}."
             )
 
 
@@ -183,14 +188,14 @@ def _calls(number: int) -> str:
     return "was 1 call" if number == 1 else f"were {number} calls"
 
 
-class Twice:
-    """Every job that goes well is delivered once more: at least once means that it may be."""
+class Redelivery:
+    """Delivers every successful job a second time, which "at least once" allows."""
 
     def __init__(self, app: Penstock) -> None:
         self._app = app
         self._delivered: set[str] = set()
 
-    async def befall(self, call: Call, point: Point) -> None:
+    async def disturb(self, call: Call, point: Point) -> None:
         if point == "end" and call.job.id not in self._delivered:
             self._delivered.add(call.job.id)
             await LoseWorker(call.task).strike(self._app, call)

@@ -1,4 +1,4 @@
-"""One attempt without a queue: the worker's own executor, given a job that is stored nowhere."""
+"""Runs one attempt without a queue: the worker's own executor runs a job that is not stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.tasks import Options, Request, Task
 from penstock.tasks.registry import explain_not_a_task
 from penstock.tasks.workflow import Parent
 from penstock.telemetry import Events
-from penstock.testing.errors import surprise
+from penstock.testing.errors import unexpected_failure
 from penstock.testing.watch import Watch
 from penstock.worker.attempt import Attempt
 from penstock.worker.claim.queue import QueueState
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class Told(NamedTuple):
-    """One report of `ctx.progress`."""
+    """One call of `ctx.progress`."""
 
     done: float
     total: float | None = None
@@ -48,7 +48,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Ran(Generic[T]):
-    """An attempt that is over, and what becomes of its job.
+    """The outcome of an attempt, and what becomes of its job.
 
     ran = await attempt(charge, 42)
     assert (ran.state, ran.delay) == ("scheduled", 30)
@@ -62,27 +62,27 @@ class Ran(Generic[T]):
 
     @property
     def state(self) -> State:
-        """Where the job is now: completed, failed, cancelled, or scheduled to run again."""
+        """The job's new state, such as completed, failed, cancelled, or scheduled to run again."""
         return self.transition.state
 
     @property
     def reason(self) -> str | None:
-        """Why it is there: exhausted, discarded, what the handler said."""
+        """The reason of the state: exhausted, discarded, or what the handler returned."""
         return self.transition.reason
 
     @property
     def delay(self) -> float:
-        """In how many seconds it runs again, if it does."""
+        """After how many seconds the job runs again, if it does."""
         return self.transition.delay
 
     @property
     def counts_failure(self) -> bool:
-        """Whether the attempt counts against max_attempts: a snooze does not."""
+        """Whether the attempt counts against `max_attempts`. A snooze does not."""
         return self.transition.counts_failure
 
     @property
     def result(self) -> T:
-        """What the handler returned; raises what it raised."""
+        """The value that the handler returned. If it raised an exception, this raises it."""
         if self.error is not None:
             raise self.error
         outcome = outcome_of(self.value)
@@ -91,8 +91,8 @@ class Ran(Generic[T]):
         return result
 
 
-def unstored(request: Request[Any], number: int) -> ClaimedJob:
-    """What a claim would give for this request, if it were enqueued and claimed now."""
+def make_claimed_job(request: Request[Any], number: int) -> ClaimedJob:
+    """Return the job that a claim would return, if this request was enqueued and claimed now."""
     options, now = request.options, datetime.now(UTC)
     row = {
         "id": 1,
@@ -139,14 +139,15 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Inline:
-    """How to run a task without a queue: as which attempt, with which resources.
+    """Runs a task without a queue, with resources of the test's own.
 
         fake = Inline(resources={Mailer: FakeMailer()})
         assert await fake.run(send_invoice, 42) == "sent"
 
-    `number` is the attempt's: those before it have failed. With an `app`, the resources that the
-    task names and the test does not give are opened as a worker would. `parents` are the results,
-    by step, of the jobs that this one has waited for; a `Parent` says more than a result.
+    - `number`: the number of the attempt. The attempts before it count as failed.
+    - `resources`: the values that `ctx.resource` returns, by type.
+    - `app`: opens the other resources of the task, as a worker of this app would.
+    - `parents`: for `ctx.parents()`, a result or a `Parent` by the name of its step.
     """
 
     number: int = 1
@@ -159,11 +160,11 @@ class Inline:
             raise BadArgument("number", self.number, "the number of an attempt, from 1 on")
 
     async def run(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the handler returns; raises what it raises. Needs no database.
+        """Run a task, and return what its handler returns or raise what it raises.
 
             assert await run(greet, "Ada") == "Hello, Ada"
 
-        The arguments go through JSON and are checked as in production.
+        This needs no database. The arguments are checked and go through JSON, as in production.
         """
         ran: Ran[T] = await self.attempt(task, *args, **kwargs)
         if ran.error is not None:
@@ -172,23 +173,23 @@ class Inline:
         return value
 
     async def attempt(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Ran[T]:
-        """Run a task and see what becomes of its job, whatever the handler raises or returns.
+        """Run a task, and return what becomes of its job, even if the handler raises.
 
         ran = await attempt(charge, 42)
         assert (ran.state, ran.delay) == ("scheduled", 30)
         """
         if not isinstance(task, Task):
             raise TypeError(explain_not_a_task("run", task))
-        job = unstored(task.prepare(*args, **kwargs), self.number)
+        job = make_claimed_job(task.prepare(*args, **kwargs), self.number)
         watch = Watch()
         reported: list[Told] = []
         settled: list[Settlement] = []
         resources = WorkerResources(self._openers(task), Health(Events()), self._database)
         executor = Executor(
-            watch.over([task]),
+            watch.wrap_tasks([task]),
             _NoStore(),
             resources,
-            _Plenty(),
+            _UnlimitedBudgets(),
             _NoJournal(self.parents),
             lambda _, *report: reported.append(Told(*report)),
             settled.append,
@@ -198,11 +199,11 @@ class Inline:
         )
         try:
             await resources.tick()
-            await _finished(executor, job)
+            await _run(executor, job)
         finally:
             executor.close()
             await resources.close()
-        return _told(job, settled[0], watch, reported)
+        return _make_ran(job, settled[0], watch, reported)
 
     @property
     def _database(self) -> Database:
@@ -234,8 +235,8 @@ class _NoStore(Store):
     call = statement
 
 
-class _Plenty(Budgets):
-    """Budgets that always have enough. A server's 429 ends the attempt as in production."""
+class _UnlimitedBudgets(Budgets):
+    """Budgets that always have enough units. A server's 429 ends the attempt as in production."""
 
     def __init__(self) -> None:
         super().__init__(NotImplemented, _NoStore(), NotImplemented)
@@ -254,14 +255,14 @@ class _Plenty(Budgets):
 
 
 class _NoJournal(Journal):
-    """The journal of a job that no database has: it has done nothing before, and is forgotten."""
+    """The journal of a job that is not stored: it has no earlier steps, and nothing is kept."""
 
     def __init__(self, parents: Mapping[str, Any]) -> None:
         super().__init__(NotImplemented, _NoStore())
         self._parents = parents
 
     async def parents(self, attempt: Attempt) -> list[Parent]:
-        return [_parent(step, given) for step, given in self._parents.items()]
+        return [_parent(step, value) for step, value in self._parents.items()]
 
     async def read(self, attempt: Attempt) -> list[Saved]:
         return []
@@ -286,13 +287,13 @@ class _NoJournal(Journal):
         return seconds if until is None else (until - datetime.now(UTC)).total_seconds()
 
 
-def _parent(step: str, given: Any) -> Parent:
-    if isinstance(given, Parent):
-        return given
-    return Parent(id="0", step=step, task=step, state="completed", result=given)
+def _parent(step: str, value: Any) -> Parent:
+    if isinstance(value, Parent):
+        return value
+    return Parent(id="0", step=step, task=step, state="completed", result=value)
 
 
-async def _finished(executor: Executor, job: ClaimedJob) -> None:
+async def _run(executor: Executor, job: ClaimedJob) -> None:
     """Run the attempt to its end, as the dispatcher does."""
     attempt = executor.start(job, QueueState(job.queue, 1, 1))
     if attempt is None or attempt.future is None:
@@ -313,11 +314,13 @@ async def _end(attempt: Attempt) -> None:
         await asyncio.wait([attempt.future])
 
 
-def _told(job: ClaimedJob, settlement: Settlement, watch: Watch, reported: list[Told]) -> Ran[Any]:
+def _make_ran(
+    job: ClaimedJob, settlement: Settlement, watch: Watch, reported: list[Told]
+) -> Ran[Any]:
     transition = settlement.transition
     value = watch.returned[0][1] if watch.returned else None
     raised = [error for _, error in watch.raised] + watch.waits
     error = raised[0] if raised else None
     if error is None and transition.error:
-        error = surprise(msgspec.convert(transition.error, AttemptError))
+        error = unexpected_failure(msgspec.convert(transition.error, AttemptError))
     return Ran(job.public_job, transition, value, error, tuple(reported))

@@ -1,4 +1,4 @@
-"""Look at what was enqueued, and compare it with what a test expects."""
+"""Compares the jobs that were enqueued with what a test expects."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock.errors import ArgumentsDoNotFit
 from penstock.job import BLOCKED, READY, SCHEDULED, Job, State
 from penstock.tasks import Task
 
-SHOWN = 10
-VALUE_SHOWN = 60
-# Microseconds in the database, floats on the way there.
-CLOSE = timedelta(milliseconds=1)
+MAX_JOBS_SHOWN = 10
+MAX_VALUE_CHARS = 60
+# Times are microseconds in the database, and floats on their way there.
+TOLERANCE = timedelta(milliseconds=1)
 
 
 class Traits(TypedDict, total=False):
-    """What can be expected of a job beside its task and arguments, by the names of the options."""
+    """What a test can expect of a job besides its task and arguments. The names are options."""
 
     queue: str
     priority: int
@@ -36,10 +36,10 @@ class Traits(TypedDict, total=False):
 
 
 class Expectation:
-    """A task, some of its arguments, some traits: what is not named may be anything.
+    """The expected task, arguments and traits of a job. Those that are left out may be anything.
 
-    Values are compared as `expected == actual`, so anything with an `==` of its own will do, such
-    as `unittest.mock.ANY`. Arguments are compared as the handler would get them.
+    Values are compared as `expected == actual`, so objects with an `==` of their own work, such as
+    `unittest.mock.ANY`. Arguments are compared in the types that the handler would get.
     """
 
     def __init__(
@@ -47,22 +47,22 @@ class Expectation:
     ) -> None:
         self._task = task
         self._name = task.name if isinstance(task, Task) else task
-        self._args = _checked(task, args)
-        self._traits = {name: _plain(name, value) for name, value in traits.items()}
+        self._args = _check_args(task, args)
+        self._traits = {name: _comparable(name, value) for name, value in traits.items()}
 
     def differences(self, job: Job) -> list[str]:
-        """In what the job is not as expected: nothing means that it is meant."""
+        """Return the differences between the job and the expectation; [] if it matches."""
         if self._name is not None and job.task != self._name:
             return [f"its task is {job.task}"]
-        given = self._arguments(job)
-        wrong = [
-            *_unlike(self._args, given),
-            *_unlike(self._traits, {name: _trait(job, name) for name in self._traits}),
+        arguments = self._arguments(job)
+        differences = [
+            *_compare(self._args, arguments),
+            *_compare(self._traits, {name: _trait(job, name) for name in self._traits}),
         ]
-        return [f"{name} is {value}" for name, value in wrong]
+        return [f"{name} is {value}" for name, value in differences]
 
     def distance(self, job: Job) -> float:
-        """How far the job is from what is expected; 0 means that it is meant."""
+        """Return the number of differences; infinity for a job of another task."""
         if self._name is not None and job.task != self._name:
             return float("inf")
         return len(self.differences(job))
@@ -76,30 +76,30 @@ class Expectation:
         return job.args
 
     def __str__(self) -> str:
-        wanted = [f"{name}={value!r}" for name, value in {**self._args, **self._traits}.items()]
-        of = f" of {self._name}" if self._name else ""
-        return f"job{of}{' with ' if wanted else ''}{', '.join(wanted)}"
+        values = [f"{name}={value!r}" for name, value in {**self._args, **self._traits}.items()]
+        task = f" of {self._name}" if self._name else ""
+        return f"job{task}{' with ' if values else ''}{', '.join(values)}"
 
 
-def listing(jobs: Sequence[Job], expectation: Expectation) -> str:
-    """Jobs as lines, those that are nearest to what was expected first."""
+def list_nearest(jobs: Sequence[Job], expectation: Expectation) -> str:
+    """Return a text with a line for each job. Jobs with the fewest differences come first."""
     if not jobs:
         return "No job waits."
     nearest = sorted(jobs, key=lambda job: (expectation.distance(job), int(job.id)))
-    lines = [_line(job, expectation.differences(job)) for job in nearest[:SHOWN]]
-    if len(jobs) > SHOWN:
-        lines.append(f"… and {len(jobs) - SHOWN} more")
+    lines = [_line(job, expectation.differences(job)) for job in nearest[:MAX_JOBS_SHOWN]]
+    if len(jobs) > MAX_JOBS_SHOWN:
+        lines.append(f"… and {len(jobs) - MAX_JOBS_SHOWN} more")
     word = "job waits" if len(jobs) == 1 else "jobs wait"
     return "\n  ".join([f"{len(jobs)} {word}, nearest first:", *lines])
 
 
 def _line(job: Job, differences: list[str]) -> str:
     args = ", ".join(f"{name}={_shown(value)}" for name, value in job.args.items())
-    why = f" – {', '.join(differences)}" if differences else ""
-    return f"{job.id}: {job.task}({args}), {job.state} in {job.queue}{why}"
+    reasons = f" – {', '.join(differences)}" if differences else ""
+    return f"{job.id}: {job.task}({args}), {job.state} in {job.queue}{reasons}"
 
 
-def _unlike(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def _compare(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     for name, value in expected.items():
         if name not in actual:
             yield name, "not given"
@@ -107,8 +107,8 @@ def _unlike(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterable[
             yield name, _shown(actual[name])
 
 
-def _checked(task: Task[..., Any] | str | None, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Names that the task does not have could never be found: that is a slip of the test."""
+def _check_args(task: Task[..., Any] | str | None, args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Raise TypeError for an argument that the task does not have: no job could ever match."""
     if not (task is None or isinstance(task, Task | str)):
         raise TypeError(f"Jobs are looked for by their task or its name, not by {task!r}.")
     if not isinstance(args, Mapping):
@@ -126,13 +126,13 @@ def _checked(task: Task[..., Any] | str | None, args: Mapping[str, Any]) -> Mapp
 
 
 class _Near:
-    """A span of time that differs by less than a millisecond."""
+    """A duration that equals others up to a millisecond away."""
 
     def __init__(self, span: timedelta) -> None:
         self._span = span
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, timedelta) and abs(other - self._span) <= CLOSE
+        return isinstance(other, timedelta) and abs(other - self._span) <= TOLERANCE
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -140,8 +140,8 @@ class _Near:
         return repr(self._span)
 
 
-def _plain(name: str, value: Any) -> Any:
-    """A trait as it can be compared with what `_trait` finds."""
+def _comparable(name: str, value: Any) -> Any:
+    """Return an expected trait in the form in which `_trait` returns a job's."""
     match name, value:
         case "delay", int() | float():
             return _Near(timedelta(seconds=value))
@@ -158,8 +158,8 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _trait(job: Job, name: str) -> Any:
-    found = TRAITS.get(name)
-    return found(job) if found else getattr(job, name)
+    getter = TRAITS.get(name)
+    return getter(job) if getter else getattr(job, name)
 
 
 TRAITS: dict[str, Callable[[Job], Any]] = {
@@ -170,11 +170,11 @@ TRAITS: dict[str, Callable[[Job], Any]] = {
 
 def _shown(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= VALUE_SHOWN else text[: VALUE_SHOWN - 1] + "…"
+    return text if len(text) <= MAX_VALUE_CHARS else text[: MAX_VALUE_CHARS - 1] + "…"
 
 
 WAITING: tuple[State, ...] = (SCHEDULED, READY, BLOCKED)
-PAGE = 1000
+MAX_JOBS_PER_PAGE = 1000
 
 AnyTask = Task[..., Any]
 
@@ -185,7 +185,7 @@ async def enqueued(
     args: Mapping[str, Any] | None = None,
     **traits: Unpack[Traits],
 ) -> list[Job]:
-    """The jobs that wait to be run, oldest first; of a task, with arguments, with traits.
+    """Return the jobs that wait to be run, oldest first: those of a task, with some arguments.
 
     [job] = await enqueued(app, send_invoice, {"order": 42}, queue="mail")
     """
@@ -201,23 +201,22 @@ async def assert_enqueued(
     count: int | None = None,
     **traits: Unpack[Traits],
 ) -> list[Job]:
-    """Fail unless such jobs wait: at least one, or as many as `count`. The jobs.
+    """Fail unless at least one such job waits, or exactly `count` of them. Return the jobs.
 
         await assert_enqueued(app, send_invoice, {"order": 42}, delay=timedelta(hours=1))
 
-    What is not named may be anything. `app.inside(connection)` in place of the app sees what the
-    connection's open transaction has enqueued.
+    Arguments and options that you leave out may be anything. Pass `app.inside(connection)` instead
+    of the app to see the jobs that the connection's open transaction has enqueued.
     """
     __tracebackhide__ = True
     expectation = Expectation(task, {} if args is None else args, traits)
     waiting = await _waiting(client)
-    found = [job for job in waiting if not expectation.differences(job)]
-    if not found if count is None else len(found) != count:
-        wanted = "Expected a" if count is None else f"Expected {count} times a"
-        raise AssertionError(
-            f"{wanted} {expectation}; found {len(found) or 'none'}. {listing(waiting, expectation)}"
-        )
-    return found
+    jobs = [job for job in waiting if not expectation.differences(job)]
+    if not jobs if count is None else len(jobs) != count:
+        expected = "Expected a" if count is None else f"Expected {count} times a"
+        nearest = list_nearest(waiting, expectation)
+        raise AssertionError(f"{expected} {expectation}; found {len(jobs) or 'none'}. {nearest}")
+    return jobs
 
 
 async def assert_nothing_enqueued(
@@ -226,22 +225,22 @@ async def assert_nothing_enqueued(
     args: Mapping[str, Any] | None = None,
     **traits: Unpack[Traits],
 ) -> None:
-    """Fail if such jobs wait; without a task and the rest, if any do.
+    """Fail if such a job waits. Without a task, arguments and options, fail if any job waits.
 
     await assert_nothing_enqueued(app)
     """
     __tracebackhide__ = True
     expectation = Expectation(task, {} if args is None else args, traits)
-    found = [job for job in await _waiting(client) if not expectation.differences(job)]
-    if found:
-        raise AssertionError(f"Expected no {expectation}. {listing(found, expectation)}")
+    jobs = [job for job in await _waiting(client) if not expectation.differences(job)]
+    if jobs:
+        raise AssertionError(f"Expected no {expectation}. {list_nearest(jobs, expectation)}")
 
 
 async def _waiting(client: Client) -> list[Job]:
     jobs: list[Job] = []
     after: str | None = None
     while True:
-        page = await client.list(state=WAITING, after=after, limit=PAGE)
+        page = await client.list(state=WAITING, after=after, limit=MAX_JOBS_PER_PAGE)
         jobs.extend(page.jobs)
         if page.after is None:
             return jobs[::-1]

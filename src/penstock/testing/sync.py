@@ -1,12 +1,12 @@
-"""The same tools for tests that do not await.
+"""The tools of `penstock.testing`, for tests that do not await.
 
     from penstock.testing.sync import assert_enqueued, drain
 
     app.sync.enqueue(send_invoice, 42)
     drain(app)
 
-What looks at jobs also takes `app.sync.inside(connection)`, and then sees what the connection's
-open transaction has enqueued.
+Functions that look at jobs also take `app.sync.inside(connection)`. Then they see the jobs that the
+connection's open transaction has enqueued.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.app.client import Client
 from penstock.app.sync import SyncClient
 from penstock.tasks import Task
 from penstock.testing import clock, faults, inline, jobs
-from penstock.testing.databases import expect_ground, for_tests, led_to, run_aside
+from penstock.testing.databases import check_test_database, for_tests, led_to, run_aside
 from penstock.testing.drain import drain as _drain
 from penstock.testing.errors import AttemptFailed, NotDrained, NotForTests
 from penstock.testing.inline import Ran, Told
@@ -56,8 +56,8 @@ def _of_app(
     @wraps(function)
     def call(app: Penstock, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
-        _refuse_inside_a_loop(function.__name__)
-        expect_ground(app, function.__name__)
+        _refuse_in_event_loop(function.__name__)
+        check_test_database(app, function.__name__)
         return app._portal.run(function(app, *args, **kwargs))
 
     return call
@@ -69,14 +69,14 @@ def _of_client(
     @wraps(function)
     def call(client: Penstock | SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
-        _refuse_inside_a_loop(function.__name__)
-        asked = client.sync if isinstance(client, Penstock) else client
-        return asked._run(function(asked._client, *args, **kwargs))
+        _refuse_in_event_loop(function.__name__)
+        caller = client.sync if isinstance(client, Penstock) else client
+        return caller._run(function(caller._client, *args, **kwargs))
 
     return call
 
 
-def _refuse_inside_a_loop(name: str) -> None:
+def _refuse_in_event_loop(name: str) -> None:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -96,7 +96,7 @@ assert_nothing_enqueued = _of_client(jobs.assert_nothing_enqueued)
 
 
 class Inline(inline.Inline):
-    """How to run a task without a queue, for tests that do not await.
+    """Runs a task without a queue, for tests that do not await.
 
     fake = Inline(resources={Mailer: FakeMailer()})
     assert fake.run(send_invoice, 42) == "sent"
@@ -105,13 +105,16 @@ class Inline(inline.Inline):
     def run(  # type: ignore[override]
         self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """What the handler returns; raises what it raises. Needs no database."""
+        """Run a task, and return what its handler returns or raise what it raises.
+
+        This needs no database.
+        """
         return run_aside(inline.Inline(**vars(self)).run(task, *args, **kwargs))
 
     def attempt(  # type: ignore[override]
         self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> Ran[T]:
-        """Run a task and see what becomes of its job, whatever the handler raises or returns."""
+        """Run a task, and return what becomes of its job, even if the handler raises."""
         return run_aside(inline.Inline(**vars(self)).attempt(task, *args, **kwargs))
 
 
