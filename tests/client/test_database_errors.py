@@ -82,7 +82,7 @@ LANGUAGE plpgsql AS $$ BEGIN PERFORM penstock.refuse_v1(); RETURN NULL; END $$;
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scope, "AGAIN", (0.01,))
+    monkeypatch.setattr(scope, "RETRY_DELAYS_S", (0.01,))
 
 
 def app_of(database: Database, settings: str = "") -> Penstock:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock import Fixed, Penstock
 from penstock.errors import ConfigError, JobNotFound
-from penstock.groups.failed import AT_ONCE
+from penstock.groups.failed import JOBS_PER_CHANGE
 from tests.db.engine import Engine
 from tests.fixtures.dead import dead
 from tests.fixtures.until import until
@@ -172,10 +172,10 @@ async def test_redriven_job_keeps_its_id_and_errors(app: Penstock, broken) -> No
 async def test_a_filter_brings_back_all_that_agree_however_many(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    chosen = await dead(connection, AT_ONCE + 1)
+    chosen = await dead(connection, JOBS_PER_CHANGE + 1)
     others = await dead(connection, 2, task="other")
     told = [each.number async for each in app.redriving(task="broken")]
-    assert told == [AT_ONCE, AT_ONCE + 1]
+    assert told == [JOBS_PER_CHANGE, JOBS_PER_CHANGE + 1]
     assert await connection.fetchval("SELECT count(*) FROM penstock.job") == len(chosen)
     assert sorted(ids((await app.dead_letters()).jobs)) == sorted(others)
     assert (await app.redrive(task="broken")).number == 0
@@ -213,7 +213,7 @@ async def test_only_what_has_failed_is_redriven(app: Penstock, broken) -> None:
 async def test_redrive_skips_jobs_that_fail_while_it_runs(
     app: Penstock, connection: asyncpg.Connection, broken
 ) -> None:
-    await dead(connection, AT_ONCE)
+    await dead(connection, JOBS_PER_CHANGE)
     numbers = []
     async for done in app.redriving(task="broken"):
         numbers.append(done.number)
@@ -221,7 +221,7 @@ async def test_redrive_skips_jobs_that_fail_while_it_runs(
             # They fail again before the next page is asked for, and a new one with them.
             await app.enqueue(broken)
             await worker_of(app, {"default": 100}).drain()
-    assert numbers == [AT_ONCE]
+    assert numbers == [JOBS_PER_CHANGE]
     assert await connection.fetchval("SELECT count(*) FROM penstock.job") == 0
 
 
@@ -261,7 +261,7 @@ async def test_what_failed_of_a_batch_comes_back_and_is_pending_again(
 async def test_redrive_at_a_rate_spaces_jobs_over_all_pages(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    number = AT_ONCE + 2
+    number = JOBS_PER_CHANGE + 2
     order = await dead(connection, number)
     done = await app.redrive(task="broken", rate="4/s")
     rows = await connection.fetch("SELECT id, state, run_at FROM penstock.job ORDER BY run_at")
@@ -275,7 +275,7 @@ async def test_redrive_at_a_rate_spaces_jobs_over_all_pages(
 async def test_concurrent_redrives_bring_each_job_back_once(
     app: Penstock, connection: asyncpg.Connection
 ) -> None:
-    number = AT_ONCE + 50
+    number = JOBS_PER_CHANGE + 50
     await dead(connection, number)
     answers = await asyncio.gather(*[app.redrive(task="broken", rate="1/s") for _ in range(4)])
     assert sum(answer.number for answer in answers) == number
@@ -322,7 +322,7 @@ async def test_a_rate_that_is_none_is_refused(app: Penstock) -> None:
 async def test_a_purge_erases_what_has_failed_and_nothing_else(
     app: Penstock, connection: asyncpg.Connection, broken
 ) -> None:
-    gone = await dead(connection, AT_ONCE + 1)
+    gone = await dead(connection, JOBS_PER_CHANGE + 1)
     [kept] = await dead(connection, 1, tenant="acme")
     waiting = await app.enqueue(broken)
     done = await app.purge(task="broken", tenant="")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock import Penstock
-from penstock.connect.wake import INTERVAL, ON_THE_WAY
+from penstock.connect.wake import DELIVERY_TIME_S, NOTIFY_INTERVAL_S
 from penstock.store.enqueue import Stored
-from tests.fixtures.app import word_of
+from tests.fixtures.app import wake_of
 from tests.fixtures.database import Database
 from tests.fixtures.notifications import hearing
 from tests.fixtures.until import until
@@ -61,28 +61,28 @@ async def test_word_that_was_long_on_its_way_is_sent_again(
     app: Penstock, note, database: Database
 ) -> None:
     """Or workers would begin to look behind the jobs it stands for."""
-    announce, ages = app.store.announce, []
+    announce, ages = app.store.notify_ready, []
 
     async def slow_at_first(on: Any, lines: Any, age: float) -> None:
         ages.append(age)
-        await asyncio.sleep(2 * ON_THE_WAY if len(ages) == 1 else 0)
+        await asyncio.sleep(2 * DELIVERY_TIME_S if len(ages) == 1 else 0)
         await announce(on, lines, age)
 
-    app.store.announce = slow_at_first  # type: ignore[method-assign]
+    app.store.notify_ready = slow_at_first  # type: ignore[method-assign]
     async with hearing(database) as heard:
         jobs = await asyncio.gather(*(app.enqueue(note) for _ in range(8)))
         ready = [(await app.get(job)).ready_at for job in jobs]
         await until(lambda: len(ages) > 1, what="the word to be sent again")
         await app.close()
         begins = [float(json.loads(payload)[3]) for payload in await heard.all(3)]
-        assert ages[1] > ages[0] + 2 * ON_THE_WAY
+        assert ages[1] > ages[0] + 2 * DELIVERY_TIME_S
         assert min(begins[1:]) <= min(moment.timestamp() for moment in ready if moment)
 
 
 async def test_close_sends_a_notification_that_it_interrupts(
     app: Penstock, note, database: Database
 ) -> None:
-    announce, under_way, told = app.store.announce, asyncio.Event(), []
+    announce, under_way, told = app.store.notify_ready, asyncio.Event(), []
 
     async def stuck_at_first(on: Any, lines: Any, age: float) -> None:
         if not under_way.is_set():
@@ -91,7 +91,7 @@ async def test_close_sends_a_notification_that_it_interrupts(
         await announce(on, lines, age)
         told.extend(lines)
 
-    app.store.announce = stuck_at_first  # type: ignore[method-assign]
+    app.store.notify_ready = stuck_at_first  # type: ignore[method-assign]
     await asyncio.gather(*(app.enqueue(note) for _ in range(8)))
     await under_way.wait()
     await app.close()
@@ -131,7 +131,7 @@ async def test_many_later_jobs_share_notifications_too(
 
 def most_in(seconds: float) -> float:
     """How many notifications a line may send in that time; 200 enqueues take a quarter second."""
-    return 3 + seconds / INTERVAL
+    return 3 + seconds / NOTIFY_INTERVAL_S
 
 
 def test_next_loop_notifies_after_one_ended_with_some_unsent(database: Database) -> None:
@@ -139,17 +139,17 @@ def test_next_loop_notifies_after_one_ended_with_some_unsent(database: Database)
     requests = [app.task(name="note")(_note).prepare()]
 
     async def leave_word() -> None:
-        word_of(app).follow_up(requests, Stored([1], None, None, None), time.monotonic())
+        wake_of(app).notify_later(requests, Stored([1], None, None, None), time.monotonic())
         await asyncio.sleep(0)
 
-    async def rides_along() -> bool:
-        return word_of(app).rides_along(requests)
+    async def should_notify_inline() -> bool:
+        return wake_of(app).should_notify_inline(requests)
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(leave_word())
     unsent = asyncio.all_tasks(loop)
     loop.close()
-    assert asyncio.run(rides_along())
+    assert asyncio.run(should_notify_inline())
     for task in unsent:
         task._log_destroy_pending = False  # type: ignore[attr-defined]
 

@@ -166,7 +166,7 @@ async def test_wait_in_the_callers_transaction_gives_no_reason(
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, a reason comes soon enough."""
-    monkeypatch.setattr(reasons, "LOOK_GRACE", 60.0)
+    monkeypatch.setattr(reasons, "ANSWER_GRACE_S", 60.0)
 
 
 async def test_a_batch_says_which_jobs_it_waits_for(app: Penstock, note, patient: None) -> None:

@@ -244,7 +244,7 @@ def test_a_ticket_is_over_after_a_minute_and_needs_the_secret() -> None:
 async def test_stream_goes_on_after_an_outage_of_the_database(
     database: Database, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scope, "AGAIN", (0.05,))
+    monkeypatch.setattr(scope, "RETRY_DELAYS_S", (0.05,))
     async with Penstock(proxy.url) as app:
         app.include(work)
         job = await app.enqueue(work)
@@ -352,7 +352,7 @@ def test_routes_with_events_count_as_streams() -> None:
 async def test_a_stream_that_cannot_be_opened_now_is_told_to_come_back(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scope, "AGAIN", (0.05,))
+    monkeypatch.setattr(scope, "RETRY_DELAYS_S", (0.05,))
     async with Penstock(proxy.url) as app:
         app.include(work)
         job = await app.enqueue(work)

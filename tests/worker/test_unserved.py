@@ -29,7 +29,7 @@ async def test_leader_warns_of_a_queue_without_a_worker(
     await app.enqueue(send.options(queue="mail"))
     await app.pause("rest")
     await app.enqueue(send.options(queue="rest"))
-    looks = counted(app, "unserved")
+    looks = counted(app, "unserved_queues")
     async with worker_of(app, unserved=0.05):
         await until(lambda: warnings(caplog), what="the warning")
         # It goes on looking, and does not say so again.

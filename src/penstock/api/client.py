@@ -22,7 +22,7 @@ import httpx
 from penstock.api.live import STATE_TYPES, Live, New, Subscription
 from penstock.api.transport import ApiCalls, AsyncTransport, SyncTransport, Transport
 from penstock.connect.enqueue import Enqueued, JobId, JobStatus, Page, id_of
-from penstock.connect.wait import seconds_of, verdict
+from penstock.connect.wait import result_of, seconds_of
 from penstock.errors import BatchTimeout, PenstockError, WaitTimeout
 from penstock.groups.answers import Acted, Changed, ManyEnqueued, Number, States, Why
 from penstock.groups.batches import BatchId, BatchPage, BatchState, BatchStatus, batch_id_of
@@ -281,7 +281,7 @@ class AsyncApi(ApiCalls):
         if current.state not in FINAL:
             why = await self._why(f"/jobs/{current.id}/why")
             raise WaitTimeout(current.id, current.state, seconds or 0.0, why)
-        return verdict(current)
+        return result_of(current)
 
     async def wait_batch(
         self, batch: BatchId, timeout: float | timedelta | None = None

@@ -1,1 +1,1 @@
-"""What a program holds: the app, its client, and the same calls for code that does not await."""
+"""The app, its client, and the same calls for code that does not await."""

@@ -1,4 +1,4 @@
-"""Penstock: the one object that a program makes."""
+"""The class Penstock: the app that a program creates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.app.application import Application
 from penstock.app.client import Client
 from penstock.app.sync import SyncPenstock
 from penstock.config import Database, JobLog, Liveness, Pace, Stopping, Upkeep
-from penstock.connect.connector import CLOSE_WAIT, Connector
+from penstock.connect.connector import CALLS_TIMEOUT_S, Connector
 from penstock.connect.loops import AppLoop, BlockingPortal
 from penstock.connect.scope import CallExecutor
 from penstock.connect.tracing import Tracing
@@ -41,10 +41,10 @@ from penstock.worker.limits.slots import DEFAULT_SLOTS, parse_queues
 from penstock.worker.tenants import Tenants
 
 MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."
-# How long closing an app waits for the last notification to be sent.
-WAKE_WAIT = 0.5
-# With an application, so many child processes at least.
-LEAST_CHILDREN = 3
+# How long closing an app waits until the last notification is sent.
+NOTIFY_TIMEOUT_S = 0.5
+# The minimum of child processes with an application.
+MIN_CHILDREN_WITH_APPLICATION = 3
 
 R = TypeVar("R")
 Opener: TypeAlias = (
@@ -54,7 +54,7 @@ Opener: TypeAlias = (
 
 
 class Penstock(Client):
-    """An app: its tasks, its way to Postgres, its workers.
+    """An app: its tasks, its connections to Postgres, and its workers.
 
     app = Penstock()                        # an embedded Postgres in ./.penstock
     app = Penstock("postgresql://…")        # or yours
@@ -110,16 +110,16 @@ class Penstock(Client):
 
     @property
     def opened_database(self) -> Database:
-        """The database with its address, once the app is open."""
+        """The database settings with the URL in use, once the app is open."""
         return self._connector.opened
 
     @property
     def url(self) -> str:
-        """The database's address; of an embedded one it is known once the app is open."""
+        """The database's URL. That of an embedded server is known once the app is open."""
         return self._connector.url
 
     def trace_with(self, tracing: Tracing | None) -> None:
-        """Let somebody follow every job from its enqueue to its end; None ends it.
+        """Trace every job from its enqueue to its end; None stops tracing.
 
         `penstock.integrations.otel.tracing(app)` does this for OpenTelemetry.
         """
@@ -133,11 +133,12 @@ class Penstock(Client):
         schema: str | None = None,
         listen_url: str | None = None,
     ) -> None:
-        """Lead the app to another database than it was made with, before it is opened.
+        """Use another database than the app was created with, before it is opened.
 
             app.use_database("postgresql://localhost/shop_test")
 
-        What is not given stays; a URL and a folder replace each other, and drop the `listen_url`.
+        Arguments that are left out stay as they are. A URL and a folder replace each other, and
+        either removes the `listen_url`.
         """
         changes: dict[str, Any] = {}
         if url is not None:
@@ -149,24 +150,24 @@ class Penstock(Client):
         if listen_url is not None:
             changes["listen_url"] = listen_url
         if changes:
-            self._connector.lead_to(replace(self.database, **changes))
+            self._connector.set_database(replace(self.database, **changes))
 
     def include(self, *sources: ModuleType | Task[Any, Any] | Iterable[Task[Any, Any]]) -> None:
-        """Register tasks that were made with the free `@task`: one by one or all of a module."""
+        """Register tasks made with the free `@task`, one by one or all tasks of a module."""
         self.tasks.include(*sources)
 
     def install(self, application: Application) -> None:
-        """Let an application bring its tables, its routes and its tasks into this app."""
+        """Add the tables, routes and tasks of an application to this app."""
         self.applications.append(application)
         self.tasks.add_internal(*application.tasks())
         self._connector.migrations.append(application.migrate)
 
     def uninstall(self) -> None:
-        """Be without applications, as if none had been installed: their tables may not be had."""
+        """Remove all applications, for a database in which their tables cannot be created."""
         self.applications.clear()
         self._connector.migrations.clear()
 
-    # The overlap is meant: a class is a type first, even one that could open something.
+    # The overlap is intended: a class counts as a type, even if calling it could open one.
     @overload
     def resource(  # type: ignore[overload-overlap]
         self, kind: type[R], /
@@ -175,14 +176,14 @@ class Penstock(Client):
     def resource(self, opener: Opener[R], /) -> Opener[R]: ...
 
     def resource(self, given: Any, /) -> Any:
-        """Decorate what opens a typed resource for the workers.
+        """Decorate a function that opens a typed resource for the workers.
 
             @app.resource
             @asynccontextmanager
             async def http() -> AsyncIterator[httpx.AsyncClient]: ...
 
-        `@app.resource(Kind)` names the type where the annotation does not. An opener that takes an
-        argument is given the `Database` that the worker works on, in child processes too.
+        `@app.resource(Kind)` names the type if the annotation does not. An opener that takes an
+        argument gets the `Database` of the worker, also in child processes.
         """
         return self.resources.decorator(given)
 
@@ -200,12 +201,13 @@ class Penstock(Client):
         on_start: bool = False,
         wins: Wins = "runtime",
     ) -> None:
-        """Declare that a job is to be enqueued again and again, by cron or by interval.
+        """Declare a job that is enqueued again and again, by cron or by interval.
 
             app.schedule("report", report.prepare("all"), cron="0 3 * * *", timezone="Asia/Tokyo")
             app.schedule("refresh", refresh, every=300)
 
-        A worker writes it to the database at its start; it fires while some worker declares it.
+        A worker stores the schedule when it starts. It fires while at least one running worker
+        declares it.
         """
         self.timetable.add(
             declare(
@@ -223,27 +225,30 @@ class Penstock(Client):
         )
 
     async def sync_schedules(self) -> list[str]:
-        """Write the schedules of this code, as a worker does at its start; those that changed."""
-        return await self._ask(lambda on: Schedules(self.store).sync(on, list(self.timetable)))
+        """Store the schedules of this code as a starting worker does; return those that changed."""
+        return await self._execute(lambda on: Schedules(self.store).sync(on, list(self.timetable)))
 
     async def open(self) -> Self:
-        """Connect now (every call does so on first use); starts the embedded Postgres."""
+        """Connect now, and start the embedded Postgres if there is no other database.
+
+        Without it, the first call connects.
+        """
         await self._connector.open()
         return self
 
     async def pool(self) -> Pool:
-        """The connections of this app, for those who look at the queue."""
+        """Return the connection pool of this app, for statements of your own."""
         return await self._connector.open()
 
     async def close(self) -> None:
-        """Let go of the database, after up to five seconds for what is in local pools.
+        """Close the app, after up to five seconds for calls in local pools.
 
-        Calls under way have ten seconds to end, or `call_timeout` if that is shorter.
+        Other calls under way have ten seconds to end, or `call_timeout` if that is shorter.
         """
         await self._pools.close()
         loop = asyncio.get_running_loop()
-        ends = loop.time() + min(CLOSE_WAIT, self._connector.database.call_timeout)
-        await self._wake.close(WAKE_WAIT)
+        ends = loop.time() + min(CALLS_TIMEOUT_S, self._connector.database.call_timeout)
+        await self._wake.close(NOTIFY_TIMEOUT_S)
         await self._connector.close(max(ends - loop.time(), 0.0))
 
     async def __aenter__(self) -> Self:
@@ -259,22 +264,22 @@ class Penstock(Client):
 
     @property
     def sync(self) -> SyncPenstock:
-        """The same calls for code that does not await; see SyncClient."""
+        """The same calls for code that does not await. See SyncClient."""
         return SyncPenstock(self, self._portal)
 
     async def migrate(self) -> list[str]:
-        """Bring the schema up to date; the names of what was applied."""
+        """Run all pending migrations, and return their names."""
         if self.database.url is None:
             await self.open()
-        with self._connector.in_words(MIGRATE_AGAIN, is_sent=True):
+        with self._connector.translate_errors(MIGRATE_AGAIN, is_sent=True):
             return await self._connector.migrate()
 
     def _runnable_tasks(self) -> Registry:
-        """The tasks that a worker of this app runs."""
+        """Return the tasks that a worker of this app runs."""
         return self.tasks
 
     async def insights(self) -> Insights:
-        """Questions about what is going on, for those who show it."""
+        """Return reads of the current state of queues, workers and jobs, for dashboards."""
         await self._connector.open()
         return Insights(self.store, CallExecutor(self))
 
@@ -292,18 +297,18 @@ class Penstock(Client):
         upkeep: Upkeep | None = None,
         log: JobLog | None = None,
     ) -> Worker:
-        """A worker for queues, to run inside this program.
+        """Return a worker to run inside this program.
 
         async with app.worker(queues={"documents": 50, "email": 5}):
             ...
 
-        Without any it serves the queues that the app's tasks and schedules name when it starts,
-        with 100 slots each; `default`, if there are none. It adds the queues of schedules that were
-        made or changed at run time, if the app has their task.
+        `queues` maps names to slots. By default the worker serves the queues that the app's tasks
+        and schedules name when it starts, or `default`, with 100 slots each. It adds the queues of
+        schedules that are created or changed later, if the app has their task.
 
-        `tenants` makes it work for these alone, `except_tenants` for all others: on fair queues,
-        whose lanes are tenants. `children` is how many processes it may have for isolated jobs: as
-        many as there are processors, if nobody says, and three at least with an application.
+        On fair queues whose lanes are tenants, `tenants` restricts the worker to these tenants, and
+        `except_tenants` excludes some. `children` is the number of processes for isolated jobs, by
+        default one for each processor, and at least three with an application.
         """
         return Worker(
             self._connector,
@@ -324,19 +329,19 @@ class Penstock(Client):
             scheduled=self._scheduled_queues if queues is None else None,
         )
 
-    def _children_for(self, given: int | None) -> int | None:
-        """How many child processes; with an application at least three.
+    def _children_for(self, children: int | None) -> int | None:
+        """Return the number of child processes, by default at least three with an application.
 
-        Its two slow jobs then leave a process for the others.
+        Its two slow jobs then leave a process for other jobs.
         """
-        if given is not None or not self.applications:
-            return given
-        return max(LEAST_CHILDREN, parse_children(None))
+        if children is not None or not self.applications:
+            return children
+        return max(MIN_CHILDREN_WITH_APPLICATION, parse_children(None))
 
     def _named_queues(self, children: int) -> dict[str, int]:
-        """The queues that tasks, schedules and applications name, with their slots.
+        """Return the queues that tasks, schedules and applications name, with their slots.
 
-        `children` is how many processes for isolated jobs the worker has.
+        `children` is the number of processes that the worker has for isolated jobs.
         """
         queues = dict.fromkeys(sorted(self.declared_queues) or ["default"], DEFAULT_SLOTS)
         for application in self.applications:
@@ -344,13 +349,13 @@ class Penstock(Client):
         return queues
 
     async def _scheduled_queues(self) -> set[str]:
-        """The queues of schedules in the database whose tasks a worker of this app knows."""
+        """Return the queues of schedules in the database whose tasks this app has."""
         known = {task.name for task in self._runnable_tasks()}
-        return {each.queue for each in await self.schedules() if each.task in known}
+        return {entry.queue for entry in await self.schedules() if entry.task in known}
 
     @property
     def declared_queues(self) -> set[str]:
-        """The queues that the code's tasks and schedules name."""
+        """The queues that this code's tasks and schedules name."""
         named = {task.settings.defaults.queue for task in self.tasks}
         return named | {declared.request.options.queue for declared in self.timetable}
 
@@ -361,10 +366,10 @@ class Penstock(Client):
         workers: int = DEFAULT_POOL_WORKERS,
         slots: int = DEFAULT_POOL_SLOTS,
     ) -> LocalPool:
-        """A pool for small calls that may be dropped, run in this process without a job.
+        """Return a pool that runs small calls in this process, without a job. They may be lost.
 
             app.local_pool().submit(track, user, "opened")
 
-        Asked for again by its name, it is the same. It is drained when the app is closed.
+        The same name returns the same pool. Closing the app drains it.
         """
         return self._pools.get(name, workers, slots)

@@ -1,4 +1,4 @@
-"""What an application that is built on an app brings along: tables, tasks, queues and routes."""
+"""The interface of applications on an app, which add tables, tasks, queues and routes."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from penstock.config import Database
 from penstock.groups.snapshots import Present
 from penstock.tasks import Task
 
-# Subjects of a kind by their ids, as far as a tenant may see them; None sees all.
+# Reads subjects of one kind by id, as far as a tenant may see them. The tenant None sees all.
 ReadSnapshots: TypeAlias = Callable[[str | None, Sequence[str]], Awaitable[dict[str, Present]]]
 
 
 class Application(Protocol):
-    """What is built on an app: tables and routes beside those of the queue."""
+    """An application on an app, with tables and routes beside those of the queue."""
 
     name: str
 
     async def migrate(self, database: Database) -> list[str]:
-        """Bring its tables up to date; the names of what was applied."""
+        """Run its pending migrations, and return their names."""
 
     async def is_there(self, database: Database) -> bool:
-        """Whether the database has its tables."""
+        """Return whether the database has its tables."""
 
     async def renamed(self, database: Database) -> Mapping[str, str]:
-        """Its schema and the former name of that, if its functions still look for that."""
+        """Return its schema and the schema's former name, if functions still refer to that."""
 
     def tasks(self) -> Iterable[Task[Any, Any]]:
-        """Its tasks. Callers over HTTP cannot enqueue them; its routes do, and code."""
+        """Return its tasks. Its routes and code enqueue them; callers of the HTTP API cannot."""
 
     def queues(self, children: int) -> dict[str, int]:
-        """Its queues with their slots, for a worker with so many processes for isolated jobs."""
+        """Return its queues with their slots, for a worker with so many child processes."""
 
     def router(self) -> Any:
-        """Its routes, for the HTTP API: an APIRouter of FastAPI's that includes no others."""
+        """Return its routes for the HTTP API: an APIRouter of FastAPI that includes no others."""
 
     def serving(self) -> AbstractAsyncContextManager[Any]:
-        """What its routes need, open while the HTTP API is; they find it by the name."""
+        """Open what its routes need, while the HTTP API runs. They find it by the name."""
 
     def subjects(self, opened: Any) -> Mapping[str, ReadSnapshots]:
-        """What of it can be watched live, by kind: how to look at some, by their ids."""
+        """Return, for each kind of subject with live updates, how to read some by their ids."""

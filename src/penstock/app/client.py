@@ -1,4 +1,4 @@
-"""The client: all calls in one class, on a connection of the app's or of the caller's."""
+"""The client: all calls in one class, on the app's pool or a connection of the caller."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from penstock.connect.connector import Connector
-from penstock.connect.enqueue import Enqueued, enqueued_from, prepared, tenant_of
+from penstock.connect.enqueue import Enqueued, check_requests, tenant_of, to_enqueued
 from penstock.connect.scope import TenantScope
-from penstock.connect.wait import seconds_of, verdict
+from penstock.connect.wait import result_of, seconds_of
 from penstock.errors import TenantMissing, WaitTimeout
 from penstock.groups.audit import AuditCalls
 from penstock.groups.batches import BatchCalls
@@ -45,42 +45,42 @@ class Client(
     JobCalls,
     SnapshotCalls,
 ):
-    """Everything a caller does with jobs, on the app's pool or inside the caller's transaction."""
+    """All calls, on the app's pool or inside the caller's transaction."""
 
     def inside(self, connection: Any, *, notify: bool = True) -> Client:
-        """The same calls on your own connection: part of your transaction, or not at all.
+        """Return a client that uses your own connection, as part of your transaction.
 
             async with connection.transaction():
                 await connection.execute("INSERT INTO invoice …")
                 await app.inside(connection).enqueue(send_invoice, 42)
 
         It takes a connection of asyncpg, an async one of psycopg, or SQLAlchemy's AsyncConnection
-        or AsyncSession; `app.sync.inside` takes the blocking ones. Workers are woken by your
-        commit; `notify=False` leaves it to their polling.
+        or AsyncSession; `app.sync.inside` takes the blocking ones. Your commit wakes workers; with
+        `notify=False` they find the jobs by polling.
         """
         return self.on(adapt(connection), notify=notify)
 
     def on(self, executor: Executor, *, notify: bool = True) -> Client:
-        """The same calls on a connection as the store asks it."""
+        """Return a client on a connection or adapter that the store can use."""
         return _Inside(self._connector, executor, notify, self._tenant, self._by)
 
     def for_tenant(self, tenant: str, *, confined: bool = False) -> Client:
-        """The same calls as one tenant: its jobs are enqueued, and no other's.
+        """Return a client for one tenant. It enqueues jobs for no other tenant.
 
             await app.for_tenant("acme").enqueue(send_invoice, 42)
 
-        Each call is a transaction with `penstock.tenant` set. Under row level security the
-        database shows no other tenant's jobs then; see docs/tenants.md. A client that is
-        `confined` takes the role of apps for it, so that this holds for the owner's login too.
+        Each call is a transaction with `penstock.tenant` set. Under row level security, the
+        database then hides all other tenants' jobs; see docs/tenants.md. With `confined=True` the
+        client also takes the role of apps, so that this is true even for the owner's login.
         """
         return self._as(TenantScope(tenant, confined=confined), self._by)
 
     def acting(self, by: str) -> Client:
-        """The same calls for somebody, whose changes are theirs in the audit.
+        """Return a client that acts for somebody, under whose name the audit records changes.
 
             await app.acting("ada").cancel(job)
 
-        Changes of single jobs and pauses are noted only when it is known who made them.
+        Changes of single jobs and pauses are recorded only if the client has such a name.
         """
         return self._as(self._tenant, limit_key("by", by))
 
@@ -88,32 +88,32 @@ class Client(
         return Client(self._connector, wake=self._wake, tenant=tenant, by=by)
 
     def statement(self, *requests: Request[Any], notify: bool = True) -> Statement:
-        """What enqueues jobs, as SQL and parameters, for a driver that `inside` does not know.
+        """Return SQL and parameters that enqueue jobs, for a driver that `inside` does not support.
 
             sql, params = app.statement(send_invoice.prepare(42))
             row = await connection.fetchrow(sql, *params)       # row["ids"] has the job ids
 
-        The places are `$1, $2, …`; `.pyformat` has them as `%(p1)s`.
+        The placeholders are `$1, $2, …`; `.pyformat` has them as `%(p1)s`.
         """
-        given = prepared(requests)
+        checked = check_requests(requests)
         if self._tenant is not None:
-            given = self._tenant.signed(given)
+            checked = self._tenant.assign(checked)
         if (tracing := self._connector.tracing and self._connector.tracing.active()) is not None:
-            given = list(tracing.carried(given))
-        return self.store.enqueue_statement(given, notify=notify, durable=False)
+            checked = list(tracing.carried(checked))
+        return self.store.enqueue_statement(checked, notify=notify, durable=False)
 
     async def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
-        """The job's result once it is done; raises JobFailed, JobCancelled or WaitTimeout."""
+        """Wait for a job and return its result. Raises JobFailed, JobCancelled or WaitTimeout."""
         seconds = seconds_of(timeout)
-        found = await self._until(lambda seen: seen.state in FINAL, lambda: self.get(job), seconds)
-        if found.state not in FINAL:
-            why = await self._why(lambda: self.why(found.id), f"job {found.id}")
-            raise WaitTimeout(found.id, found.state, seconds or 0.0, why)
-        return verdict(found)  # type: ignore[return-value]
+        last = await self._poll(lambda now: now.state in FINAL, lambda: self.get(job), seconds)
+        if last.state not in FINAL:
+            why = await self._why(lambda: self.why(last.id), f"job {last.id}")
+            raise WaitTimeout(last.id, last.state, seconds or 0.0, why)
+        return result_of(last)  # type: ignore[return-value]
 
 
 class _Inside(Client):
-    """A client inside the caller's transaction: at most one NOTIFY, sent by their commit."""
+    """A client inside the caller's transaction, whose commit sends the notifications."""
 
     def __init__(
         self,
@@ -136,13 +136,13 @@ class _Inside(Client):
         )
 
     async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
-        if not (given := prepared(requests)):
+        if not (checked := check_requests(requests)):
             return []
-        # Postgres itself folds equal notifications of one transaction into one.
+        # Postgres merges equal notifications of one transaction.
         try:
-            stored = await self._sent(
-                given, lambda sent: self._ask(lambda on: self._insert(on, sent, links))
+            stored = await self._store_traced(
+                checked, lambda traced: self._execute(lambda on: self._insert(on, traced, links))
             )
         except TenantMissing as error:
-            raise TenantMissing(tenant_of(given)) from error.__cause__
-        return enqueued_from(stored)
+            raise TenantMissing(tenant_of(checked)) from error.__cause__
+        return to_enqueued(stored)

@@ -1,4 +1,4 @@
-"""The app, its client and its batches for code that does not await: the same calls, blocking."""
+"""The blocking app, client and batches: the same calls for code that does not await."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Run(Protocol):
-    """What brings a coroutine to its end."""
+    """Runs a coroutine to its end and returns its result."""
 
     def __call__(self, coroutine: Coroutine[Any, Any, T], /) -> T: ...
 
@@ -30,7 +30,7 @@ class Run(Protocol):
 def _blocking(
     method: Callable[Concatenate[BatchHandle, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncBatchHandle, P], T]:
-    """A batch's method as one that blocks, with the same parameters and the same result."""
+    """Return a blocking version of a batch's method, with the same parameters and result."""
 
     @wraps(method)
     def call(self: SyncBatchHandle, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -40,7 +40,7 @@ def _blocking(
 
 
 class SyncBatchHandle:
-    """A batch to add jobs to, until it is closed; see BatchHandle.
+    """Add jobs to a batch until it is closed; see BatchHandle.
 
     with app.sync.batch("import") as batch:
         batch.enqueue(index, 1)
@@ -76,7 +76,7 @@ C = TypeVar("C", bound=Calls)
 def blocking(
     method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
-    """A client's method as one that blocks, with the same parameters and the same result."""
+    """Return a blocking version of a client's method, with the same parameters and result."""
 
     @wraps(method)
     def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -196,29 +196,29 @@ class SyncClient:
     def open_batch(
         self, name: str | None = None, **options: Unpack[BatchOptions]
     ) -> SyncBatchHandle:
-        """Begin a batch; it stays open until `close`. See `Client.open_batch`."""
+        """Open a batch. It stays open until `close`. See `Client.open_batch`."""
         return SyncBatchHandle(self._run(self._client.open_batch(name, **options)), self._run)
 
     @contextmanager
     def batch(
         self, name: str | None = None, **options: Unpack[BatchOptions]
     ) -> Iterator[SyncBatchHandle]:
-        """A batch that is closed at the end of the block, or cancelled if that raises."""
+        """Open a batch for a block. It is closed at the end, or cancelled if the block raises."""
         batch = self.open_batch(name, **options)
         try:
             yield batch
         except BaseException:
-            self._run(self._client._give_up(batch._batch))
+            self._run(self._client._cancel_failed(batch._batch))
             raise
         batch.close()
 
     def batch_handle(self, batch: BatchId) -> SyncBatchHandle:
-        """A batch to add to, by its id, or by a job of it. See `Client.batch_handle`."""
-        found: BatchHandle = self._run(self._client.batch_handle(batch))
-        return SyncBatchHandle(found, self._run)
+        """Return a handle to add jobs to a batch. See `Client.batch_handle`."""
+        handle: BatchHandle = self._run(self._client.batch_handle(batch))
+        return SyncBatchHandle(handle, self._run)
 
     def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
-        """The same calls on your own connection: part of your transaction, or not at all.
+        """Return a client that uses your own connection, as part of your transaction.
 
             with psycopg.connect(…) as connection:
                 connection.execute("INSERT INTO invoice …")
@@ -229,19 +229,19 @@ class SyncClient:
         return SyncClient(self._client.on(adapt(connection, "blocking"), notify=notify), drive)
 
     def for_tenant(self, tenant: str, *, confined: bool = False) -> SyncClient:
-        """The same calls as one tenant: its jobs are enqueued, and no other's.
+        """Return a client for one tenant. It enqueues jobs for no other tenant.
 
         app.sync.for_tenant("acme").enqueue(send_invoice, 42)
         """
         return SyncClient(self._client.for_tenant(tenant, confined=confined), self._run)
 
     def acting(self, by: str) -> SyncClient:
-        """The same calls for somebody, whose changes are theirs in the audit."""
+        """Return a client that acts for somebody, under whose name the audit records changes."""
         return SyncClient(self._client.acting(by), self._run)
 
 
 class SyncPenstock(SyncClient):
-    """An app's calls, blocking. Open on first use; `with app.sync:` also closes.
+    """The blocking calls of an app. The first call opens it; `with app.sync:` also closes it.
 
     with app.sync as jobs:
         jobs.migrate()
@@ -254,20 +254,20 @@ class SyncPenstock(SyncClient):
         self._portal = portal
 
     def migrate(self) -> list[str]:
-        """Bring the schema up to date; the names of what was applied."""
+        """Run all pending migrations, and return their names."""
         return self._portal.run(self._app.migrate())
 
     def sync_schedules(self) -> list[str]:
-        """Write the schedules of this code, as a worker does at its start; those that changed."""
+        """Store the schedules of this code as a starting worker does; return those that changed."""
         return self._portal.run(self._app.sync_schedules())
 
     def open(self) -> Self:
-        """Connect now; starts the embedded Postgres."""
+        """Connect now, and start the embedded Postgres if there is no other database."""
         self._portal.run(self._app.open())
         return self
 
     def close(self) -> None:
-        """Let go of the database, unless the app is open in an event loop: there it stays so."""
+        """Close the app, unless it is open in an event loop of the caller."""
         self._portal.close()
 
     def __enter__(self) -> Self:

@@ -26,7 +26,7 @@ from penstock.cli.errors import (
 )
 from penstock.cli.options import DatabaseOptions
 from penstock.config import Database
-from penstock.connect.connector import Connector, expect_asked
+from penstock.connect.connector import Connector, require_named_database
 from penstock.connect.scope import TenantScope
 from penstock.embedded import Server
 from penstock.errors import (
@@ -137,7 +137,7 @@ class TenantPool(Adapter):
             rows: Sequence[Any] = await executor.fetch(query, *params)
             return rows
 
-        return await self._tenant.ask(self._pool, self._store, ask)
+        return await self._tenant.run(self._pool, self._store, ask)
 
     async def is_in_transaction(self) -> bool:
         return False
@@ -292,7 +292,7 @@ async def open_reading_pool(app: Penstock) -> AsyncIterator[Pool]:
 
 def require_embedded_server(database: Database) -> None:
     """Raise `NoDatabase` if there is no embedded server: a read does not create one."""
-    expect_asked(database)
+    require_named_database(database)
     server = Server(database.data_dir)
     if server.status().socket_dir is None:
         raise NoDatabase(

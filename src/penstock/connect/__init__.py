@@ -1,1 +1,1 @@
-"""How a call reaches Postgres: its connection, its tenant, its waits, and how it wakes workers."""
+"""How a call reaches Postgres: connections, tenants, retries, waiting, and waking workers."""

@@ -1,4 +1,4 @@
-"""The way to the database: opened once, on first use, and shared by all that one app does."""
+"""Open the database once, on first use, and share the pool between all calls of an app."""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ from penstock.telemetry import Events
 
 log = logging.getLogger("penstock")
 
-# The folders that this process has spoken of.
+# Folders of embedded servers that this process has logged already.
 _announced: set[Path] = set()
 
 
 def hold_embedded(database: Database) -> Hold:
-    """Keep the embedded server of a database without a URL running; see `expect_asked`."""
-    expect_asked(database)
+    """Start the embedded server of a database without a URL, and keep it running.
+
+    Raises EmbeddedError if `require_named_database` does.
+    """
+    require_named_database(database)
     server = Server(database.data_dir)
     if database.data_dir is None and not server.status().persistent:
         _announce(server.data_dir)
     return server.acquire()
 
 
-def expect_asked(database: Database) -> None:
-    """Raise if an embedded server would be used that nobody asked for, where that is forbidden."""
+def require_named_database(database: Database) -> None:
+    """Raise EmbeddedError if no database is named and settings forbid an embedded one."""
     if database.url is None and database.data_dir is None and requires_url():
         raise EmbeddedError(
             f"No database is named, and {REQUIRE_URL}=1 forbids an embedded Postgres in its place. "
@@ -48,8 +51,8 @@ def expect_asked(database: Database) -> None:
         )
 
 
-def announced_elsewhere(database: Database) -> None:
-    """Another process of the same command says that the embedded server is used."""
+def skip_announcement(database: Database) -> None:
+    """Do not log the use of an embedded server: another process of the same command does."""
     if database.url is None:
         _announced.add(Server(database.data_dir).data_dir)
 
@@ -67,13 +70,13 @@ def _announce(folder: Path) -> None:
         )
 
 
-# What is under way when the app is closed may take so long to finish.
-CLOSE_WAIT = 10.0
+# How long calls under way may take to finish when the app is closed.
+CALLS_TIMEOUT_S = 10.0
 TRY_AGAIN = "Try again."
 
 
 class LoopOwnership:
-    """The connector is one event loop's: while it is open there, and while it is being opened."""
+    """The event loop in which a connector is open, or is being opened."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -81,14 +84,15 @@ class LoopOwnership:
         self._one_at_a_time = asyncio.Lock()
         self._opening: asyncio.Task[Pool] | None = None
 
-    async def shared(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
-        """Wait for one opening, shared by all callers: in turn, the last would wait for each.
+    async def open_shared(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
+        """Open the pool once for all callers that wait for it.
 
-        If it fails, all get its error. When the last caller gives up, it is cancelled.
+        If that fails, all of them get the error; if each tried in turn, the last would wait for all
+        failures. When the last caller stops waiting, the opening is cancelled.
         """
         opening = self._opening
         if opening is None or opening.done():
-            opening = asyncio.create_task(self._next(open_once), name="penstock open")
+            opening = asyncio.create_task(self._open_after_cleanup(open_once), name="penstock open")
             self._opening = opening
         try:
             await asyncio.wait([opening])
@@ -100,42 +104,42 @@ class LoopOwnership:
                 opening.cancel()
                 await asyncio.gather(opening, return_exceptions=True)
 
-    async def _next(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
-        """Open once an earlier opening has cleaned up, even if its callers gave it up."""
+    async def _open_after_cleanup(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
+        """Open the pool as soon as an earlier, cancelled opening has cleaned up."""
         async with self._one_at_a_time:
             return await open_once()
 
 
 class Connector:
-    """A pool on the configured Postgres, or on an embedded one that it starts and holds.
+    """A pool on the configured Postgres, or on an embedded server that the connector starts.
 
-    Nobody else looks after an embedded server, so an app brings its own schema there up to date.
-    Who only looks does not (`migrates=False`): a schema name with a slip in it would be made.
+    On an embedded server an app migrates its schema when it opens. Read-only commands pass
+    `migrates=False`, since they would otherwise create a schema whose name was mistyped.
     """
 
     def __init__(self, database: Database, *, migrates: bool = True) -> None:
         self.database = database
         self._migrates = migrates
-        # What else is brought up to date with the schema: the tables of applications.
+        # Migrations that run after those of the schema: of the tables of applications.
         self.migrations: list[Callable[[Database], Awaitable[list[str]]]] = []
         self.store = Store(database.schema)
         self.events = Events()
         self.tracing: Tracing | None = None
-        self._close_wait = CLOSE_WAIT
-        self.give_way: Callable[[], None] = _never  # asked of whoever opened it in another loop
+        self._close_wait = CALLS_TIMEOUT_S
+        self.close_if_idle: Callable[[], None] = _stay_open  # Called if another loop has it open.
         self.reset_after_fork()
         reset_in_forks(self)
 
     def reset_after_fork(self) -> None:
-        """Be closed; also in a forked child, where what is open belongs to the parent."""
+        """Reset to closed; also in a forked child, where open connections belong to the parent."""
         self._pool: Pool | None = None
         self._hold: Hold | None = None
         self._claim: LoopOwnership | None = None
-        self._claiming = threading.Lock()  # Loops run in threads, and may open it at the same time.
-        self._lasting: AsyncGenerator[None, None] | None = None
+        self._claim_lock = threading.Lock()  # Loops in two threads may open it at the same time.
+        self._closer: AsyncGenerator[None, None] | None = None
 
-    def lead_to(self, database: Database) -> None:
-        """Lead somewhere else from now on; refused once the connector is open."""
+    def set_database(self, database: Database) -> None:
+        """Use another database from now on. Raises RuntimeError if the connector is open."""
         if self._pool is not None or self._hold is not None:
             raise RuntimeError("The app is open: close it before it is led to another database.")
         self.database = database
@@ -143,7 +147,7 @@ class Connector:
 
     @property
     def url(self) -> str:
-        """The address in use; known once the connector is open."""
+        """The URL in use. Raises RuntimeError if it is not known yet."""
         url = self.database.url or (self._hold.url if self._hold else None)
         if url is None:
             raise RuntimeError(
@@ -154,12 +158,12 @@ class Connector:
 
     @property
     def opened(self) -> Database:
-        """The database with the address in use."""
+        """The database settings with the URL in use."""
         return replace(self.database, url=self.url)
 
     @property
     def listen_url(self) -> str:
-        """The address to listen at for notifications."""
+        """The URL to listen on for notifications."""
         return self.database.listen_url or self.url
 
     @property
@@ -169,31 +173,31 @@ class Connector:
         return claim.loop if self._pool is not None and claim is not None else None
 
     async def pool(self) -> Pool:
-        """The pool, opened by the first who asks."""
+        """Return the pool. The first caller opens it."""
         claim, pool = self._claim, self._pool
         if pool is not None and claim is not None and self._is_held_here(claim):
             return pool
         if self._is_elsewhere:
-            await asyncio.to_thread(self.give_way)
-        return await self._take().shared(self._open_once)
+            await asyncio.to_thread(self.close_if_idle)
+        return await self._claim_loop().open_shared(self._open_once)
 
     async def open(self) -> Pool:
-        """As `pool`, with errors in words of the domain."""
-        with self.in_words(TRY_AGAIN, is_sent=False):
+        """Return the pool as `pool` does, and translate errors of the driver."""
+        with self.translate_errors(TRY_AGAIN, is_sent=False):
             return await self.pool()
 
     async def reconnect(self) -> None:
-        """Use no connection again: after a failover they may lead to what was the primary."""
+        """Replace all connections: after a failover they may still lead to the former primary."""
         if self._pool is not None:
             await self._pool.expire_connections()
 
     def close_idle(self) -> None:
-        """Give back the connections that nobody uses, to a server that takes no more."""
+        """Close idle connections, for a server that accepts no more connections."""
         if self._pool is not None:
             close_idle(self._pool)
 
     async def open_another(self, *, size: int, name: str) -> Pool:
-        """A pool of the caller's own on the same database."""
+        """Open another pool on the same database, which the caller closes."""
         return await open_pool(
             self.url,
             size=size,
@@ -203,8 +207,11 @@ class Connector:
             connect_timeout=self._connect_timeout,
         )
 
-    async def _last(self, pool: Pool) -> AsyncGenerator[None, None]:
-        """Close with the loop, if nobody does before: a loop that ends closes its generators."""
+    async def _close_with_loop(self, pool: Pool) -> AsyncGenerator[None, None]:
+        """Close the pool when the loop ends, unless `close` was called before.
+
+        A loop that shuts down closes its async generators, and with them this one.
+        """
         loop, hold = asyncio.get_running_loop(), self._hold
         try:
             yield
@@ -213,12 +220,12 @@ class Connector:
                 await close_pool(pool, self._close_wait)
             await _release(hold)
             await self._close_others()
-            # Last, and only what was opened here: another loop may open it from now on.
+            # This comes last, and concerns only our pool: another loop may open one from here on.
             if self._pool is pool:
                 self._pool = self._hold = None
 
     async def _close_others(self) -> None:
-        """Close connections of other drivers, which end with the pool."""
+        """Close connections of other drivers, which subclasses open along with the pool."""
 
     @staticmethod
     def _is_held_here(claim: LoopOwnership) -> bool:
@@ -226,19 +233,19 @@ class Connector:
 
     @property
     def _is_elsewhere(self) -> bool:
-        """Whether a loop that has not ended and is not the running one has it open, or opens it."""
+        """Whether another event loop, which is not closed, has the connector open or opens it."""
         claim = self._claim
         if claim is None or claim.loop.is_closed():
             return False
         is_in_use = self._pool is not None or claim.openers > 0
         return is_in_use and claim.loop is not asyncio.get_running_loop()
 
-    def _take(self) -> LoopOwnership:
-        """Claim the connector for the running loop, or raise if another has it.
+    def _claim_loop(self) -> LoopOwnership:
+        """Claim the connector for the running loop. Raises RuntimeError if another loop has it.
 
-        Connections belong to the loop that opened them; with a loop that has ended they end.
+        Connections belong to the loop that opened them. Those of a closed loop are gone.
         """
-        with self._claiming:
+        with self._claim_lock:
             if self._is_elsewhere:
                 raise RuntimeError(
                     "This app is open in another event loop. From a thread, use "
@@ -254,8 +261,8 @@ class Connector:
     async def _open_once(self) -> Pool:
         if self._pool is None:
             pool = await self._open()
-            self._lasting = self._last(pool)
-            await anext(self._lasting)
+            self._closer = self._close_with_loop(pool)
+            await anext(self._closer)
             self._pool = pool
         return self._pool
 
@@ -265,13 +272,13 @@ class Connector:
         try:
             pool = await self.open_another(size=self.database.pool_size, name="penstock")
         except BaseException:
-            await self._let_go()
+            await self._release_hold()
             raise
         try:
-            await self._try(pool)
+            await self._probe(pool)
         except BaseException:
             await close_pool(pool, CLOSE_TIMEOUT_S)
-            await self._let_go()
+            await self._release_hold()
             raise
         return pool
 
@@ -279,14 +286,14 @@ class Connector:
     def _connect_timeout(self) -> float:
         return min(CONNECT_TIMEOUT, self.database.call_timeout)
 
-    async def _try(self, pool: Pool) -> None:
-        """Raise unless the database answers in time and has the schema that is needed."""
+    async def _probe(self, pool: Pool) -> None:
+        """Raise an error unless the database answers in time and its schema is up to date."""
         seconds = self._connect_timeout
         try:
             async with asyncio.timeout(seconds), pool.acquire() as connection:
                 await self._check(connection)
         except TimeoutError as error:
-            raise self.late(seconds) from error
+            raise self.timeout_error(seconds) from error
 
     async def _check(self, connection: Executor) -> None:
         try:
@@ -303,55 +310,57 @@ class Connector:
             await self.migrate()
 
     async def migrate(self) -> list[str]:
-        """Bring all tables up to date; the names of what was applied."""
+        """Run all pending migrations, and return their names."""
         schema, timeout = self.database.schema, self._connect_timeout
         names = await migrate.migrate(self.url, schema=schema, timeout=timeout)
-        for more in self.migrations:
-            names += await more(self.opened)
+        for migrate_application in self.migrations:
+            names += await migrate_application(self.opened)
         return names
 
-    async def close(self, seconds: float = CLOSE_WAIT) -> None:
-        """Close the pool in so many seconds; an embedded server stops with its last user."""
+    async def close(self, seconds: float = CALLS_TIMEOUT_S) -> None:
+        """Close the pool, after at most `seconds`. An embedded server stops with its last user."""
         self._close_wait = seconds
-        lasting, self._lasting = self._lasting, None
-        if lasting is not None:
-            await lasting.aclose()
+        closer, self._closer = self._closer, None
+        if closer is not None:
+            await closer.aclose()
 
-    # Errors in words
+    # Errors
 
     @contextmanager
-    def in_words(self, doubt: str, *, is_sent: bool) -> Iterator[None]:
-        """Raise the driver's errors as ours; what is asked is asked once."""
+    def translate_errors(self, doubt: str, *, is_sent: bool) -> Iterator[None]:
+        """Raise the driver's errors as ours, for a block that is not retried."""
         try:
             yield
         except Exception as error:
             is_sent = is_sent and not store_errors.never_arrived(error)
-            if (told := self.explained(error, doubt, is_sent=is_sent)) is None:
+            if (translated := self.translate_error(error, doubt, is_sent=is_sent)) is None:
                 raise
-            raise told from told.__cause__ or error
+            raise translated from translated.__cause__ or error
 
-    def explained(self, error: Exception, doubt: str, *, is_sent: bool) -> PenstockError | None:
-        """The error of ours for one of the driver's; None for what says enough itself."""
+    def translate_error(
+        self, error: Exception, doubt: str, *, is_sent: bool
+    ) -> PenstockError | None:
+        """Return our exception for one of the driver, or None if it should be raised as it is."""
         if store_errors.is_schema_missing(error, self.store.schema):
             return SchemaMissing(self.store.schema, place=self.database.place)
-        if (refused := database_error(error, self.database.place, self.store.schema)) is not None:
-            return refused
+        if (known := database_error(error, self.database.place, self.store.schema)) is not None:
+            return known
         if store_errors.is_lost(error):
-            return self.lost(error, doubt, is_sent=is_sent)
+            return self.lost_error(error, doubt, is_sent=is_sent)
         return None
 
     async def permission_error(
         self, error: BaseException, on: Executor | None = None
     ) -> NotAllowed:
-        """The error of a missing right; `on` is a connection of the same role that still works."""
+        """Return the error for a missing right; `on` is a working connection of the same role."""
         return await permission_error(error, self.store.schema, self.database.place, on)
 
-    def lost(self, error: Exception, doubt: str, *, is_sent: bool) -> DatabaseLost:
-        """A connection that broke or cannot be had; `doubt` is what follows if it was sent."""
+    def lost_error(self, error: Exception, doubt: str, *, is_sent: bool) -> DatabaseLost:
+        """Return the error for a lost connection; `doubt` is the advice if a statement was sent."""
         return database_lost(error, self.database.place, is_sent=is_sent, doubt=doubt)
 
-    def late(self, seconds: float, *, is_sent: bool = True) -> TimeoutError:
-        """Why there was no answer in time."""
+    def timeout_error(self, seconds: float, *, is_sent: bool = True) -> TimeoutError:
+        """Return the error for a missing answer. It says if the pool was exhausted."""
         pool = self._pool
         size = 0 if is_sent or pool is None or pool.get_idle_size() else pool.get_size()
         if pool is not None and size == pool.get_max_size():
@@ -361,7 +370,7 @@ class Connector:
             )
         return TimeoutError(f"no answer within {seconds:g} s")
 
-    async def _let_go(self) -> None:
+    async def _release_hold(self) -> None:
         hold, self._hold = self._hold, None
         await _release(hold)
 
@@ -372,9 +381,9 @@ async def _release(hold: Hold | None) -> None:
     try:
         await asyncio.to_thread(hold.release)
     except RuntimeError:
-        # Python is ending and starts no more threads; nobody minds the wait any more.
+        # Python is shutting down and starts no threads. Blocking does no harm any more.
         hold.release()
 
 
-def _never() -> None:
-    """Who opened the app in a loop of their own keeps it there."""
+def _stay_open() -> None:
+    """Keep the app open: it was opened in an event loop of the caller."""

@@ -1,4 +1,4 @@
-"""Enqueue jobs, and what the client answers about them."""
+"""Enqueue jobs, and the values that the client returns about them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ JobId: TypeAlias = str | Enqueued[Any] | Job | JobStatus
 
 
 def id_of(job: JobId) -> str:
-    """The id by which a job is named."""
+    """Return the id of a job. Raises TypeError for what cannot name a job."""
     if isinstance(job, str):
         return job
     if isinstance(job, Enqueued | Job | JobStatus):
@@ -86,7 +86,7 @@ _SAFE_TO_REPEAT: Final = (
 
 
 class EnqueueCalls(Calls):
-    """The calls that enqueue, and wake workers for what they have stored."""
+    """The calls that enqueue jobs and wake workers for them."""
 
     def __init__(
         self,
@@ -115,24 +115,26 @@ class EnqueueCalls(Calls):
         return await self._enqueue(requests, NO_LINKS)
 
     async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
-        if not (given := prepared(requests)):
+        if not (checked := check_requests(requests)):
             return []
         since = time.monotonic()
-        notify = self._wake.rides_along(given)
-        stored = await self._sent(given, lambda sent: self._store_surely(sent, notify, links))
+        notify = self._wake.should_notify_inline(checked)
+        stored = await self._store_traced(
+            checked, lambda traced: self._store_with_retry(traced, notify, links)
+        )
         if not notify:
-            self._wake.follow_up(given, stored, since)
-        return enqueued_from(stored)
+            self._wake.notify_later(checked, stored, since)
+        return to_enqueued(stored)
 
     @property
     def is_traced(self) -> bool:
-        """Whether somebody follows jobs from their enqueue on, by the context of who enqueues."""
+        """Whether enqueues are traced."""
         return self._connector.tracing is not None and self._connector.tracing.active() is not None
 
-    async def _sent(
+    async def _store_traced(
         self, requests: Requests, store: Callable[[Requests], Awaitable[Stored]]
     ) -> Stored:
-        """Store jobs, before the eyes of those who follow them."""
+        """Store jobs, traced if the app has tracing, and emit JobsEnqueued."""
         if (tracing := self._connector.tracing and self._connector.tracing.active()) is None:
             stored = await store(requests)
         else:
@@ -140,10 +142,10 @@ class EnqueueCalls(Calls):
                 stored = await store(sending.requests)
                 sending.stored(stored.ids)
         if self._connector.events.has_subscribers(JobsEnqueued):
-            self._tell(requests, stored)
+            self._emit_enqueued(requests, stored)
         return stored
 
-    def _tell(self, requests: Requests, stored: Stored) -> None:
+    def _emit_enqueued(self, requests: Requests, stored: Stored) -> None:
         duplicates = stored.duplicates or repeat(False, len(stored.ids))
         new = Counter(
             (request.options.queue, request.task)
@@ -154,28 +156,28 @@ class EnqueueCalls(Calls):
             self._connector.events.emit(JobsEnqueued(queue, task, count))
 
     async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
-        """Store jobs in a transaction that others share, workers being told by its commit."""
+        """Store jobs in a transaction with other statements; its commit wakes workers."""
         return await self.store.enqueue(on, requests, notify=True, durable=True, links=links)
 
-    async def _store_surely(
+    async def _store_with_retry(
         self, requests: Sequence[Request[Any]], notify: bool, links: Links
     ) -> Stored:
-        """Store; if the answer is lost, ask again where idempotency keys make that safe."""
+        """Store jobs. If the answer is lost, retry if all of them have idempotency keys."""
         is_safe = all(request.options.idempotency_key is not None for request in requests)
         try:
-            return await self._ask(
+            return await self._execute(
                 lambda on: self.store.enqueue(
                     on, requests, notify=notify, durable=True, links=links
                 ),
-                again=is_safe,
+                retry=is_safe,
                 doubt=_SAFE_TO_REPEAT if is_safe else _MAYBE_STORED,
             )
         except TenantMissing as error:
             raise TenantMissing(tenant_of(requests)) from error.__cause__
 
 
-def enqueued_from(stored: Stored) -> list[Enqueued[Any]]:
-    """What was stored, as callers get it."""
+def to_enqueued(stored: Stored) -> list[Enqueued[Any]]:
+    """Return what callers get for stored jobs."""
     duplicates = stored.duplicates or repeat(False, len(stored.ids))
     return [
         Enqueued(str(key), duplicate) for key, duplicate in zip(stored.ids, duplicates, strict=True)
@@ -183,28 +185,29 @@ def enqueued_from(stored: Stored) -> list[Enqueued[Any]]:
 
 
 def tenant_of(requests: Sequence[Request[Any]]) -> str | None:
-    """The first tenant that requests name themselves."""
-    return next((each.options.tenant for each in requests if each.options.tenant), None)
+    """Return the first tenant that is set in requests, or None."""
+    tenants = (request.options.tenant for request in requests)
+    return next(filter(None, tenants), None)
 
 
-def prepared(requests: Any) -> list[Request[Any]]:
-    """Requests, all of them; what a slip gives instead is named."""
+def check_requests(requests: Any) -> list[Request[Any]]:
+    """Return the requests as a list. Raises TypeError that says how to make them."""
     if isinstance(requests, Request):
         raise TypeError("One request is not many: put it in a list, or enqueue its task.")
     if not isinstance(requests, Iterable) or isinstance(requests, str | Task):
         raise TypeError(_not_requests(requests))
-    given = list(requests)
-    for each in given:
-        if not isinstance(each, Request):
-            raise TypeError(_not_requests(each))
-    return given
+    checked = list(requests)
+    for request in checked:
+        if not isinstance(request, Request):
+            raise TypeError(_not_requests(request))
+    return checked
 
 
-def _not_requests(given: Any) -> str:
-    told = "Jobs are enqueued in bulk as requests, made with task.prepare(…)"
-    if isinstance(given, Task):
-        return f"{told}: write {given.__name__}.prepare(…) with the arguments of each job."
-    if inspect.iscoroutine(given):
-        given.close()  # Otherwise Python warns that nobody has awaited it.
-        return f"{told}; {given.__name__}(…) is called here: write {given.__name__}.prepare(…)."
-    return f"{told}; not {given!r}."
+def _not_requests(value: Any) -> str:
+    rule = "Jobs are enqueued in bulk as requests, made with task.prepare(…)"
+    if isinstance(value, Task):
+        return f"{rule}: write {value.__name__}.prepare(…) with the arguments of each job."
+    if inspect.iscoroutine(value):
+        value.close()  # Otherwise Python warns that it was never awaited.
+        return f"{rule}; {value.__name__}(…) is called here: write {value.__name__}.prepare(…)."
+    return f"{rule}; not {value!r}."

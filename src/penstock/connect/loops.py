@@ -1,4 +1,4 @@
-"""A way for code without an event loop to have coroutines run."""
+"""Run coroutines for code that has no event loop."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ T = TypeVar("T")
 
 
 class BlockingPortal:
-    """Runs coroutines on the loop that the app is open in, else on a thread of its own.
+    """Run coroutines on the event loop in which the app is open, or in a thread of its own.
 
-    Safe to use from many threads at once. A forked child begins anew: threads and connections
-    are its parent's. Once its own thread is idle, it gives way to a loop that wants the app.
+    It is safe to use from many threads at once. In a forked child it starts a new thread, since
+    threads and connections belong to the parent. While no call is under way, it lets another event
+    loop take over the app.
     """
 
     def __init__(
@@ -28,14 +29,14 @@ class BlockingPortal:
     ) -> None:
         self._connector = connector
         self._close = close
-        # What may still want to make calls is waited for before the app is closed here.
+        # Called before the app is closed here, to wait for code that may still make calls.
         self.before_close: Callable[[], None] = _nothing
         self.reset_after_fork()
         reset_in_forks(self)
-        connector.give_way = self.give_way
+        connector.close_if_idle = self.close_if_idle
 
     def reset_after_fork(self) -> None:
-        """Have no thread; also in a forked child, where another thread may have held the lock."""
+        """Forget the thread; also in a forked child, where another thread may hold the lock."""
         atexit.unregister(self.close)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -43,7 +44,7 @@ class BlockingPortal:
         self._under_way = 0
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result; the calling thread waits for it."""
+        """Run a coroutine and return its result. The calling thread waits for it."""
         with self._call():
             try:
                 _refuse_inside_a_loop()
@@ -54,18 +55,18 @@ class BlockingPortal:
             return _result(future)
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop for who has none: that of the app, else of a thread that is started for it."""
+        """Return the loop of the app, or of a thread that is started for it."""
         with self._call():
             return self._running_loop()
 
     def close(self) -> None:
-        """Close the app and end the thread, if there is one; an app open elsewhere stays open."""
+        """Close the app and end the thread. An app that is open in another loop stays open."""
         self.before_close()
         with self._lock:
             self._end()
 
-    def give_way(self) -> None:
-        """Close the app, if it is open here and no call is under way."""
+    def close_if_idle(self) -> None:
+        """Close the app if it is open here and no call is under way."""
         if self._loop is not None:
             self.before_close()
         with self._lock:
@@ -73,7 +74,10 @@ class BlockingPortal:
                 self._end()
 
     def _end(self) -> None:
-        """With the lock held: a call that comes meanwhile finds the app closed, not half open."""
+        """Close the app and end the thread.
+
+        The caller holds the lock: a call that begins meanwhile finds the app closed, not half open.
+        """
         loop, self._loop = self._loop, None
         thread, self._thread = self._thread, None
         atexit.unregister(self.close)
@@ -84,7 +88,7 @@ class BlockingPortal:
 
     @contextmanager
     def _call(self) -> Iterator[None]:
-        """A call is under way, for which the app stays open here."""
+        """Count a call that is under way. The app stays open here until it ends."""
         with self._lock:
             self._under_way += 1
         try:
@@ -108,13 +112,13 @@ class BlockingPortal:
             target=_run_for_ever, args=(loop,), name="penstock sync", daemon=True
         )
         self._thread.start()
-        # A script that just ends has its last notification sent, and its server released.
+        # At the end of a script, this sends the last notification and releases the server.
         atexit.register(self.close)
         return loop
 
 
 class AppLoop:
-    """Where the calls of local pools await: the loop of the app, else that of `app.sync`."""
+    """The event loop for calls of local pools: that of the app, or that of `app.sync`."""
 
     def __init__(self, connector: Connector, portal: BlockingPortal) -> None:
         self._connector = connector
@@ -155,10 +159,10 @@ def _result(future: Future[T]) -> T:
     try:
         return future.result()
     except BaseException:
-        # Ctrl-C and the like: nobody waits for the answer any more.
+        # After Ctrl-C, for example, nobody waits for the answer any more.
         future.cancel()
         raise
 
 
 def _nothing() -> None:
-    """Nobody is waited for."""
+    """Wait for nothing."""

@@ -1,4 +1,4 @@
-"""Where a client's questions go, as which tenant, and what comes back of errors."""
+"""Run a client's statements: on which connection, as which tenant, with retries and errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.config import Upkeep
 from penstock.connect.connector import TRY_AGAIN, Connector
-from penstock.connect.wait import LOOK_GRACE, NoAnswer, until
+from penstock.connect.wait import ANSWER_GRACE_S, NoAnswer, poll_until
 from penstock.errors import (
     BadArgument,
     NotAllowed,
@@ -31,23 +31,23 @@ from penstock.tasks import Request
 from penstock.tasks.options import CHECKS, limit_key
 
 
-def states(given: State | Sequence[State] | None) -> list[State] | None:
-    """The states to look for, checked; None for all."""
-    if given is None:
+def check_states(states: State | Sequence[State] | None) -> list[State] | None:
+    """Return the states of a filter as a list, or None for all. Raises BadArgument."""
+    if states is None:
         return None
-    chosen: list[Any] = [given] if isinstance(given, str) else list(given)
+    chosen: list[Any] = [states] if isinstance(states, str) else list(states)
     for state in chosen:
         if state not in STATES:
             raise BadArgument("state", state, f"one of {', '.join(STATES)}")
     return chosen or None
 
 
-def texts(**given: Any) -> list[str | None]:
-    """Filters by a text, checked: what cannot be stored is in no job."""
-    for name, text in given.items():
+def check_texts(**texts: Any) -> list[str | None]:
+    """Return the texts of a filter in order. Raises BadArgument for what Postgres cannot store."""
+    for name, text in texts.items():
         if text is not None and (not isinstance(text, str) or UNSTORABLE.search(text)):
             raise BadArgument(name, text, "text without NUL or lone surrogates")
-    return list(given.values())
+    return list(texts.values())
 
 
 T = TypeVar("T")
@@ -58,10 +58,10 @@ NO_TRANSACTION = (
 
 
 class TenantScope:
-    """One tenant, whom the database is told of in every transaction.
+    """Run statements for one tenant, which is set in every transaction.
 
-    One that is `confined` asks as the role of apps, so that row level security holds for it even
-    where the login is the owner, who stands above it.
+    A `confined` scope also takes the role of apps. Row level security then applies even if the
+    login is the owner, to whom it would not apply otherwise.
     """
 
     def __init__(self, name: str, *, confined: bool = False) -> None:
@@ -70,42 +70,48 @@ class TenantScope:
         self.name: str = CHECKS["tenant"]("tenant", name)
         self.confined = confined
 
-    async def ask(
-        self, on: Executor, store: Store, question: Callable[[Executor], Awaitable[T]]
+    async def run(
+        self, on: Executor, store: Store, operation: Callable[[Executor], Awaitable[T]]
     ) -> T:
-        """Ask in a transaction that is set to the tenant."""
-        if isinstance(on, asyncpg.Pool):  # the caller's
+        """Run an operation in a transaction in which the tenant is set.
+
+        Raises RuntimeError if the caller's connection has no open transaction.
+        """
+        if isinstance(on, asyncpg.Pool):  # A pool of the caller's.
             async with on.acquire() as connection, connection.transaction():
-                await self._tell(connection, store)
-                return await question(connection)
-        await self._tell(on, store)
+                await self._set_tenant(connection, store)
+                return await operation(connection)
+        await self._set_tenant(on, store)
         if not await is_in_transaction(on):
             raise RuntimeError(NO_TRANSACTION)
-        return await question(on)
+        return await operation(on)
 
-    async def _tell(self, on: Executor, store: Store) -> None:
+    async def _set_tenant(self, on: Executor, store: Store) -> None:
         if self.confined:
             app = roles(store.schema).app
             await on.fetch(store.statement("enter_tenant_as_app"), self.name, app)
         else:
             await on.fetch(store.statement("enter_tenant"), self.name)
 
-    def named(self, tenant: str | None) -> str:
-        """The tenant of a call that may name it as well, but no other."""
+    def resolve(self, tenant: str | None) -> str:
+        """Return this tenant. Raises TenantMismatch if the call names another one."""
         if tenant and tenant != self.name:
             raise TenantMismatch(tenant, self.name)
         return self.name
 
-    def signed(self, requests: Sequence[Request[Any]]) -> list[Request[Any]]:
-        """The requests with the tenant in them, for a transaction that nobody tells of it."""
+    def assign(self, requests: Sequence[Request[Any]]) -> list[Request[Any]]:
+        """Set this tenant in requests, for a transaction in which it will not be set."""
         return [
-            replace(each, options=replace(each.options, tenant=self.named(each.options.tenant)))
-            for each in requests
+            replace(
+                request,
+                options=replace(request.options, tenant=self.resolve(request.options.tenant)),
+            )
+            for request in requests
         ]
 
 
-AGAIN: Final = (0.1, 0.5, 2.0)
-LOOK_FIRST: Final = "It may have been done all the same: look before you ask again."
+RETRY_DELAYS_S: Final = (0.1, 0.5, 2.0)
+CHECK_FIRST: Final = "It may have been done all the same: look before you ask again."
 _NO_WAIT: Final = (
     "Inside your transaction nothing can be waited for: a job that it enqueues begins after your "
     "commit. Wait on app.sync, after the commit."
@@ -113,9 +119,9 @@ _NO_WAIT: Final = (
 
 
 class Calls:
-    """Asks the app's pool or the caller's connection, as one tenant or as none.
+    """Run statements on the app's pool or the caller's connection, for one tenant or for all.
 
-    Each group of calls is one of these, and a client is all of them.
+    It is the base of each group of calls. A client inherits from all groups.
     """
 
     def __init__(
@@ -136,77 +142,81 @@ class Calls:
         return self._connector.store
 
     def _actor(self, by: str | None) -> str | None:
-        """Who does it, for the audit: who is named, or else whom the client acts for."""
+        """Return who makes a change, for the audit: `by`, or else whom the client acts for."""
         return self._by if by is None else limit_key("by", by)
 
-    async def _ask(
+    async def _execute(
         self,
-        question: Callable[[Executor], Awaitable[T]],
+        operation: Callable[[Executor], Awaitable[T]],
         *,
-        again: bool = True,
+        retry: bool = True,
         doubt: str | None = None,
     ) -> T:
-        """Ask the pool or the caller's connection; errors come back in words of the domain.
+        """Run an operation on the pool or the caller's connection, and translate its errors.
 
-        `again` says that asking twice does no harm: a broken pool then gets a moment to recover.
-        `doubt` is what a caller hears whose question may or may not have been carried out.
+        `retry` says that running it twice does no harm: it is retried if the connection breaks.
+        `doubt` is the advice in the error if nobody knows whether the operation was carried out.
         """
-        doubt = doubt or (TRY_AGAIN if again else LOOK_FIRST)
+        doubt = doubt or (TRY_AGAIN if retry else CHECK_FIRST)
         if self._connection is not None:
-            return await self._ask_inside(self._connection, question, doubt)
+            return await self._execute_inside(self._connection, operation, doubt)
         if self._connector.database.url is None:
-            await (
-                self._connector.open()
-            )  # An embedded server that starts has a time limit of its own.
+            # The start of an embedded server has a time limit of its own.
+            await self._connector.open()
         progress = CallProgress()
         seconds = self._connector.database.call_timeout
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
                 try:
-                    return await self._ask_pool(question, progress, limit, again)
+                    return await self._execute_on_pool(operation, progress, limit, retry)
                 except Exception as error:
-                    if (known := await self._known(error)) is not None:
-                        raise known from error
+                    if (queue_error := await self._queue_error(error)) is not None:
+                        raise queue_error from error
                     raise
         except Exception as error:
             is_sent = progress.is_sent
-            cause = self._connector.late(seconds, is_sent=is_sent) if limit.expired() else error
-            if (told := self._connector.explained(cause, doubt, is_sent=is_sent)) is None:
+            cause = (
+                self._connector.timeout_error(seconds, is_sent=is_sent)
+                if limit.expired()
+                else error
+            )
+            translated = self._connector.translate_error(cause, doubt, is_sent=is_sent)
+            if translated is None:
                 raise
-            raise told from told.__cause__ or error
+            raise translated from translated.__cause__ or error
 
-    async def _ask_pool(
+    async def _execute_on_pool(
         self,
-        question: Callable[[Executor], Awaitable[T]],
+        operation: Callable[[Executor], Awaitable[T]],
         progress: CallProgress,
         limit: asyncio.Timeout,
-        again: bool,
+        retry: bool,
     ) -> T:
-        """Ask, and ask again after a moment if the connection broke and that does no harm."""
+        """Run an operation; retry it if the connection breaks and running it twice is harmless."""
         cancels = store_errors.cancels()
-        waits = iter(AGAIN)
-        has_covered = False
+        waits = iter(RETRY_DELAYS_S)
+        has_created_partitions = False
         while True:
             was_sent = progress.is_sent
             try:
                 async with (await self._connector.pool()).acquire() as on:
                     progress.is_sent = True
                     if self._tenant is None:
-                        return await question(on)
+                        return await operation(on)
                     async with on.transaction():
-                        return await self._tenant.ask(on, self.store, question)
+                        return await self._tenant.run(on, self.store, operation)
             except Exception as error:
                 store_errors.raise_if_cancelled(error, cancels)
                 if store_errors.is_read_only(error):
                     await self._connector.reconnect()
-                if store_errors.is_partition_missing(error) and not has_covered:
-                    has_covered = True
-                    await self._cover(error)
+                if store_errors.is_partition_missing(error) and not has_created_partitions:
+                    has_created_partitions = True
+                    await self._create_partitions(error)
                     continue
                 if store_errors.never_arrived(error):
                     progress.is_sent = was_sent
-                is_harmless = again or not progress.is_sent
+                is_harmless = retry or not progress.is_sent
                 wait = next(waits, None)
                 if wait is None or not is_harmless or not store_errors.is_lost(error):
                     raise
@@ -214,94 +224,97 @@ class Calls:
                     raise
                 await asyncio.sleep(wait)
 
-    async def _cover(self, error: Exception) -> None:
-        """Make the partition of the history that a change lacks, or raise what prevents it."""
+    async def _create_partitions(self, error: Exception) -> None:
+        """Create the partition of the history that a change needs, or raise why it cannot be."""
         try:
             pool = await self._connector.pool()
             await self.store.ensure_partitions(pool, Upkeep().partitions_ahead)
-        except Exception as why:
-            store_errors.raise_if_cancelled(why)
-            # That a right or a lock is missing says less than the error of the change itself.
-            is_told = store_errors.is_state(why, store_errors.PARTITION_DETACHED)
-            raise why if is_told else error from None
+        except Exception as failure:
+            store_errors.raise_if_cancelled(failure)
+            # A missing right or lock here says less than the error of the change itself.
+            is_detached = store_errors.is_state(failure, store_errors.PARTITION_DETACHED)
+            raise failure if is_detached else error from None
 
-    async def _ask_inside(
-        self, on: Executor, question: Callable[[Executor], Awaitable[T]], doubt: str
+    async def _execute_inside(
+        self, on: Executor, operation: Callable[[Executor], Awaitable[T]], doubt: str
     ) -> T:
-        """Ask in the caller's transaction: its limits, and the errors of its driver, are theirs."""
+        """Run an operation in the caller's transaction, without retries and time limits.
+
+        Errors of the caller's driver are raised as they are.
+        """
         try:
             if self._tenant is not None:
-                return await self._tenant.ask(on, self.store, question)
-            return await question(on)
+                return await self._tenant.run(on, self.store, operation)
+            return await operation(on)
         except Exception as error:
-            if (known := await self._known(error)) is not None:
-                raise known from error
+            if (queue_error := await self._queue_error(error)) is not None:
+                raise queue_error from error
             if store_errors.is_lost(error):
-                lost = self._connector.lost(error, doubt, is_sent=True)
+                lost = self._connector.lost_error(error, doubt, is_sent=True)
                 raise lost from lost.__cause__
             raise
 
-    async def _until(
-        self, is_over: Callable[[T], bool], look: Callable[[], Awaitable[T]], timeout: float | None
+    async def _poll(
+        self, is_done: Callable[[T], bool], read: Callable[[], Awaitable[T]], timeout: float | None
     ) -> T:
-        """Look until it is over or the time is up; what was seen last."""
+        """Read a value until it is done or the timeout passes; return the last one."""
         if self._connection is not None:
             if isinstance(self._connection, Adapter) and self._connection.manner == "blocking":
                 raise RuntimeError(_NO_WAIT)
-            return await until(is_over, look, timeout)
-        # Connecting is no part of the wait: the first call of a program may ask for a short one.
+            return await poll_until(is_done, read, timeout)
+        # Connecting does not count: the first call of a program may have a short timeout.
         await self._connector.open()
         try:
-            return await until(is_over, look, timeout, grace=LOOK_GRACE)
+            return await poll_until(is_done, read, timeout, grace=ANSWER_GRACE_S)
         except NoAnswer as error:
-            late = self._connector.late(error.seconds, is_sent=True)
-            raise self._connector.lost(late, TRY_AGAIN, is_sent=True) from late
+            timed_out = self._connector.timeout_error(error.seconds, is_sent=True)
+            raise self._connector.lost_error(timed_out, TRY_AGAIN, is_sent=True) from timed_out
 
-    async def _known(self, error: Exception) -> PenstockError | None:
-        """What the queue's functions refuse, and what no migration has made, in words."""
+    async def _queue_error(self, error: Exception) -> PenstockError | None:
+        """Return our exception for an error of the queue's functions, rights or schema, or None."""
         if store_errors.is_refused(error):
-            return await self._refusal(error)
-        if (told := queue_error(error)) is not None:
-            return told
+            return await self._permission_error(error)
+        if (known := queue_error(error)) is not None:
+            return known
         if store_errors.is_state(error, store_errors.TENANT_MISSING):
             return TenantMissing()
         if store_errors.is_schema_missing(error, self.store.schema):
             return SchemaMissing(self.store.schema, place=self._connector.database.place)
         return None
 
-    async def _refusal(self, error: Exception) -> NotAllowed:
-        """In a transaction of the caller's own nothing more can be asked."""
+    async def _permission_error(self, error: Exception) -> NotAllowed:
+        """Return NotAllowed. In a failed transaction of the caller, the rights cannot be read."""
         on = None
         if self._connection is None:
-            with suppress(Exception):  # it may be the very connection that is refused
+            with suppress(Exception):  # Opening the pool may be what is not allowed.
                 on = await self._connector.pool()
         return await self._connector.permission_error(error, on)
 
 
 class CallExecutor(Adapter):
-    """A client as something to ask: each statement is a call of its own, with all that goes along.
+    """Run each statement as a call of a client, with its tenant, retries and error translation.
 
-    For those who bring statements of their own, such as insights.
+    For code that has statements of its own, such as `Insights`.
     """
 
     manner = "async"
 
-    def __init__(self, asking: Calls) -> None:
-        self._asking = asking
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
 
     async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
         async def fetch(on: Executor) -> Sequence[Row]:
             rows: Any = await on.fetch(query, *params)
             return list(rows)
 
-        return await self._asking._ask(fetch)
+        return await self._calls._execute(fetch)
 
     async def is_in_transaction(self) -> bool:
         return False
 
 
 class CallProgress:
-    """How far a question has come: an error after it was sent leaves open what became of it."""
+    """Whether an operation was sent. If so, an error leaves open whether it was carried out."""
 
     __slots__ = ("is_sent",)
 
@@ -310,21 +323,25 @@ class CallProgress:
 
 
 def _is_time_for(wait: float, limit: asyncio.Timeout) -> bool:
-    """Whether a further try after a wait has a chance: if not, the error at hand says more."""
+    """Return whether there is time for a wait and another try before the limit."""
     ends = limit.when()
     return ends is None or ends - asyncio.get_running_loop().time() > wait
 
 
 async def in_transaction(
-    on: Executor, question: Callable[[Executor], Awaitable[T]], *, is_ours: bool, refusal: str = ""
+    on: Executor, operation: Callable[[Executor], Awaitable[T]], *, is_ours: bool, refusal: str = ""
 ) -> T:
-    """Ask in one transaction: one of ours, or the caller's own, which has to be there."""
-    if isinstance(on, asyncpg.Pool):  # the caller's
+    """Run an operation in one transaction.
+
+    On our own connection it begins one. On the caller's connection, one has to be open already:
+    otherwise it raises RuntimeError with the text `refusal`.
+    """
+    if isinstance(on, asyncpg.Pool):  # A pool of the caller's.
         async with on.acquire() as connection, connection.transaction():
-            return await question(connection)
+            return await operation(connection)
     if await is_in_transaction(on):
-        return await question(on)
+        return await operation(on)
     if not is_ours or isinstance(on, Adapter):
         raise RuntimeError(refusal)
     async with on.transaction():
-        return await question(on)
+        return await operation(on)

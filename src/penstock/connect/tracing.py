@@ -1,7 +1,6 @@
-"""Where those who follow jobs from their enqueue to their end take hold.
+"""The interface for tracing jobs from their enqueue to their end.
 
-An app that nobody follows has none, and pays nothing. OpenTelemetry is one:
-`penstock.integrations.otel`.
+`penstock.integrations.otel` implements it for OpenTelemetry. An app without tracing pays nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Requests = Sequence[Request[Any]]
 
 
 class Sending(Protocol):
-    """One enqueue: the requests as they are to be stored, with word of who enqueued them."""
+    """A traced enqueue. Store its `requests`, which carry the trace context of the caller."""
 
     requests: Requests
 
@@ -26,47 +25,46 @@ class Sending(Protocol):
 
 
 class Trace(Protocol):
-    """One attempt; while it is entered, the handler runs."""
+    """The trace of one attempt. The handler runs inside its context."""
 
     def __enter__(self) -> object: ...
     def __exit__(self, *error: object) -> None: ...
 
     def carried(self, extra: str | None) -> str | None:
-        """What a claim has of the job beside its columns, with word of this attempt: for a child
-        process."""
+        """Return the job's `extra` with the trace context of this attempt, for a child process."""
         ...
 
     def concluded(self, transition: Transition) -> None:
-        """What the attempt came to; it is yet to be written."""
+        """Record the outcome of the attempt, before it is written."""
         ...
 
     def settled(self) -> None:
-        """It is written."""
+        """Record that the outcome is written."""
         ...
 
 
 class Tracing(Protocol):
-    """Follows the jobs of one app."""
+    """Trace the jobs of one app."""
 
     inside: str
-    """Where a child process finds who follows there, as `module:name`; called without arguments."""
+    """A factory, as `module:name`, that child processes call to trace there."""
 
     def active(self) -> Tracing | None:
-        """Itself, if what it sees goes anywhere; asked at each enqueue and at a worker's start."""
+        """Return self if traces are recorded. Called at each enqueue and when a worker starts."""
         ...
 
     def sending(self, requests: Requests) -> AbstractContextManager[Sending]:
-        """Around an enqueue."""
+        """Trace an enqueue."""
         ...
 
     def carried(self, requests: Requests) -> Requests:
-        """Requests for an enqueue that others carry out."""
+        """Add the trace context to requests that other code enqueues."""
         ...
 
     def running(self, job: ClaimedJob) -> Trace:
-        """Around an attempt."""
+        """Trace an attempt."""
         ...
 
     def ran(self, job: ClaimedJob, seconds: float, transition: Transition) -> None:
-        """An attempt that shared a call with others, after its end."""
+        """Trace an attempt of a micro-batch, after its end."""
         ...

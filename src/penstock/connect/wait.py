@@ -1,4 +1,4 @@
-"""Waiting for an end by looking, at first often and then more seldom."""
+"""Wait for the end of a job by polling, at growing intervals."""
 
 from __future__ import annotations
 
@@ -13,67 +13,69 @@ from penstock.job import CANCELLED, FAILED, Job
 
 T = TypeVar("T")
 
-FIRST_LOOK = 0.01
-LAST_LOOK = 0.5
-LOOK_GRACE = 0.5
+MIN_POLL_INTERVAL_S = 0.01
+MAX_POLL_INTERVAL_S = 0.5
+ANSWER_GRACE_S = 0.5
 
 
 class NoAnswer(Exception):
-    """The time was up before the first look had an answer."""
+    """The timeout passed before the first poll had an answer."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__(f"There was no answer within {seconds:g} s.")
 
 
-async def until(
-    is_over: Callable[[T], bool],
-    look: Callable[[], Awaitable[T]],
+async def poll_until(
+    is_done: Callable[[T], bool],
+    read: Callable[[], Awaitable[T]],
     timeout: float | None,
     *,
     grace: float | None = None,
 ) -> T:
-    """Look until it is over or the time is up; what was seen last.
+    """Read a value again and again until it is done or the timeout passes; return the last one.
 
-    `grace` is how long a look under way may outlast the time; without it, as long as it takes.
+    `grace` is how many seconds a read under way may outlast the timeout; None sets no limit.
+    Raises NoAnswer if not even the first read had an answer by then.
     """
-    patience = PollTimer(timeout)
-    seen: list[T] = []
+    timer = PollTimer(timeout)
+    values: list[T] = []
     while True:
-        limit = asyncio.timeout_at(patience.last_look(grace))
+        limit = asyncio.timeout_at(timer.read_deadline(grace))
         try:
             async with limit:
-                seen = [await look()]
+                values = [await read()]
         except TimeoutError:
             if not limit.expired():
                 raise
-            if not seen:
+            if not values:
                 raise NoAnswer((timeout or 0.0) + (grace or 0.0)) from None
-            return seen[0]
-        if is_over(seen[0]) or patience.is_over:
-            return seen[0]
-        await patience.pause()
+            return values[0]
+        if is_done(values[0]) or timer.is_over:
+            return values[0]
+        await timer.pause()
 
 
 def seconds_of(timeout: float | timedelta | None) -> float | None:
-    number = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if number is None:
+    """Return a timeout in seconds. Raises BadArgument if it cannot be one."""
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if seconds is None:
         return None
-    # NaN is not at least 0 either.
-    if type(number) not in (int, float) or not number >= 0:
+    # `not … >= 0` also refuses NaN.
+    if type(seconds) not in (int, float) or not seconds >= 0:
         raise BadArgument("timeout", timeout, "a number of seconds from 0 on, a timedelta, or None")
-    return number
+    return seconds
 
 
 class PollTimer:
-    """How long to sleep before the next look, until the time is up."""
+    """Sleep between polls, at growing intervals, until the timeout has passed."""
 
     def __init__(self, timeout: float | None) -> None:
         self._end = None if timeout is None else time.monotonic() + timeout
-        self._looks = _growing()
+        self._intervals = _growing_intervals()
 
-    def last_look(self, grace: float | None) -> float | None:
-        """When a look must have its answer, by the clock of the event loop."""
+    def read_deadline(self, grace: float | None) -> float | None:
+        """Return when a read must have its answer, by the clock of the event loop."""
         if self._end is None or grace is None:
             return None
         return asyncio.get_running_loop().time() + self._end - time.monotonic() + grace
@@ -83,14 +85,14 @@ class PollTimer:
         return self._end is not None and time.monotonic() >= self._end
 
     async def pause(self) -> None:
-        look = next(self._looks)
+        interval = next(self._intervals)
         if self._end is not None:
-            look = min(look, max(self._end - time.monotonic(), 0.0))
-        await asyncio.sleep(look)
+            interval = min(interval, max(self._end - time.monotonic(), 0.0))
+        await asyncio.sleep(interval)
 
 
-def verdict(job: Job) -> object:
-    """What a final job came to: its result, or the error that says why there is none."""
+def result_of(job: Job) -> object:
+    """Return the result of a final job. Raises JobFailed or JobCancelled if it has none."""
     if job.state == FAILED:
         error = job.last_error
         raise JobFailed(
@@ -104,8 +106,8 @@ def verdict(job: Job) -> object:
     return job.result
 
 
-def _growing() -> Iterator[float]:
-    look = FIRST_LOOK
+def _growing_intervals() -> Iterator[float]:
+    interval = MIN_POLL_INTERVAL_S
     while True:
-        yield look
-        look = min(look * 1.5, LAST_LOOK)
+        yield interval
+        interval = min(interval * 1.5, MAX_POLL_INTERVAL_S)

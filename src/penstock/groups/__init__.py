@@ -1,1 +1,1 @@
-"""What callers do, a module for each group of calls: jobs, batches, schedules, settings …"""
+"""The calls of the client, with a module for each group: jobs, batches, schedules, settings …"""

@@ -1,5 +1,7 @@
-"""What the HTTP API answers beside the values of the calls themselves: for the service that says it
-and for the client that reads it."""
+"""Response bodies of the HTTP API that no call of the client returns.
+
+The service encodes them, and the HTTP client decodes them.
+"""
 
 from __future__ import annotations
 

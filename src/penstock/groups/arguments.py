@@ -1,4 +1,4 @@
-"""The checks of settings, for arguments of calls: they raise BadArgument."""
+"""Checks of arguments. They are those of settings, but raise BadArgument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def _of_argument(check: Callable[P, T]) -> Callable[P, T]:
-    """The same check, which raises BadArgument."""
+    """Return the same check, raising BadArgument instead of ConfigError."""
 
     @wraps(check)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""The audit: who changed what."""
+"""Read the audit: who changed what, and when."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.groups.arguments import whole
 from penstock.store import key_of
 from penstock.store.access import Access
 
-LONGEST_PAGE: Final = 1000
+MAX_ENTRIES_PER_PAGE: Final = 1000
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(NamedTuple):
-    """Entries, newest first; `after` is where the next page begins, if there is one."""
+    """Entries, newest first. Pass `after` for the next page; it is None on the last one."""
 
     entries: tuple[AuditEntry, ...]
     after: str | None
@@ -52,18 +52,18 @@ class AuditCalls(Calls):
         after: str | None = None,
         limit: int = 100,
     ) -> AuditPage:
-        """Who changed what, newest first. Pass `page.after` as `after` for the next page."""
-        whole("limit", limit, 1, LONGEST_PAGE)
+        """List who changed what, newest first. Pass `page.after` as `after` for the next page."""
+        whole("limit", limit, 1, MAX_ENTRIES_PER_PAGE)
         if self._tenant is not None:
-            tenant = self._tenant.named(tenant)
-        texts = scope.texts(actor=actor, action=action, target=target, tenant=tenant)
-        values = (*texts, since, _place(after), limit)
-        rows = await self._ask(lambda on: Access(self.store).rows(on, "list_audit", *values))
+            tenant = self._tenant.resolve(tenant)
+        texts = scope.check_texts(actor=actor, action=action, target=target, tenant=tenant)
+        values = (*texts, since, _cursor(after), limit)
+        rows = await self._execute(lambda on: Access(self.store).rows(on, "list_audit", *values))
         entries = tuple(_entry(row) for row in rows)
         return AuditPage(entries, entries[-1].id if len(entries) == limit else None)
 
 
-def _place(after: str | None) -> int | None:
+def _cursor(after: str | None) -> int | None:
     if after is None:
         return None
     try:
@@ -74,5 +74,5 @@ def _place(after: str | None) -> int | None:
 
 def _entry(row: dict[str, Any]) -> AuditEntry:
     detail = row.pop("detail")
-    found = None if detail is None else msgspec.json.decode(detail)
-    return AuditEntry(id=str(row.pop("id")), detail=found, **row)
+    decoded = None if detail is None else msgspec.json.decode(detail)
+    return AuditEntry(id=str(row.pop("id")), detail=decoded, **row)

@@ -1,4 +1,4 @@
-"""Batches: many jobs as one, with exact counts and callbacks."""
+"""Batches: groups of jobs with exact counts and callbacks."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ T = TypeVar("T")
 
 BatchState = Literal["open", "running", "finished"]
 
-# A statement with more takes long to send, and holds the batch open for as long.
+# A statement with more jobs takes long to send, and locks the batch meanwhile.
 MAX_JOBS_PER_STATEMENT: Final = 10_000
-# With a lower rate nobody can say how long it takes.
+# With a lower rate, the remaining time cannot be estimated.
 MIN_RATE_FOR_ETA: Final = 1e-5
 
 
@@ -94,7 +94,7 @@ class BatchStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def done(self) -> int:
-        """How many have ended, one way or another."""
+        """How many jobs have ended: completed, failed or cancelled."""
         return self.total - self.pending
 
     @property
@@ -110,7 +110,7 @@ class BatchPage(Struct, frozen=True):
 
 
 class BatchHandle:
-    """A batch to add jobs to, until it is closed.
+    """Add jobs to a batch until it is closed.
 
     batch = await app.open_batch("import", on_success=publish)
     await batch.enqueue(index, 1)
@@ -129,48 +129,49 @@ class BatchHandle:
         )
 
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
-        """Add one job; BatchClosed once the batch is."""
+        """Add one job. Raises BatchClosed if the batch is closed."""
         if not isinstance(task, Task):
             raise TypeError(explain_not_a_task("enqueue", task))
         [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
         return enqueued
 
     async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
-        """Add many jobs; the answers come in the same order.
+        """Add many jobs. The results are in the order of the requests.
 
-        They go in pieces of 10,000, each of them stored whole or not at all.
+        Each statement stores up to 10,000 jobs, all of them or none.
         """
         enqueued: list[Enqueued[T]] = []
-        given = iter(requests)
-        while piece := list(islice(given, MAX_JOBS_PER_STATEMENT)):
-            signed = [self._signed(request) for request in piece] if self.tenant else piece
-            enqueued += await self._calls._enqueue(signed, self._links)
+        remaining = iter(requests)
+        while chunk := list(islice(remaining, MAX_JOBS_PER_STATEMENT)):
+            if self.tenant:
+                chunk = [self._with_tenant(request) for request in chunk]
+            enqueued += await self._calls._enqueue(chunk, self._links)
         return enqueued
 
-    def _signed(self, request: Request[T]) -> Request[T]:
-        """The request as one of the batch's tenant, if it names none."""
+    def _with_tenant(self, request: Request[T]) -> Request[T]:
+        """Set the batch's tenant in a request without a tenant."""
         if request.options.tenant:
             return request
         return replace(request, options=replace(request.options, tenant=self.tenant))
 
     async def close(self) -> None:
-        """Add no more: the batch is finished when the last of its jobs has ended."""
+        """Close the batch: no more jobs can be added. It finishes when its last job has ended."""
         await self._calls._close(self)
 
     async def status(self) -> BatchStatus:
-        """The batch as it is now."""
+        """Return the batch as it is now."""
         return await self._calls.get_batch(self)
 
     async def wait(self, timeout: float | timedelta | None = None) -> BatchStatus:
-        """Wait until it is finished; raises BatchTimeout."""
+        """Wait until the batch is finished. Raises BatchTimeout."""
         return await self._calls.wait_batch(self, timeout)
 
     async def cancel(self, reason: str = "requested", *, by: str | None = None) -> int:
-        """Close it and end all that pends: how many jobs."""
+        """Close the batch and cancel its pending jobs. Return how many."""
         return await self._calls.cancel_batch(self, reason, by=by)
 
     async def retry(self, *, rate: float | str | None = None, by: str | None = None) -> Redriven:
-        """Run again what has failed."""
+        """Run the failed jobs again."""
         return await self._calls.retry_batch(self, rate=rate, by=by)
 
     def __repr__(self) -> str:
@@ -181,12 +182,12 @@ BatchId: TypeAlias = str | BatchHandle | BatchStatus | Job
 
 
 def batch_id_of(batch: BatchId) -> str:
-    """The id of a batch; of a job, that of the batch that it is in, or that it is a callback of."""
+    """Return the id of a batch. A job stands for its batch, or the one it is a callback of."""
     if isinstance(batch, Job):
-        found = batch.batch or batch.meta.get("batch")
-        if not isinstance(found, str):
+        batch_id = batch.batch or batch.meta.get("batch")
+        if not isinstance(batch_id, str):
             raise BadArgument("batch", f"job {batch.id}", "a job of a batch, or a batch's callback")
-        return found
+        return batch_id
     if isinstance(batch, BatchHandle | BatchStatus):
         return batch.id
     if isinstance(batch, str):
@@ -202,16 +203,16 @@ def batch_key(batch_id: str) -> int:
 
 
 def status_from(row: Mapping[str, Any]) -> BatchStatus:
-    """The status that a row of `get_batches` tells of."""
+    """Return the status of a batch from a row of `get_batches`."""
     pending, rate = row["pending"], row["rate"]
-    plain = dict(row)
-    del plain["changed_at"], plain["changes"]  # for those who watch
+    fields = dict(row)
+    del fields["changed_at"], fields["changes"]  # Only live updates need them.
     for name in ("failure_job", "success_job", "end_job"):
-        plain[name] = None if row[name] is None else str(row[name])
-    plain["meta"] = json.loads(row["meta"]) if row["meta"] else {}
-    plain["eta"] = 0.0 if not pending else pending / rate if rate > MIN_RATE_FOR_ETA else None
-    plain["state"] = _state(row["closed_at"], row["finished_at"])
-    return BatchStatus(**plain | {"id": str(row["id"])})
+        fields[name] = None if row[name] is None else str(row[name])
+    fields["meta"] = json.loads(row["meta"]) if row["meta"] else {}
+    fields["eta"] = 0.0 if not pending else pending / rate if rate > MIN_RATE_FOR_ETA else None
+    fields["state"] = _state(row["closed_at"], row["finished_at"])
+    return BatchStatus(**fields | {"id": str(row["id"])})
 
 
 def _state(closed_at: datetime | None, finished_at: datetime | None) -> BatchState:
@@ -222,25 +223,30 @@ def _state(closed_at: datetime | None, finished_at: datetime | None) -> BatchSta
 
 Callback: TypeAlias = Request[Any] | Task[..., Any]
 
-# The batch says when, and that it is once.
-_NOT_CALLED: Final = ("run_at", "deadline", "idempotency_key")
+# The batch decides when a callback runs, and that it runs once.
+_REFUSED_OPTIONS: Final = ("run_at", "deadline", "idempotency_key")
 
 
-def callbacks_of(tenant: str, given: Mapping[str, Callback | None]) -> dict[str, dict[str, Any]]:
-    """The stored forms by their moments; of a tenant's batch all are that tenant's."""
+def stored_callbacks(
+    tenant: str, callbacks: Mapping[str, Callback | None]
+) -> dict[str, dict[str, Any]]:
+    """Return the stored requests of callbacks, by event: success, end or failure.
+
+    Callbacks of a tenant's batch belong to that tenant.
+    """
     return {
-        moment: _form(f"on_{moment}", what, tenant)
-        for moment, what in given.items()
-        if what is not None
+        event: _stored_callback(f"on_{event}", callback, tenant)
+        for event, callback in callbacks.items()
+        if callback is not None
     }
 
 
-def _form(setting: str, what: Any, tenant: str) -> dict[str, Any]:
-    request = what.prepare() if isinstance(what, Task) else what
+def _stored_callback(setting: str, callback: Any, tenant: str) -> dict[str, Any]:
+    request = callback.prepare() if isinstance(callback, Task) else callback
     if not isinstance(request, Request):
-        raise Misuse(explain_not_a_task(setting, what), setting)
+        raise Misuse(explain_not_a_task(setting, callback), setting)
     options = request.options
-    for option in _NOT_CALLED:
+    for option in _REFUSED_OPTIONS:
         if (value := getattr(options, option)) is not None:
             raise Misuse(
                 f"The request of {setting} has the option {option}, {value!r}: leave it out, since "
@@ -259,11 +265,11 @@ def _form(setting: str, what: Any, tenant: str) -> dict[str, Any]:
     return stored_form(request) | own
 
 
-LONGEST_NAME: Final = 500
+MAX_NAME_LENGTH: Final = 500
 
 
 class BatchOptions(TypedDict, total=False):
-    """What may be said of a new batch: its callbacks, whose it is, and anything else as `meta`."""
+    """The options of a new batch: its callbacks, its tenant, and data of yours as `meta`."""
 
     on_success: Callback | None
     on_end: Callback | None
@@ -274,7 +280,7 @@ class BatchOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
-    """A new batch as it is stored."""
+    """A new batch, checked and in the form in which it is stored."""
 
     tenant: str
     name: str | None
@@ -287,64 +293,64 @@ class NewBatch:
             raise TypeError(f"There is no option {', '.join(sorted(unknown))} for a batch.")
         owner = options.get("tenant", "")
         if tenant is not None:
-            owner = tenant.named(owner)
+            owner = tenant.resolve(owner)
         owner = CHECKS["tenant"]("tenant", owner)
-        given: dict[str, Callback | None] = {
+        callbacks: dict[str, Callback | None] = {
             "success": options.get("on_success"),
             "end": options.get("on_end"),
             "failure": options.get("on_failure"),
         }
         meta = CHECKS["meta"]("meta", options.get("meta"))
-        return cls(owner, _name(name), callbacks_of(owner, given), meta)
+        return cls(owner, _name(name), stored_callbacks(owner, callbacks), meta)
 
 
 def _name(name: Any) -> str | None:
-    scope.texts(name=name)
-    if name is not None and not 1 <= len(name) <= LONGEST_NAME:
-        raise BadArgument("name", name, f"1 to {LONGEST_NAME} characters")
+    scope.check_texts(name=name)
+    if name is not None and not 1 <= len(name) <= MAX_NAME_LENGTH:
+        raise BadArgument("name", name, f"1 to {MAX_NAME_LENGTH} characters")
     return None if name is None else str(name)
 
 
 logger = logging.getLogger("penstock")
 
-LONGEST_PAGE: Final = 1000
+MAX_BATCHES_PER_PAGE: Final = 1000
 MAX_JOBS_PER_CANCEL: Final = 500
 STATES: Final = ("open", "running", "finished")
 
 
 class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
-    """The calls for batches. What failed in one are dead letters; they are run again as such.
+    """The calls for batches. Failed jobs of a batch are dead letters, and are retried as such.
 
-    `by` says in the audit who closed, cancelled or retried one.
+    `by` names in the audit who closed, cancelled or retried a batch.
     """
 
     async def open_batch(
         self, name: str | None = None, **options: Unpack[BatchOptions]
     ) -> BatchHandle:
-        """Begin a batch; it stays open until `close`, from here or from any process.
+        """Open a batch. It stays open until `close`, which any process may call.
 
-        The callbacks are jobs, each enqueued once: `on_failure` when a first job has failed,
-        `on_success` when all have completed, `on_end` when all have ended, whatever came of them.
+        The callbacks are jobs. Each is enqueued once: `on_failure` when the first job has failed,
+        `on_success` when all have completed, `on_end` when all have ended in any way.
         """
-        given = NewBatch.of(name, options, self._tenant)
-        made = await self._ask(
+        batch = NewBatch.of(name, options, self._tenant)
+        batch_id = await self._execute(
             lambda on: Batches(self.store).open(
-                on, given.tenant, given.name, given.callbacks, given.meta, by=self._by
+                on, batch.tenant, batch.name, batch.callbacks, batch.meta, by=self._by
             ),
-            again=False,
+            retry=False,
         )
-        return BatchHandle(self, str(made), given.tenant)
+        return BatchHandle(self, str(batch_id), batch.tenant)
 
     def batch(
         self, name: str | None = None, **options: Unpack[BatchOptions]
     ) -> AbstractAsyncContextManager[BatchHandle]:
-        """A batch that is closed at the end of the block.
+        """Open a batch for the length of a block, and close it at the end.
 
             async with app.batch("import", on_success=publish.prepare(42)) as batch:
                 await batch.enqueue_many(index.prepare(page) for page in pages)
 
-        Its jobs run as soon as they are added. If the block raises, the batch is cancelled: what
-        has not run will not, and `on_success` never comes, since it is not what was to be in it.
+        Its jobs run as soon as they are added. If the block raises, the batch is cancelled: pending
+        jobs do not run, and `on_success` is never enqueued, since the batch is not complete.
         """
         return self._block(self.open_batch(name, **options))
 
@@ -354,35 +360,35 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
         try:
             yield batch
         except BaseException:
-            await self._give_up(batch)
+            await self._cancel_failed(batch)
             raise
         await batch.close()
 
-    async def _give_up(self, batch: BatchHandle) -> None:
-        """What the block raised is what its caller must hear of, whatever comes of this."""
+    async def _cancel_failed(self, batch: BatchHandle) -> None:
+        """Cancel a batch whose block raised. Only log a failure: the error of the block counts."""
         try:
             await batch.cancel("batch_failed")
         except Exception as error:
             logger.warning("Batch %s could not be cancelled: %s", batch.id, error)
 
     async def batch_handle(self, batch: BatchId) -> BatchHandle:
-        """A batch to add to, by its id, or by a job of it.
+        """Return a handle to add jobs to a batch, by its id or by one of its jobs.
 
             batch = await app.batch_handle(ctx.job)        # in a handler: the batch of this job
             await batch.enqueue(index, page)
 
-        A job that runs may add to its own batch even when that is closed: it cannot be finished
-        before the job is.
+        A running job may add to its own batch even if that is closed, because the batch cannot
+        finish before the job does.
         """
         status = await self.get_batch(batch)
         adder = batch.id if isinstance(batch, Job) and batch.batch else None
         return BatchHandle(self, status.id, status.tenant, adder)
 
     async def get_batch(self, batch: BatchId) -> BatchStatus:
-        """A batch as it is now; in a callback's handler by `ctx.job`."""
+        """Return a batch as it is now. In the handler of a callback, pass `ctx.job`."""
         batch_id = batch_id_of(batch)
         key = batch_key(batch_id)
-        rows = await self._ask(lambda on: Batches(self.store).get(on, [key]))
+        rows = await self._execute(lambda on: Batches(self.store).get(on, [key]))
         if not rows:
             raise BatchNotFound(batch_id)
         return status_from(rows[0])
@@ -396,69 +402,69 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
         after: str | None = None,
         limit: int = 100,
     ) -> BatchPage:
-        """Batches, newest first. Pass `page.after` as `after` for the next page."""
-        whole("limit", limit, 1, LONGEST_PAGE)
+        """List batches, newest first. Pass `page.after` as `after` for the next page."""
+        whole("limit", limit, 1, MAX_BATCHES_PER_PAGE)
         if state is not None and state not in STATES:
             raise BadArgument("state", state, f"one of {', '.join(STATES)}")
         if self._tenant is not None:
-            tenant = self._tenant.named(tenant)
-        scope.texts(tenant=tenant, name=name)
+            tenant = self._tenant.resolve(tenant)
+        scope.check_texts(tenant=tenant, name=name)
         start = batch_key(after) if after else None
-        rows = await self._ask(
+        rows = await self._execute(
             lambda on: Batches(self.store).page(on, tenant, name, state, start, limit)
         )
-        found = tuple(status_from(row) for row in rows)
-        return BatchPage(found, found[-1].id if len(found) == limit else None)
+        page = tuple(status_from(row) for row in rows)
+        return BatchPage(page, page[-1].id if len(page) == limit else None)
 
     async def wait_batch(
         self, batch: BatchId, timeout: float | timedelta | None = None
     ) -> BatchStatus:
-        """Wait until a batch is finished; raises BatchTimeout, never for what its jobs came to."""
+        """Wait until a batch is finished, even if its jobs fail. Raises BatchTimeout."""
         batch_id = batch_id_of(batch)
         key = batch_key(batch_id)
 
-        async def look() -> bool:
-            over = await self._ask(lambda on: Batches(self.store).is_finished(on, key))
-            if over is None:
+        async def is_finished() -> bool:
+            finished = await self._execute(lambda on: Batches(self.store).is_finished(on, key))
+            if finished is None:
                 raise BatchNotFound(batch_id)
-            return over
+            return finished
 
         seconds = seconds_of(timeout)
-        is_over = await self._until(bool, look, seconds)
+        has_finished = await self._poll(bool, is_finished, seconds)
         status = await self.get_batch(batch_id)
-        if not is_over and not status.is_finished:
+        if not has_finished and not status.is_finished:
             why = await self._why(lambda: self.why_batch(batch_id), f"batch {batch_id}")
             raise BatchTimeout(status.id, status.state, status.pending, seconds or 0.0, why)
         return status
 
     async def why_batch(self, batch: BatchId) -> str:
-        """Why a batch is not finished: some of its jobs, each with what it waits for."""
+        """Explain why a batch is not finished: some of its jobs, with what each waits for."""
         key = batch_key(batch_id_of(batch))
-        if await self._ask(lambda on: Batches(self.store).is_finished(on, key)) is None:
+        if await self._execute(lambda on: Batches(self.store).is_finished(on, key)) is None:
             raise BatchNotFound(str(key))
         return await self._why_jobs(batch=key)
 
     async def close_batch(self, batch: BatchId, *, by: str | None = None) -> None:
-        """Let nobody but its own jobs add to a batch; it is finished when nothing pends."""
+        """Close a batch: only its own jobs may still add to it. It finishes with its last job."""
         await self._close(batch, noted=True, by=by)
 
     async def cancel_batch(
         self, batch: BatchId, reason: str = "requested", *, by: str | None = None
     ) -> int:
-        """Close a batch and end all that pends, running or not: how many jobs.
+        """Close a batch and cancel its pending jobs, running or not. Return how many.
 
-        `on_end` comes all the same, `on_success` never.
+        `on_end` is still enqueued, `on_success` never.
         """
         return [number async for number in self.cancelling_batch(batch, reason, by=by)][-1]
 
     async def cancelling_batch(
         self, batch: BatchId, reason: str = "requested", *, by: str | None = None
     ) -> AsyncIterator[int]:
-        """As `cancel_batch`, with how many it has come to after each piece of 500 jobs."""
+        """Do the same as `cancel_batch`, and yield the number so far after each 500 jobs."""
         key = await self._close(batch, reason, noted=True, by=by)
         number = after = 0
         while True:
-            piece = await self._ask(
+            page = await self._execute(
                 partial(
                     Batches(self.store).cancel,
                     batch=key,
@@ -467,17 +473,18 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
                     reason=reason,
                 )
             )
-            number, after = number + piece.cancelled, piece.last
+            number, after = number + page.cancelled, page.last
             yield number
-            if piece.found < MAX_JOBS_PER_CANCEL:
+            if page.found < MAX_JOBS_PER_CANCEL:
                 return
 
     async def retry_batch(
         self, batch: BatchId, *, rate: float | str | None = None, by: str | None = None
     ) -> Redriven:
-        """Run again those jobs of a batch that have failed; what it came to, as of `redrive`.
+        """Run the failed jobs of a batch again, and return the result as `redrive` does.
 
-        A finished batch goes on then; if all completes this time, `on_success` comes.
+        A finished batch is running again then. If all jobs complete this time, `on_success` is
+        enqueued.
         """
         status = await self.get_batch(batch)
         return await self.redrive(batch=status.id, rate=rate, by=by)
@@ -490,10 +497,13 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
         noted: bool = False,
         by: str | None = None,
     ) -> int:
-        """Close a batch; with a reason it is given up. What its own handle does is no news."""
+        """Close a batch, or cancel it if a reason is given. Return its number.
+
+        `noted` says whether to write it to the audit: closing by the handle is not written.
+        """
         batch_id = batch_id_of(batch)
         key, actor = batch_key(batch_id), self._actor(by)
-        is_there = await self._ask(
+        is_there = await self._execute(
             lambda on: Batches(self.store).close(on, key, reason, noted=noted, by=actor)
         )
         if not is_there:

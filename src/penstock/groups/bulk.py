@@ -1,4 +1,4 @@
-"""Change many jobs at once, by id or by filter, with what became of each."""
+"""Find jobs by filter, and change many at once, with the result for each."""
 
 from __future__ import annotations
 
@@ -37,46 +37,47 @@ async def matching(
     size: int,
     after: str | None = None,
 ) -> AsyncGenerator[tuple[list[str], str | None]]:
-    """Ids of jobs, live ones first, a page at a time, each with where the next one begins, if any.
+    """Yield pages of the ids of matching jobs, live ones first, with the cursor of the next page.
 
-    Only those with ids above and below these. A job that ends meanwhile is not found anew.
+    The cursor is None after the last page. Ids are between `above` and `below`, without the two. A
+    job that ends meanwhile is not found twice.
     """
     if client._tenant is not None:
-        tenant = client._tenant.named(tenant)
-    which = [
-        scope.states(states),
-        *scope.texts(queue=queue, task=task, tenant=tenant, subject=subject, tag=tag),
+        tenant = client._tenant.resolve(tenant)
+    filters = [
+        scope.check_states(states),
+        *scope.check_texts(queue=queue, task=task, tenant=tenant, subject=subject, tag=tag),
         None if batch is None else batch_key(batch),
         None if workflow is None else workflow_key(workflow),
         above,
         below,
     ]
-    last = None if after is None else _match_of(after)
+    last = None if after is None else _decode_cursor(after)
     while True:
-        page = await client._ask(
-            partial(matches, client.store, filters=which, after=last, limit=size)
+        page = await client._execute(
+            partial(matches, client.store, filters=filters, after=last, limit=size)
         )
         last = page[-1] if len(page) == size else None
-        yield [str(match.id) for match in page], None if last is None else _after_of(last)
+        yield [str(match.id) for match in page], None if last is None else _encode_cursor(last)
         if last is None:
             return
 
 
 async def newest(client: Calls) -> str:
-    """An id that no job has passed yet: all that come later are newer."""
-    return str(max(1, await client._ask(partial(newest_id, client.store))))
+    """Return the highest id of any job so far. Jobs that are enqueued later have higher ones."""
+    return str(max(1, await client._execute(partial(newest_id, client.store))))
 
 
-def _after_of(match: Match) -> str:
-    """Where a page ends, as text: id and `until`; of an ended job also its day and moment."""
-    place = [match.id, _microseconds(match.until)]
+def _encode_cursor(match: Match) -> str:
+    """Return the end of a page as text: id and `until`; for an ended job also its day and time."""
+    numbers = [match.id, _microseconds(match.until)]
     if match.day is not None and match.at is not None:
-        place += [match.day.toordinal(), _microseconds(match.at)]
-    return "-".join(map(str, place))
+        numbers += [match.day.toordinal(), _microseconds(match.at)]
+    return "-".join(map(str, numbers))
 
 
-def _match_of(after: str) -> Match:
-    """The place that such a text stands for."""
+def _decode_cursor(after: str) -> Match:
+    """Return the job at which a page ended. Raises BadArgument if the text is no cursor."""
     try:
         match [int(part) for part in after.split("-")]:
             case [job, until]:
@@ -100,38 +101,38 @@ MISSING = "missing"
 
 
 class BulkCalls(Calls):
-    """The calls that change many jobs at once; none raises for one that cannot be changed.
+    """The calls that change many jobs at once. They do not raise for jobs that cannot be changed.
 
-    They answer for each job by its id: with the state that it has now, `deleted`, `missing` if
-    there is none, or `held` if its unique key is another's.
+    They return for each id the state that the job has now, or `deleted`, `missing` if it does not
+    exist, or `held` if another job holds its unique key.
     """
 
     async def retry_many(self, jobs: Sequence[JobId], *, completed: bool = True) -> dict[str, str]:
-        """Run jobs again; those are `ready` or, while others are before them, `blocked`.
+        """Run jobs again; they become `ready`, or `blocked` while they wait for other jobs.
 
-        `completed=False` leaves those that have completed, also those that do just now.
+        `completed=False` leaves out completed jobs, even those that complete during the call.
         """
         retry = partial(self.store.retry, completed=completed, by=self._by)
         return await self._change_many(jobs, retry)
 
     async def cancel_many(self, jobs: Sequence[JobId], reason: str = "requested") -> dict[str, str]:
-        """End jobs now, running or not; those are `cancelled`."""
+        """Cancel jobs now, running or not; they become `cancelled`."""
         return await self._change_many(jobs, partial(self.store.cancel, reason=reason, by=self._by))
 
     async def delete_many(self, jobs: Sequence[JobId]) -> dict[str, str]:
-        """Erase jobs that do not run, with all that is kept about them; those are `deleted`."""
+        """Delete jobs that are not running, with everything stored about them."""
         return await self._change_many(jobs, partial(self.store.delete, by=self._by))
 
     async def unblock_many(self, jobs: Sequence[JobId], *, by: str | None = None) -> dict[str, str]:
-        """Let jobs run now that wait for others; those are `ready`. `by` is kept in the audit."""
+        """Let jobs run now that wait for others; they become `ready`. `by` goes into the audit."""
         workflows, actor = Workflows(self.store), self._actor(by)
         return await self._change_many(jobs, lambda on, keys: workflows.unblock(on, keys, actor))
 
     async def unique_holders(self, jobs: Sequence[JobId]) -> dict[str, str]:
-        """Which job holds the unique key of each; one whose key nobody holds is left out."""
+        """Return, by job id, which job holds its unique key; keys without a holder are left out."""
         keys = list(_keys(jobs).values())
-        found = await self._ask(lambda on: UniqueKeys(self.store).holders(on, keys))
-        return {job: holder.job for job, holder in found.items()}
+        holders = await self._execute(lambda on: UniqueKeys(self.store).holders(on, keys))
+        return {job: holder.job for job, holder in holders.items()}
 
     async def _change_many(
         self,
@@ -139,12 +140,12 @@ class BulkCalls(Calls):
         change: Callable[[Executor, Sequence[int]], Awaitable[dict[int, str]]],
     ) -> dict[str, str]:
         keys = _keys(jobs)
-        answers = await self._ask(lambda on: change(on, list(keys.values())), again=False)
+        answers = await self._execute(lambda on: change(on, list(keys.values())), retry=False)
         return {job: answers[keys[job]] if job in keys else MISSING for job in map(id_of, jobs)}
 
 
 def _keys(jobs: Sequence[JobId]) -> dict[str, int]:
-    """The numbers behind ids; what cannot be one has none."""
+    """Return the numbers of ids, by id. Texts that cannot be ids are left out."""
     keys = {}
     for job in map(id_of, jobs):
         try:

@@ -1,4 +1,4 @@
-"""Send events to jobs that wait for them, and look at what was sent."""
+"""Send events to jobs that wait for them, and list the events that were sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.tasks.options import CHECKS
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
 
 WEEK: Final = 7 * 86_400.0
-EVENTS_AT_ONCE: Final = 1000
+MAX_EVENTS_PER_PAGE: Final = 1000
 PAYLOAD: Final = "payload"
 
 
@@ -32,7 +32,7 @@ class SentEvent(Struct, frozen=True, kw_only=True):
 
 
 class KeptEvent(Struct, frozen=True, kw_only=True):
-    """An event that jobs may still get."""
+    """An event that jobs may still receive."""
 
     id: str
     tenant: str
@@ -43,7 +43,7 @@ class KeptEvent(Struct, frozen=True, kw_only=True):
 
 
 class EventCalls(Calls):
-    """The calls about events that jobs wait for with `ctx.wait_for_event`."""
+    """The calls for events, for which jobs wait with `ctx.wait_for_event`."""
 
     _notify = True
 
@@ -55,27 +55,27 @@ class EventCalls(Calls):
         tenant: str = "",
         keep: float | timedelta = WEEK,
     ) -> SentEvent:
-        """Send an event to every job that waits for its name, now or while it is kept.
+        """Send an event to all jobs that wait for its name, now or later while it is kept.
 
             await app.send_event("approved:42", {"by": "Ada"})
 
-        It belongs to a tenant, and so do the jobs that get it. `keep` is for how many seconds.
+        Only jobs of the same `tenant` receive it. It is kept for `keep` seconds, a week by default.
         """
         name, seconds_kept = event_name(name), seconds("keep", keep)
         if not seconds_kept:
             raise BadArgument("keep", keep, "more than 0 seconds")
         tenant = CHECKS["tenant"]("tenant", tenant)
         if self._tenant is not None:
-            tenant = self._tenant.named(tenant)
+            tenant = self._tenant.resolve(tenant)
         whole_payload = encode_object({PAYLOAD: payload}, ARGS_LIMIT)
-        text = whole_payload[len(PAYLOAD) + 4 : -1]  # without {"payload": and }
+        text = whole_payload[len(PAYLOAD) + 4 : -1]  # Without {"payload": and }.
         is_own = self._connection is None
         options = msgspec.json.encode({"durable": is_own, "notify": self._notify}).decode()
-        sent = await self._ask(
+        sent = await self._execute(
             lambda on: Events(self.store).send(
                 on, name, text, tenant, seconds_kept, options, by=self._by
             ),
-            again=False,
+            retry=False,
         )
         return SentEvent(id=str(sent.id), name=name, woken=sent.woken)
 
@@ -87,16 +87,18 @@ class EventCalls(Calls):
         after: str | None = None,
         limit: int = 100,
     ) -> Sequence[KeptEvent]:
-        """The events that are kept, newest first; pass the last one's id as `after` for more."""
-        whole("limit", limit, 1, EVENTS_AT_ONCE)
+        """List the events that are kept, newest first. Pass the last id as `after` for more."""
+        whole("limit", limit, 1, MAX_EVENTS_PER_PAGE)
         if self._tenant is not None:
-            tenant = self._tenant.named(tenant)
-        start = None if after is None else _place(after)
-        rows = await self._ask(lambda on: Events(self.store).list(on, name, tenant, start, limit))
+            tenant = self._tenant.resolve(tenant)
+        start = None if after is None else _cursor(after)
+        rows = await self._execute(
+            lambda on: Events(self.store).list(on, name, tenant, start, limit)
+        )
         return [_kept(row) for row in rows]
 
 
-def _place(after: Any) -> int:
+def _cursor(after: Any) -> int:
     try:
         return key_of(after)
     except JobNotFound:

@@ -51,8 +51,8 @@ class DeadFilter(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
-    """A filter, checked: its fields are in the order of the statements' places."""
+class FailedFilter:
+    """A checked filter. Its fields are in the order of the statements' parameters."""
 
     queue: str | None = None
     task: str | Task[Any, Any] | None = None
@@ -66,32 +66,33 @@ class Which:
     until: datetime | None = None
 
     @classmethod
-    def of(cls, given: DeadFilter, tenant: TenantScope | None) -> Which:
-        if unknown := given.keys() - {each.name for each in fields(cls)}:
+    def of(cls, options: DeadFilter, tenant: TenantScope | None) -> FailedFilter:
+        """Check a filter. A client for one tenant sees only the jobs of that tenant."""
+        if unknown := options.keys() - {field.name for field in fields(cls)}:
             raise TypeError(f"There is no filter {', '.join(sorted(unknown))} for dead letters.")
-        which = cls(**given)
-        if isinstance(which.task, Task):
-            which = replace(which, task=which.task.name)
+        filters = cls(**options)
+        if isinstance(filters.task, Task):
+            filters = replace(filters, task=filters.task.name)
         if tenant is not None:
-            which = replace(which, tenant=tenant.named(which.tenant))
-        which._check()
-        return which
+            filters = replace(filters, tenant=tenant.resolve(filters.tenant))
+        filters._check()
+        return filters
 
     @property
     def values(self) -> list[Any]:
-        """What goes to the statements' places."""
+        """The parameters of the statements."""
         batch = None if self.batch is None else key_of(self.batch)
         return list(astuple(replace(self, batch=batch)))  # type: ignore[arg-type]
 
     @property
     def as_json(self) -> str:
-        """What is given, for the audit."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return msgspec.json.encode(given).decode()
+        """The fields that are set, for the audit."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        return msgspec.json.encode(values).decode()
 
     def _check(self) -> None:
         names = ("queue", "task", "tenant", "subject", "tag", "reason", "error")
-        scope.texts(**{name: getattr(self, name) for name in names})
+        scope.check_texts(**{name: getattr(self, name) for name in names})
         for name in ("since", "until"):
             moment = getattr(self, name)
             if moment is not None and not _is_aware(moment):
@@ -147,16 +148,16 @@ class DeadSummary(Struct, frozen=True):
     is_exact: bool
 
 
-def place_of(after: str) -> FailedCursor:
-    """The place that a page's `after` stands for."""
+def decode_cursor(after: str) -> FailedCursor:
+    """Return the cursor that a page's `after` stands for. Raises BadArgument."""
     moment, _, job = after.partition("-")
     if not (moment.isascii() and moment.isdigit() and job.isascii() and job.isdigit()):
         raise BadArgument("after", after, "the `after` of a page of dead letters")
     return FailedCursor(_EPOCH + timedelta(microseconds=int(moment)), int(job))
 
 
-def after_of(place: FailedCursor) -> str:
-    return f"{(place.failed_at - _EPOCH) // timedelta(microseconds=1)}-{place.id}"
+def encode_cursor(cursor: FailedCursor) -> str:
+    return f"{(cursor.failed_at - _EPOCH) // timedelta(microseconds=1)}-{cursor.id}"
 
 
 def _is_aware(moment: Any) -> bool:
@@ -165,45 +166,45 @@ def _is_aware(moment: Any) -> bool:
 
 T = TypeVar("T")
 
-LONGEST_PAGE: Final = 1000
-AT_ONCE: Final = 500
-COUNTED: Final = 10_000
-MOST: Final = 1_000_000_000
-TOLD: Final = 10_000
+MAX_JOBS_PER_PAGE: Final = 1000
+JOBS_PER_CHANGE: Final = 500
+DEFAULT_COUNTED: Final = 10_000
+MAX_LIMIT: Final = 1_000_000_000
+MAX_LEFT_REPORTED: Final = 10_000
 
 
 class FailedCalls(Calls):
-    """The calls for dead letters: jobs that have failed, and stay in the history.
+    """The calls for dead letters: failed jobs, which stay in the history.
 
-    They are chosen by ids or by filters; see `DeadFilter`. `by` says in the audit who has changed
-    them: a row for each page of 500, with how many and which.
+    Choose them by id or by filter; see `DeadFilter`. `by` names in the audit who changed them. Each
+    page of 500 jobs writes one row there, with their number and the filter.
     """
 
     async def dead_letters(
         self, *, after: str | None = None, limit: int = 100, **which: Unpack[DeadFilter]
     ) -> Page:
-        """Jobs that have failed, the latest first. Pass `page.after` for the next page.
+        """List failed jobs, the latest failure first. Pass `page.after` for the next page.
 
         for job in (await app.dead_letters(task="shop.send")).jobs:
             print(job.reason, job.last_error, job.finished_at, job.errors)
         """
-        whole("limit", limit, 1, LONGEST_PAGE)
-        values = Which.of(which, self._tenant).values
-        start = None if after is None else place_of(after)
-        jobs = await self._ask(lambda on: FailedJobs(self.store).page(on, values, start, limit))
+        whole("limit", limit, 1, MAX_JOBS_PER_PAGE)
+        values = FailedFilter.of(which, self._tenant).values
+        start = None if after is None else decode_cursor(after)
+        jobs = await self._execute(lambda on: FailedJobs(self.store).page(on, values, start, limit))
         if len(jobs) < limit:
             return Page(tuple(jobs), None)
         last = jobs[-1]
         assert last.finished_at is not None
-        return Page(tuple(jobs), after_of(FailedCursor(last.finished_at, int(last.id))))
+        return Page(tuple(jobs), encode_cursor(FailedCursor(last.finished_at, int(last.id))))
 
     async def dead_summary(
-        self, *, among: int = COUNTED, **which: Unpack[DeadFilter]
+        self, *, among: int = DEFAULT_COUNTED, **which: Unpack[DeadFilter]
     ) -> DeadSummary:
-        """Count dead letters by task, reason and type of error, among so many of the latest."""
+        """Count the latest `among` failed jobs by task, reason and type of error."""
         whole("among", among, 1, 1_000_000)
-        values = Which.of(which, self._tenant).values
-        rows = await self._ask(lambda on: FailedJobs(self.store).sum(on, values, among))
+        values = FailedFilter.of(which, self._tenant).values
+        rows = await self._execute(lambda on: FailedJobs(self.store).sum(on, values, among))
         groups = tuple(DeadGroup(**row | {"example": str(row["example"])}) for row in rows)
         number = sum(group.number for group in groups)
         return DeadSummary(groups, number, number < among)
@@ -216,16 +217,16 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> Redriven:
-        """Run failed jobs again under their ids, with fresh chances; the longest dead first.
+        """Run failed jobs again under their ids, with fresh attempts, the first to fail first.
 
             await app.redrive(job)
             await app.redrive(task="shop.send", error="ConnectError", rate="10/s")
 
-        With a `rate` they come back scheduled, so many a second, and nobody needs to stay for it.
-        What fails after the call began is not caught by it. `limit` is how many at most.
+        With a `rate` they are scheduled, so many per second, and the program may end meanwhile.
+        Jobs that fail after the call began are left alone. `limit` is how many at most.
         """
-        told = self.redriving(*jobs, rate=rate, limit=limit, by=by, **which)
-        return await _last(told, Redriven())
+        results = self.redriving(*jobs, rate=rate, limit=limit, by=by, **which)
+        return await _last(results, Redriven())
 
     async def redriving(
         self,
@@ -235,33 +236,33 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> AsyncIterator[Redriven]:
-        """As `redrive`, with what it has come to after each page of jobs."""
+        """Do the same as `redrive`, and yield the result so far after each page of jobs."""
         spacing = None if rate is None else 1 / per_second("rate", rate)
-        meant = Which.of(which, self._tenant).as_json
+        audited = FailedFilter.of(which, self._tenant).as_json
         number = 0
         due: datetime | None = None
         left: dict[str, str] = {}
         workflows: Counter[str] = Counter()
         async for keys in self._keys(jobs, limit, which, left):
             start = None if due is None or spacing is None else due + timedelta(seconds=spacing)
-            rows = await self._ask(
+            rows = await self._execute(
                 partial(
                     FailedJobs(self.store).redrive,
                     ids=keys,
                     spacing=spacing,
                     start=start,
                     by=self._actor(by),
-                    filters=meant,
+                    filters=audited,
                 ),
-                again=False,
+                retry=False,
             )
-            back = [row["due"] for row in rows if row["due"] is not None]
-            _leave(left, {str(row["id"]): row["answer"] for row in rows if row["due"] is None})
-            number, due = number + len(back), max(back, default=due)
-            alone = [row["id"] for row in rows if row["due"] is not None]
-            if alone:
-                workflows += await self._ask(
-                    partial(Workflows(self.store).count_cancelled_branches, ids=alone)
+            times = [row["due"] for row in rows if row["due"] is not None]
+            _add_left(left, {str(row["id"]): row["answer"] for row in rows if row["due"] is None})
+            number, due = number + len(times), max(times, default=due)
+            retried = [row["id"] for row in rows if row["due"] is not None]
+            if retried:
+                workflows += await self._execute(
+                    partial(Workflows(self.store).count_cancelled_branches, ids=retried)
                 )
             yield Redriven(number, dict(left), due, dict(workflows))
 
@@ -272,12 +273,12 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> Purged:
-        """Erase failed jobs with all that is kept about them; the longest dead first.
+        """Delete failed jobs with everything stored about them, the first to fail first.
 
             await app.purge(tenant="acme")
             await app.purge(reason="discarded", until=datetime.now(UTC) - timedelta(days=7))
 
-        One that came back meanwhile, or never failed, is left. `limit` is how many at most.
+        Jobs that were retried meanwhile or never failed are left. `limit` is how many at most.
         """
         return await _last(self.purging(*jobs, limit=limit, by=by, **which), Purged())
 
@@ -288,61 +289,65 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> AsyncIterator[Purged]:
-        """As `purge`, with what it has come to after each page of jobs."""
-        meant = Which.of(which, self._tenant).as_json
+        """Do the same as `purge`, and yield the result so far after each page of jobs."""
+        audited = FailedFilter.of(which, self._tenant).as_json
         number = 0
         left: dict[str, str] = {}
         async for keys in self._keys(jobs, limit, which, left):
-            rows = await self._ask(
-                partial(FailedJobs(self.store).purge, ids=keys, by=self._actor(by), filters=meant),
-                again=False,
+            rows = await self._execute(
+                partial(
+                    FailedJobs(self.store).purge, ids=keys, by=self._actor(by), filters=audited
+                ),
+                retry=False,
             )
             kept = {str(row["id"]): row["answer"] for row in rows if row["answer"] != "deleted"}
-            _leave(left, kept)
+            _add_left(left, kept)
             number += len(rows) - len(kept)
             yield Purged(number, dict(left))
 
     async def _keys(
-        self, jobs: Sequence[JobId], limit: int | None, given: DeadFilter, left: dict[str, str]
+        self, jobs: Sequence[JobId], limit: int | None, options: DeadFilter, left: dict[str, str]
     ) -> AsyncIterator[list[int]]:
-        """Those that are meant, a page at a time; ids that can be no job's are `left` at once."""
-        which = Which.of(given, self._tenant)
-        most = MOST if limit is None else whole("limit", limit, 1, MOST)
-        if bool(jobs) == any(value is not None for value in given.values()):
+        """Yield the chosen jobs, a page at a time. Texts that cannot be ids are added to `left`."""
+        filters = FailedFilter.of(options, self._tenant)
+        remaining = MAX_LIMIT if limit is None else whole("limit", limit, 1, MAX_LIMIT)
+        if bool(jobs) == any(value is not None for value in options.values()):
             raise TypeError("Name the jobs, or give at least one filter; not both.")
         if not jobs:
-            async for keys in self._found(which, most):
+            async for keys in self._matching(filters, remaining):
                 yield keys
             return
         keys = list(_numbers(jobs, left))
-        for start in range(0, min(len(keys), most) or 1, AT_ONCE):
-            yield keys[start : min(start + AT_ONCE, most)]
+        for start in range(0, min(len(keys), remaining) or 1, JOBS_PER_CHANGE):
+            yield keys[start : min(start + JOBS_PER_CHANGE, remaining)]
 
-    async def _found(self, which: Which, most: int) -> AsyncIterator[list[int]]:
-        """Those that had failed when the first page was asked for, oldest first."""
+    async def _matching(self, filters: FailedFilter, remaining: int) -> AsyncIterator[list[int]]:
+        """Yield jobs that had failed when the first page was read, the first to fail first."""
         after: FailedCursor | None = None
-        while most:
-            size = min(AT_ONCE, most)
-            found, began = await self._ask(
-                partial(FailedJobs(self.store).find, filters=which.values, after=after, limit=size)
+        while remaining:
+            size = min(JOBS_PER_CHANGE, remaining)
+            cursors, began = await self._execute(
+                partial(
+                    FailedJobs(self.store).find, filters=filters.values, after=after, limit=size
+                )
             )
-            if found:
-                yield [place.id for place in found]
-            if len(found) < size:
+            if cursors:
+                yield [cursor.id for cursor in cursors]
+            if len(cursors) < size:
                 return
-            after, most = found[-1], most - size
-            which = replace(which, until=began)
+            after, remaining = cursors[-1], remaining - size
+            filters = replace(filters, until=began)
 
 
-async def _last(answers: AsyncIterator[T], last: T) -> T:
-    async for answer in answers:
-        last = answer
+async def _last(results: AsyncIterator[T], last: T) -> T:
+    async for result in results:
+        last = result
     return last
 
 
-def _leave(left: dict[str, str], more: dict[str, str]) -> None:
-    """Tell of those that were left too, while they are not too many to be told of."""
-    left.update(islice(more.items(), max(0, TOLD - len(left))))
+def _add_left(left: dict[str, str], more: dict[str, str]) -> None:
+    """Add jobs that were left to the report, until it is full."""
+    left.update(islice(more.items(), max(0, MAX_LEFT_REPORTED - len(left))))
 
 
 def _numbers(jobs: Sequence[JobId], left: dict[str, str]) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Keys for programs that use the service: what they may do, and what is kept of them."""
+"""API keys for programs that use the service."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 ROLES: Final[dict[Role, frozenset[Scope]]] = {
     "viewer": frozenset({"read"}),
     "operator": frozenset({"read", "enqueue", "operate"}),
-    # A person asks for themselves: only keys act on behalf of others.
+    # People act for themselves. Only keys act on behalf of others.
     "admin": frozenset({"read", "enqueue", "operate", "admin"}),
 }
 
@@ -46,7 +46,7 @@ _TEXT: Final = re.compile(r"pk_([0-9a-z]{8,32})_([A-Za-z0-9_-]{43})")
 
 
 class Secret(NamedTuple):
-    """A key: its id, which is public, and a random text of 256 bits, which nobody keeps."""
+    """A key: its public id, and a random text of 256 bits, of which only the hash is stored."""
 
     id: str
     text: str
@@ -57,22 +57,22 @@ class Secret(NamedTuple):
 
     @classmethod
     def read(cls, key: str) -> Secret | None:
-        """What a text says that may be a key; None if it cannot be one."""
-        found = _TEXT.fullmatch(key)
-        return None if found is None else cls(*found.groups())
+        """Parse a key; return None if the text cannot be one."""
+        match = _TEXT.fullmatch(key)
+        return None if match is None else cls(*match.groups())
 
     @property
     def key(self) -> str:
-        """The whole key, as its owner is shown it once."""
+        """The whole key, which is shown to its owner once."""
         return f"pk_{self.id}_{self.text}"
 
     @property
     def hash(self) -> bytes:
-        """What is kept. A random text needs neither salt nor a slow hash."""
+        """The hash that is stored. A random text needs neither a salt nor a slow hash."""
         return hash_of(self.text)
 
-    def fits(self, kept: bytes) -> bool:
-        return hmac.compare_digest(self.hash, kept)
+    def matches(self, stored_hash: bytes) -> bool:
+        return hmac.compare_digest(self.hash, stored_hash)
 
     def __repr__(self) -> str:
         return f"Secret({self.id}, …)"
@@ -82,10 +82,11 @@ def hash_of(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-DAY: Final = 86_400.0
+DAY_S: Final = 86_400.0
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+-]{0,99}")
-SET_GRANTED: Final = 160_000
-FIRST: Final = "first"
+# From Postgres 16 on, a membership may lack the right to SET ROLE.
+VERSION_WITH_SET_OPTION: Final = 160_000
+FIRST_KEY_NAME: Final = "first"
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -116,7 +117,7 @@ class NewKey(Struct, frozen=True, kw_only=True):
 
 
 class Admitted(Struct, frozen=True, kw_only=True):
-    """Whom a key lets in, and to what."""
+    """The name, scopes and tenant of a valid key."""
 
     name: str
     scopes: frozenset[Scope]
@@ -124,7 +125,7 @@ class Admitted(Struct, frozen=True, kw_only=True):
 
 
 class KeyCalls(Calls):
-    """The calls about keys. `by` says in the audit who made a change."""
+    """The calls for API keys. `by` names in the audit who made a change."""
 
     async def create_key(
         self,
@@ -135,12 +136,12 @@ class KeyCalls(Calls):
         expires: float | timedelta | None = None,
         by: str | None = None,
     ) -> NewKey:
-        """Make a key for a program that uses the service.
+        """Create a key for a program that uses the service. Raises NameTaken.
 
             made = await app.create_key("ci", scopes=["read", "enqueue"], expires=90 * 86_400)
             made.secret                     # pk_…: kept nowhere, and shown this once
 
-        With a `tenant` it sees that one alone, by row level security, which must be on for it.
+        A key with a `tenant` sees only that tenant, which requires row level security.
         """
         matching("name", name, NAME)
         chosen = _scopes(scopes, tenant)
@@ -148,11 +149,11 @@ class KeyCalls(Calls):
         if tenant is not None:
             await self._expect_guarded(tenant)
         made, actor = Secret.new(), self._actor(by)
-        row = await self._ask(
+        row = await self._execute(
             lambda on: Access(self.store).row(
                 on, "create_key", made.id, name, made.hash, chosen, tenant, length, actor
             ),
-            again=False,
+            retry=False,
         )
         if row is None:
             raise NameTaken("key", name, f"`penstock keys revoke {name}` frees it")
@@ -161,20 +162,20 @@ class KeyCalls(Calls):
     async def keys(
         self, *, all: bool = False, after: str | None = None, limit: int | None = None
     ) -> Sequence[Key]:
-        """The valid keys, by name; with `all` also revoked and expired ones.
+        """List the valid keys, by name; with `all` also revoked and expired ones.
 
         With a `limit`, pass the last one's id as `after` for more.
         """
-        client_scope.texts(after=after)
-        rows = await self._ask(
+        client_scope.check_texts(after=after)
+        rows = await self._execute(
             lambda on: Access(self.store).rows(on, "list_keys", all, after, limit)
         )
         return [_key(row) for row in rows]
 
     async def get_key(self, key: str) -> Key:
-        """A key by its id, or by its name while it is in use."""
-        client_scope.texts(key=key)
-        row = await self._ask(lambda on: Access(self.store).row(on, "find_key", key))
+        """Return a key by its id, or by its name while it is valid. Raises KeyNotFound."""
+        client_scope.check_texts(key=key)
+        row = await self._execute(lambda on: Access(self.store).row(on, "find_key", key))
         if row is None:
             raise KeyNotFound(key)
         return _key(row)
@@ -183,24 +184,24 @@ class KeyCalls(Calls):
         self,
         key: str,
         *,
-        overlap: float | timedelta = DAY,
+        overlap: float | timedelta = DAY_S,
         expires: float | timedelta | None = None,
         keep_admin: bool = False,
         by: str | None = None,
     ) -> NewKey:
-        """Make a new key in place of one, which is good for the `overlap` still.
+        """Replace a key by a new one. The old key stays valid for the `overlap`, a day by default.
 
-        It has the same name and rights and, unless `expires` says otherwise, as long a life.
+        The new key has the same name and scopes and, without `expires`, the same lifetime.
         `keep_admin` refuses to shorten the life of the last key with the scope admin, unless a
         person has that role.
         """
         left, length = seconds("overlap", overlap), _length("expires", expires)
         old, made, actor = await self.get_key(key), Secret.new(), self._actor(by)
-        row = await self._ask(
+        row = await self._execute(
             lambda on: Access(self.store).row(
                 on, "rotate_key", old.id, made.id, made.hash, length, left, actor, keep_admin
             ),
-            again=False,
+            retry=False,
         )
         if row is None:
             now = await self.get_key(old.id)
@@ -217,79 +218,84 @@ class KeyCalls(Calls):
         Services know within five seconds. `keep_admin` refuses to revoke the last key with the
         scope admin, unless a person has that role. Another key counts if it expires no sooner.
         """
-        client_scope.texts(key=key)
+        client_scope.check_texts(key=key)
         actor = self._actor(by)
-        rows = await self._ask(
+        rows = await self._execute(
             lambda on: Access(self.store).rows(on, "revoke_key", key, actor, keep_admin)
         )
         if not rows:
-            found = [each for each in await self.keys() if key in (each.id, each.name)]
-            if keep_admin and found:
+            valid = [other for other in await self.keys() if key in (other.id, other.name)]
+            if keep_admin and valid:
                 raise LastAdmin(f"key {key!r}")
             raise KeyNotFound(key)
         return [row["id"] for row in rows]
 
     async def check_key(self, secret: str) -> Admitted | None:
-        """Whom a key lets in; None for one that is unknown, expired or revoked."""
-        given = Secret.read(secret)
-        if given is None:
+        """Check a key. Return None if it is unknown, expired or revoked."""
+        secret_key = Secret.read(secret)
+        if secret_key is None:
             return None
         access = Access(self.store)
-        row = await self._ask(lambda on: access.row(on, "authenticate_key", given.id))
-        if row is None or not given.fits(row["secret_hash"]):
+        row = await self._execute(lambda on: access.row(on, "authenticate_key", secret_key.id))
+        if row is None or not secret_key.matches(row["secret_hash"]):
             return None
         if row["is_stale"]:
-            await self._ask(lambda on: access.rows(on, "touch_key", given.id))
+            await self._execute(lambda on: access.rows(on, "touch_key", secret_key.id))
         return Admitted(name=row["name"], scopes=frozenset(row["scopes"]), tenant=row["tenant"])
 
     async def first_key(self) -> str | None:
-        """A key that may do everything, where there is neither a key nor a person yet."""
+        """Create a key with all scopes if there is neither a key nor a person yet, else None."""
         made = Secret.new()
-        row = await self._ask(
-            lambda on: Access(self.store).row(on, "create_first_key", made.id, FIRST, made.hash),
-            again=False,
+        row = await self._execute(
+            lambda on: Access(self.store).row(
+                on, "create_first_key", made.id, FIRST_KEY_NAME, made.hash
+            ),
+            retry=False,
         )
         return None if row is None else made.key
 
     async def _expect_guarded(self, tenant: str) -> None:
-        """Raise unless row level security keeps tenants apart, and this login can come under it."""
+        """Raise unless row level security is on and this login can take the role of apps."""
         schema = self.store.schema
-        found = await self._ask(lambda on: read_role_rights(on, schema))
-        if found is None or not found.is_secured:
+        rights = await self._execute(lambda on: read_role_rights(on, schema))
+        if rights is None or not rights.is_secured:
             raise TenantUnguarded(tenant)
         confined = TenantScope(tenant, confined=True)
 
         async def take_role(on: Executor) -> None:
-            await confined.ask(on, self.store, _nothing)
+            await confined.run(on, self.store, _nothing)
 
         try:
-            await self._ask(lambda on: in_transaction(on, take_role, is_ours=True))
+            await self._execute(lambda on: in_transaction(on, take_role, is_ours=True))
         except Exception as error:
             if not errors.is_refused(error.__cause__ or error):
                 raise
-            app = roles(schema).app
+            app, role = roles(schema).app, rights.role
             raise RolesUnfit(
-                f"The role {found.role} cannot become {app}, as which calls for a tenant are made.",
-                await self._grant(app, found.role),
+                f"The role {role} cannot become {app}, as which calls for a tenant are made.",
+                await self._grant(app, role),
             ) from error
 
     async def _grant(self, app: str, role: str) -> str:
-        """What lets a role become another: from 16 on, who made that one may not by itself."""
-        version = await self._ask(
+        """Return the SQL that lets a role become another.
+
+        From Postgres 16 on, the creator of a role is a member of it without that right.
+        """
+        version = await self._execute(
             lambda on: on.fetchval(self.store.statement("get_server_version"))
         )
-        how = " WITH SET TRUE" if version >= SET_GRANTED else ""
+        how = " WITH SET TRUE" if version >= VERSION_WITH_SET_OPTION else ""
         return f"GRANT {quote(app)} TO {quote(role)}{how};"
 
 
 async def _nothing(on: Executor) -> None:
-    """To take a role is the question."""
+    """Do nothing: the caller only tests whether it can take a role."""
 
 
 def _scopes(scopes: Iterable[Scope], tenant: str | None) -> list[str]:
     chosen = list(dict.fromkeys([scopes] if isinstance(scopes, str) else scopes))
     known = ", ".join(SCOPES)
-    if not chosen or any(each not in SCOPES for each in chosen):
+    if not chosen or any(scope not in SCOPES for scope in chosen):
         raise BadArgument("scopes", chosen, f"one or more of {known}")
     if tenant is not None and "admin" in chosen:
         raise Misuse(

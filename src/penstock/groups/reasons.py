@@ -1,4 +1,4 @@
-"""Why a job, a batch or a workflow has not ended."""
+"""Explain why a job, a batch or a workflow has not ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.connect.enqueue import JobId, id_of
 from penstock.connect.scope import CallExecutor, Calls
-from penstock.connect.wait import LOOK_GRACE
+from penstock.connect.wait import ANSWER_GRACE_S
 from penstock.insights import Insights, TenantInsights
 from penstock.job import Job
 from penstock.store import errors, read_role_rights
@@ -17,54 +17,57 @@ from penstock.store import errors, read_role_rights
 logger = logging.getLogger("penstock")
 
 # At most this many jobs of a batch or workflow are explained.
-JOBS_TOLD: Final = 3
-JOBS_LOOKED_AT: Final = 100
+MAX_JOBS_EXPLAINED: Final = 3
+# Those are chosen among this many.
+MAX_JOBS_READ: Final = 100
 # Blocked jobs wait for other jobs, so they are explained only if no other job is left.
-_ASKED: Final = (["ready", "scheduled", "running"], ["blocked"])
+_STATES_IN_ORDER: Final = (["ready", "scheduled", "running"], ["blocked"])
 
 
 class ReasonCalls(Calls):
     """Calls that say in sentences why something has not ended; they return "" if it has."""
 
     async def why(self, job: JobId) -> str:
-        """Why a job has not ended: what it waits for, or who runs it."""
-        found = await self._ask(lambda on: read_role_rights(on, self.store.schema))
+        """Explain why a job has not ended: what it waits for, or who runs it."""
+        rights = await self._execute(lambda on: read_role_rights(on, self.store.schema))
         # Row level security hides from a tenant what its jobs wait for.
-        is_owner = self._tenant is None and found is not None and not found.is_confined
-        look = Insights if is_owner else TenantInsights
-        return (await look(self.store, CallExecutor(self)).job(id_of(job))).why
+        is_owner = self._tenant is None and rights is not None and not rights.is_confined
+        insights = Insights if is_owner else TenantInsights
+        return (await insights(self.store, CallExecutor(self)).job(id_of(job))).why
 
     async def _why_jobs(self, **within: int) -> str:
-        return " ".join([await self._told_of(job) for job in _different(await self._left(within))])
+        """Explain some unfinished jobs of a batch or workflow."""
+        jobs = _distinct(await self._unfinished_jobs(within))
+        return " ".join([await self._explain(job) for job in jobs])
 
-    async def _left(self, within: dict[str, int]) -> list[Job]:
-        for states in _ASKED:
-            if jobs := await self._in(states, within):
+    async def _unfinished_jobs(self, within: dict[str, int]) -> list[Job]:
+        for states in _STATES_IN_ORDER:
+            if jobs := await self._jobs_in(states, within):
                 return jobs
         return []
 
-    async def _in(self, states: list[str], within: dict[str, int]) -> list[Job]:
-        filters = [states, *[None] * 6, JOBS_LOOKED_AT]
-        return await self._ask(lambda on: self.store.list_jobs(on, *filters, **within))
+    async def _jobs_in(self, states: list[str], within: dict[str, int]) -> list[Job]:
+        filters = [states, *[None] * 6, MAX_JOBS_READ]
+        return await self._execute(lambda on: self.store.list_jobs(on, *filters, **within))
 
-    async def _told_of(self, job: Job) -> str:
+    async def _explain(self, job: Job) -> str:
         return f"Job {job.id} ({job.task}) is {job.state}: {await self.why(job.id)}"
 
-    async def _why(self, ask: Callable[[], Awaitable[str]], of: str) -> str:
-        """A reason; empty if it is not known in time."""
+    async def _why(self, explain: Callable[[], Awaitable[str]], subject: str) -> str:
+        """Return an explanation for an error message; "" if there is none in time."""
         if self._connection is not None:
             return ""  # An error would end the caller's transaction.
         cancels = errors.cancels()
         try:
-            async with asyncio.timeout(LOOK_GRACE):
-                return await ask()
+            async with asyncio.timeout(ANSWER_GRACE_S):
+                return await explain()
         except Exception as error:
             errors.raise_if_cancelled(error, cancels)
-            logger.debug("Why %s has not ended could not be asked: %r", of, error)
+            logger.debug("Why %s has not ended could not be found out: %r", subject, error)
             return ""
 
 
-def _different(jobs: Iterable[Job]) -> list[Job]:
-    """A few jobs that differ in their state or their queue."""
-    found = {(job.state, job.queue): job for job in jobs}
-    return list(found.values())[:JOBS_TOLD]
+def _distinct(jobs: Iterable[Job]) -> list[Job]:
+    """Return a few jobs that differ in their state or their queue."""
+    by_state_and_queue = {(job.state, job.queue): job for job in jobs}
+    return list(by_state_and_queue.values())[:MAX_JOBS_EXPLAINED]

@@ -1,4 +1,4 @@
-"""Look at schedules and change them, while workers run."""
+"""Read and change schedules while workers run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from penstock.zone import known_zone
 if TYPE_CHECKING:
     from penstock.store import Executor
 
-AT_ONCE: Final = 1000
+MAX_SCHEDULES_PER_PAGE: Final = 1000
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     seen_at: datetime
 
     def upcoming(self, number: int = 5) -> list[datetime]:
-        """The next ticks in UTC, if nothing changes and nobody pauses it."""
+        """Return the next ticks in UTC, if the schedule is neither changed nor paused."""
         rule = Rule(self.cron, self.every, self.timezone, self.anchor)
         return list(islice(rule.after(max(self.done_until, self.seen_at)), number))
 
@@ -87,7 +87,7 @@ class Fire(Struct, frozen=True, kw_only=True):
 
 
 class ScheduleCalls(Calls):
-    """The calls about schedules. `by` says in the audit who made a change."""
+    """The calls for schedules. `by` names in the audit who made a change."""
 
     async def set_schedule(
         self,
@@ -104,22 +104,22 @@ class ScheduleCalls(Calls):
         keep: Collection[str] = (),
         by: str | None = None,
     ) -> Schedule:
-        """Change a schedule, or make one; what is not given stays as it is.
+        """Change or create a schedule; arguments that are left out stay as they are.
 
-        A new request replaces the earlier one as a whole, except for the parts named in `keep`:
-        `args`, or options by their names.
+        A new request replaces the old one as a whole, except for the parts named in `keep`: `args`,
+        or options by name.
 
             await app.set_schedule("nightly", cron="0 4 * * *")
             await app.set_schedule("import:acme", load.options(tenant="acme").prepare(7), every=600)
 
-        A change of one from code stays until `reset_schedule`, unless it was declared to win.
+        A change of a schedule from code stays until `reset_schedule`, unless the code always wins.
         """
         checked.schedule_name(name)
         if every is not ... and timezone is not ...:
             raise ConfigError("timezone", timezone, checked.ZONE_OF_INTERVAL)
         changes = _changes(what, cron, every)
         interval = changes.get("every")
-        changes |= setting_checks.given(
+        changes |= setting_checks.changed(
             timezone=(timezone, lambda _, value: known_zone(value)),
             jitter=(jitter, lambda name, value: checked.checked_jitter(name, value, interval)),
             overlap=(overlap, checked.checked_overlap),
@@ -129,24 +129,26 @@ class ScheduleCalls(Calls):
         if not changes:
             raise TypeError("Nothing is to change: give at least one setting.")
         if "request" in changes and keep:
-            changes["keep"] = _kept(keep)
+            changes["keep"] = _checked_parts(keep)
         actor = self._actor(by)
-        if not await self._ask(lambda on: Schedules(self.store).change(on, name, changes, actor)):
+        if not await self._execute(
+            lambda on: Schedules(self.store).change(on, name, changes, actor)
+        ):
             raise await self._not_found(name)
         return await self.get_schedule(name)
 
     async def schedules(
-        self, *, after: str | None = None, limit: int = AT_ONCE
+        self, *, after: str | None = None, limit: int = MAX_SCHEDULES_PER_PAGE
     ) -> Sequence[Schedule]:
-        """The schedules by their names; pass the last one's as `after` for more."""
-        whole("limit", limit, 1, AT_ONCE)
-        rows = await self._ask(lambda on: Schedules(self.store).page(on, None, after, limit))
+        """List schedules by name. Pass the last name as `after` for more."""
+        whole("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
+        rows = await self._execute(lambda on: Schedules(self.store).page(on, None, after, limit))
         return [_schedule(row) for row in rows]
 
     async def get_schedule(self, name: str) -> Schedule:
-        """One schedule as it is now; ScheduleNotFound if there is none."""
+        """Return a schedule. Raises ScheduleNotFound."""
         checked.schedule_name(name)
-        rows = await self._ask(lambda on: Schedules(self.store).page(on, name, None, 1))
+        rows = await self._execute(lambda on: Schedules(self.store).page(on, name, None, 1))
         if not rows:
             raise await self._not_found(name)
         return _schedule(rows[0])
@@ -154,44 +156,44 @@ class ScheduleCalls(Calls):
     async def schedule_fires(
         self, name: str, *, after: datetime | None = None, limit: int = 20
     ) -> Sequence[Fire]:
-        """What came of the last ticks, the newest first; ScheduleNotFound if there is none.
+        """List the results of the last ticks, newest first. Raises ScheduleNotFound.
 
-        Pass the last one's `tick` as `after` for those before it.
+        Pass the `tick` of the last one as `after` for older ones.
         """
         checked.schedule_name(name)
-        whole("limit", limit, 1, AT_ONCE)
-        behind = checked_time("after", after)
-        rows = await self._ask(lambda on: Schedules(self.store).fires(on, name, limit, behind))
+        whole("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
+        before = checked_time("after", after)
+        rows = await self._execute(lambda on: Schedules(self.store).fires(on, name, limit, before))
         if not rows:
             await self.get_schedule(name)
         return [Fire(**row) for row in rows]
 
     async def pause_schedule(self, name: str, *, by: str | None = None) -> None:
-        """Let a schedule fire no more, until it is resumed."""
+        """Stop a schedule from firing until it is resumed."""
         await self._expect(name, by, Schedules(self.store).pause)
 
     async def resume_schedule(self, name: str, *, by: str | None = None) -> None:
-        """Let a schedule fire again from its next tick on; those of the pause are not missed."""
+        """Let a schedule fire again from its next tick on. Ticks during a pause are skipped."""
         await self._expect(name, by, Schedules(self.store).resume)
 
     async def reset_schedule(self, name: str, *, by: str | None = None) -> Schedule:
-        """Make a schedule what the code says again."""
+        """Reset a schedule to what the code declares."""
         if not await self._expect(name, by, Schedules(self.store).reset):
             raise BadArgument("schedule", name, "one that code declares; no code has declared it")
         return await self.get_schedule(name)
 
     async def remove_schedule(self, name: str, *, by: str | None = None) -> bool:
-        """Remove a schedule; its jobs stay. False if there was none.
+        """Remove a schedule; its jobs stay. Return False if it does not exist.
 
-        One that code declares comes back with the next worker that starts: pause it instead.
+        The next worker that starts adds a schedule from code again: pause it instead.
         """
         checked.schedule_name(name)
         actor = self._actor(by)
-        return await self._ask(lambda on: Schedules(self.store).remove(on, name, actor))
+        return await self._execute(lambda on: Schedules(self.store).remove(on, name, actor))
 
     async def run_schedule(self, name: str, *, by: str | None = None) -> Enqueued[Any]:
-        """Enqueue a schedule's job now, out of turn: paused or not, whatever else of it runs."""
-        job: int = await self._expect(name, by, Schedules(self.store).run, again=False)
+        """Enqueue the job of a schedule now, even if it is paused or an earlier job still runs."""
+        job: int = await self._expect(name, by, Schedules(self.store).run, retry=False)
         return Enqueued(str(job), False)
 
     async def _expect(
@@ -200,24 +202,24 @@ class ScheduleCalls(Calls):
         by: str | None,
         change: Callable[[Executor, str, str | None], Awaitable[Any]],
         *,
-        again: bool = True,
+        retry: bool = True,
     ) -> Any:
-        """What a change answers; ScheduleNotFound if there is nothing to change."""
+        """Run a change and return its answer. Raises ScheduleNotFound if the answer is None."""
         checked.schedule_name(name)
         actor = self._actor(by)
-        answer = await self._ask(lambda on: change(on, name, actor), again=again)
+        answer = await self._execute(lambda on: change(on, name, actor), retry=retry)
         if answer is None:
             raise await self._not_found(name)
         return answer
 
     async def _not_found(self, name: str) -> ScheduleNotFound:
         return ScheduleNotFound(
-            name, [each.name for each in await self.schedules() if each.name != name]
+            name, [other.name for other in await self.schedules() if other.name != name]
         )
 
 
 def _changes(what: Any, cron: Any, every: Any) -> dict[str, Any]:
-    """What a schedule enqueues, and when, as its row has it: by cron or by interval."""
+    """Return the request and the times of a schedule in the form of its row."""
     changes: dict[str, Any] = {}
     if what is not ...:
         request = checked.checked_request(what)
@@ -231,8 +233,8 @@ def _changes(what: Any, cron: Any, every: Any) -> dict[str, Any]:
     return changes
 
 
-def _kept(parts: Collection[str]) -> list[str]:
-    """The parts of a stored request, checked."""
+def _checked_parts(parts: Collection[str]) -> list[str]:
+    """Check and return the names of the parts of a request to keep."""
     chosen = set(parts)
     if "args" in chosen:
         chosen.add("args_version")
@@ -242,8 +244,8 @@ def _kept(parts: Collection[str]) -> list[str]:
 
 
 def _schedule(row: dict[str, Any]) -> Schedule:
-    found = Schedule(**row | {"args": json.loads(row["args"]), "next_at": None})
-    if found.paused_at is not None or not found.is_active:
-        return found
-    [following] = found.upcoming(1)
-    return Schedule(**row | {"args": found.args, "next_at": following})
+    schedule = Schedule(**row | {"args": json.loads(row["args"]), "next_at": None})
+    if schedule.paused_at is not None or not schedule.is_active:
+        return schedule
+    [next_tick] = schedule.upcoming(1)
+    return Schedule(**row | {"args": schedule.args, "next_at": next_tick})

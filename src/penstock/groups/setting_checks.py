@@ -1,4 +1,4 @@
-"""What settings may be: each check returns the value as it is stored."""
+"""Check settings. Each check returns the value as it is stored, or raises ConfigError."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.tasks.options import QUEUE_NAME, limit_key, seconds, whole
 from penstock.tasks.settings import TASK_NAME
 from penstock.windows import Windows
 
-HEAVIEST: Final = 1000
-MOST_SLOTS: Final = 1_000_000
-LARGEST_BURST: Final = 1e12
+MAX_WEIGHT: Final = 1000
+MAX_SLOTS: Final = 1_000_000
+MAX_BURST: Final = 1e12
 LANE_KEY: Final = re.compile(r"tenant|task|subject|requested_by|(?:args|meta)\..+")
-# Of keys that do not come from tasks: how they are written, and what the first name in them may be.
+# Keys that Penstock derives itself: their form, and which names they may begin with.
 KEYS: Final = {
     "queue": ("queue:NAME", QUEUE_NAME),
     "lane": ("lane:QUEUE:LANE", QUEUE_NAME),
@@ -24,8 +24,8 @@ KEYS: Final = {
 }
 
 
-def given(**settings: tuple[Any, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    """What is to change, checked; what stays as it is left out."""
+def changed(**settings: tuple[Any, Callable[[str, Any], Any]]) -> dict[str, Any]:
+    """Return the checked settings that change, without those that stay as they are (`...`)."""
     return {
         name: check(name, value) for name, (value, check) in settings.items() if value is not ...
     }
@@ -66,13 +66,13 @@ def lane_key(setting: str, value: Any) -> str | None:
 
 
 def lane(value: Any) -> None:
-    """A lane by what its jobs share; the empty one is of those that have nothing of the kind."""
+    """Check the name of a lane. Jobs without a value for the lane key are in the lane ""."""
     if value != "":
         limit_key("lane", value)
 
 
 def weight(setting: str, value: Any) -> int:
-    return whole(setting, value, 1, HEAVIEST)
+    return whole(setting, value, 1, MAX_WEIGHT)
 
 
 def priority(setting: str, value: Any) -> int:
@@ -80,25 +80,25 @@ def priority(setting: str, value: Any) -> int:
 
 
 def key(value: Any) -> None:
-    """A key that some job can have, or a pattern that one can fall under."""
+    """Check that jobs can have a key, or that a pattern can match such a key."""
     text = limit_key("key", value)
-    begins = text.removesuffix("*")
-    if "*" in begins:
+    prefix = text.removesuffix("*")
+    if "*" in prefix:
         raise ConfigError("key", value, "a key with one *, at its end: each key that begins so")
-    kind, is_kind, rest = begins.partition(":")
-    if not is_kind or kind not in KEYS:
+    kind, separator, rest = prefix.partition(":")
+    if not separator or kind not in KEYS:
         return
-    written, names = KEYS[kind]
+    form, names = KEYS[kind]
     name, has_lane, _ = rest.partition(":") if kind == "lane" else (rest, True, "")
-    is_pattern = begins != text
+    is_pattern = prefix != text
     if not ((is_pattern and not rest) or (names.fullmatch(name) and (is_pattern or has_lane))):
         raise ConfigError(
-            "key", value, f"{written}, or its beginning with * behind it, such as {kind}:*"
+            "key", value, f"{form}, or its beginning with * behind it, such as {kind}:*"
         )
 
 
 def slots(setting: str, value: Any) -> int | None:
-    return None if value is None else whole(setting, value, 0, MOST_SLOTS)
+    return None if value is None else whole(setting, value, 0, MAX_SLOTS)
 
 
 def rate(setting: str, value: Any) -> float | None:
@@ -108,7 +108,7 @@ def rate(setting: str, value: Any) -> float | None:
 def burst(setting: str, value: Any) -> float | None:
     if value is None:
         return None
-    if type(value) not in (int, float) or not 0 < value <= LARGEST_BURST:
+    if type(value) not in (int, float) or not 0 < value <= MAX_BURST:
         raise ConfigError(setting, value, "a number above 0")
     return float(value)
 

@@ -1,4 +1,4 @@
-"""Subjects as they are now, each with its version, many in one call: for those who watch."""
+"""Read the current state of many subjects in one call, each with a version, for live updates."""
 
 from __future__ import annotations
 
@@ -80,12 +80,13 @@ class OwnerNow(Struct, frozen=True, kw_only=True):
 
 
 class Present(Struct, frozen=True, kw_only=True):
-    """A subject as it is now.
+    """The current state of a subject.
 
-    `version` is `time.number-digest`: a time of the database's and a number, which never fall, and
-    a digest of the state, so that the same version is the same state. Of a job or a batch the time
-    is that of its last change, and the number counts what was reported or has ended since; they are
-    the same for all who look. A queue, a tenant or a user is counted, and the time is the count's.
+    `version` is `time.number-digest`. The time, by the database's clock, and the number never
+    decrease. The digest is that of the state, so equal versions mean equal states. For a job or a
+    batch, the time is that of its last change, and the number counts progress reports or ended jobs
+    since then; both are the same for all readers. For a queue, a tenant or a user, the time is when
+    its jobs were counted.
     """
 
     version: str
@@ -93,24 +94,24 @@ class Present(Struct, frozen=True, kw_only=True):
     is_final: bool = False
 
     def is_same(self, version: str) -> bool:
-        """Whether a version is that of this very state, whenever it was looked at."""
+        """Return whether a version has the same state, whenever it was read."""
         return self.version.partition("-")[2] == version.partition("-")[2]
 
 
 def job_now(row: Mapping[str, Any]) -> Present:
-    """A job from a row of `watch_jobs`."""
+    """Return a job from a row of `watch_jobs`."""
     fields = dict(row)
-    changed = fields.pop("changed_at"), fields.pop("changes")
+    change = fields.pop("changed_at"), fields.pop("changes")
     for name in _IDS:
         fields[name] = None if row[name] is None else str(row[name])
     for name in ("error", "result"):
         fields[name] = None if row[name] is None else msgspec.json.decode(row[name])
     state = JobNow(**fields)
-    return Present(version=_version(state, *changed), state=state, is_final=state.state in FINAL)
+    return Present(version=_version(state, *change), state=state, is_final=state.state in FINAL)
 
 
 def batch_now(row: Mapping[str, Any]) -> Present:
-    """A batch from a row of `get_batches`; its rate fades all the time, which is no news."""
+    """Return a batch from a row of `get_batches`. Its rate, which always falls, is no change."""
     state = status_from(row)
     facts = replace(state, rate=0.0, eta=None)
     version = _version(facts, row["changed_at"], row["changes"])
@@ -118,81 +119,81 @@ def batch_now(row: Mapping[str, Any]) -> Present:
 
 
 def queue_now(queue: QueueInsight, moment: datetime) -> Present:
-    """A queue; that its oldest job has waited a moment longer is no news."""
+    """Return a queue. That its oldest job has waited longer is no change."""
     facts = replace(queue, waited=None, window=replace(queue.window, changes_in=None))
     return Present(version=_version(facts, moment), state=queue)
 
 
 def owner_now(row: Mapping[str, Any], of: int) -> Present:
-    """A tenant or a user from a row of `watch_owners`."""
+    """Return a tenant or a user from a row of `watch_owners`."""
     fields = {name: row[name] for name in OwnerNow.__struct_fields__ if name != "of"}
     state = OwnerNow(**fields, of=of)
     return Present(version=_version(state, row["now"]), state=state)
 
 
 def _version(facts: Struct, moment: datetime, changes: int = 0) -> str:
-    """`changes` are those since the moment that left no time of their own."""
+    """Return a version; `changes` counts later changes that have no time of their own."""
     microseconds = (moment - _EPOCH) // timedelta(microseconds=1)
     return f"{microseconds}.{changes}-{zlib.crc32(_encode(facts)):08x}"
 
 
 PRESENT_AT_ONCE: Final = 1000
-LONGEST_RESULT: Final = 16 * 1024
-NEWEST: Final = 10_000
+MAX_RESULT_BYTES: Final = 16 * 1024
+NEWEST_JOBS: Final = 10_000
 
 
 class SnapshotCalls(Calls):
-    """The call for those who watch."""
+    """The call for live updates."""
 
     async def present(self, kind: SubjectKind, ids: Sequence[str]) -> dict[str, Present]:
-        """Jobs, batches, queues, tenants or users as they are now, by id or name.
+        """Return the current state of jobs, batches, queues, tenants or users, by id or name.
 
-        A job or batch that is not there is left out, and what is another tenant's. The rest is
-        counted within bounds: see `OwnerNow` and `Count`.
+        Jobs and batches that do not exist or belong to another tenant are left out. Counts are
+        bounded: see `OwnerNow` and `Count`.
         """
         if len(ids) > PRESENT_AT_ONCE:
             raise BadArgument("ids", len(ids), f"at most {PRESENT_AT_ONCE} in one call")
         if kind not in KINDS:
             raise BadArgument("kind", kind, f"one of {', '.join(KINDS)}")
         if kind in ("job", "batch"):
-            return await self._numbered(kind, ids)
+            return await self._jobs_or_batches(kind, ids)
         return await (self._queues(ids) if kind == "queue" else self._owners(kind, ids))
 
     @property
     def _own(self) -> str | None:
         return None if self._tenant is None else self._tenant.name
 
-    async def _numbered(self, kind: SubjectKind, ids: Sequence[str]) -> dict[str, Present]:
+    async def _jobs_or_batches(self, kind: SubjectKind, ids: Sequence[str]) -> dict[str, Present]:
         keys = []
-        for each in ids:
+        for text in ids:
             with suppress(JobNotFound):
-                keys.append(key_of(each))
-        watches = LiveQueries(self.store)
+                keys.append(key_of(text))
+        queries = LiveQueries(self.store)
 
-        async def look(on: Executor) -> list[Row]:
+        async def read(on: Executor) -> list[Row]:
             if kind == "job":
-                return await watches.jobs(on, keys, LONGEST_RESULT)
-            return await watches.batches(on, keys)
+                return await queries.jobs(on, keys, MAX_RESULT_BYTES)
+            return await queries.batches(on, keys)
 
-        now = job_now if kind == "job" else batch_now
-        # Without row level security nobody but us keeps tenants apart.
+        snapshot = job_now if kind == "job" else batch_now
+        # Without row level security, this check alone keeps tenants apart.
         return {
-            str(row["id"]): now(row)
-            for row in await self._ask(look)
+            str(row["id"]): snapshot(row)
+            for row in await self._execute(read)
             if self._own in (None, row["tenant"])
         }
 
     async def _queues(self, names: Sequence[str]) -> dict[str, Present]:
-        """A queue that nobody has used yet is empty. They are nobody's own: no tenant sees one."""
+        """Return queues; unknown ones are empty. A client for one tenant gets none."""
         if self._tenant is not None:
             return {}
 
-        async def look(on: Executor) -> tuple[datetime, dict[str, QueueInsight]]:
+        async def read(on: Executor) -> tuple[datetime, dict[str, QueueInsight]]:
             moment = await LiveQueries(self.store).time(on)
             insights = Insights(self.store, on)
             return moment, await insights.queues_named(names, count_to=MAX_COUNTED_OFTEN)
 
-        moment, queues = await self._ask(look)
+        moment, queues = await self._execute(read)
         return {name: queue_now(queue, moment) for name, queue in queues.items()}
 
     async def _owners(self, kind: SubjectKind, names: Sequence[str]) -> dict[str, Present]:
@@ -201,7 +202,9 @@ class SnapshotCalls(Calls):
             chosen = {"tenants": [name for name in names if within in (None, name)]}
         else:
             chosen = {"users": list(names)}
-        rows = await self._ask(
-            lambda on: LiveQueries(self.store).owners(on, **chosen, within=within, newest=NEWEST)
+        rows = await self._execute(
+            lambda on: LiveQueries(self.store).owners(
+                on, **chosen, within=within, newest=NEWEST_JOBS
+            )
         )
-        return {row["name"]: owner_now(row, NEWEST) for row in rows}
+        return {row["name"]: owner_now(row, NEWEST_JOBS) for row in rows}

@@ -1,4 +1,4 @@
-"""People who use the service, and their logins."""
+"""Manage the users of the service and their sessions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from penstock.groups.keys import ROLES, Role, hash_of
 from penstock.store.access import Access
 
 NAME: Final = re.compile(r"[\w.@+-]{1,100}")
-# Of a name and of an address: how many failures are free, and then the longest wait in seconds.
-FREE: Final = (5, 20)
-MOST: Final = (60.0, 900.0)
+# For a name and for an address: how many failed logins cost no wait, and the longest wait.
+FREE_FAILURES: Final = (5, 20)
+MAX_LOGIN_WAITS_S: Final = (60.0, 900.0)
 
 
 class Person(Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Person(Struct, frozen=True, kw_only=True):
 
 
 class Credentials(Struct, frozen=True, kw_only=True):
-    """What a person's password is compared with."""
+    """A person and the hash of their password."""
 
     name: str
     role: Role
@@ -46,7 +46,7 @@ class Credentials(Struct, frozen=True, kw_only=True):
 
 
 class LoggedIn(Struct, frozen=True, kw_only=True):
-    """A person who is logged in; requests that change something have to bring `csrf` with them."""
+    """A person who is logged in. Requests that change something must send `csrf`."""
 
     name: str
     role: Role
@@ -54,7 +54,7 @@ class LoggedIn(Struct, frozen=True, kw_only=True):
 
 
 class NewLogin(Struct, frozen=True, kw_only=True):
-    """A login that began just now: `secret` is for the cookie, and kept nowhere."""
+    """A new session. `secret` is for the cookie and is not stored."""
 
     secret: str
     csrf: str
@@ -64,20 +64,20 @@ class NewLogin(Struct, frozen=True, kw_only=True):
 
 
 class UserCalls(Calls):
-    """The calls about people and logins. `by` says in the audit who made a change.
+    """The calls for people and their sessions. `by` names in the audit who made a change.
 
-    Passwords come as hashes: what makes them is not for every program that enqueues.
+    Passwords are passed as hashes, so that programs that only enqueue need no hashing library.
     """
 
     async def add_person(
         self, name: str, *, role: Role, password_hash: str, by: str | None = None
     ) -> Person:
-        """Let somebody log in to the service."""
+        """Add a person who may log in to the service. Raises NameTaken."""
         _check(name, role)
         actor = self._actor(by)
-        row = await self._ask(
+        row = await self._execute(
             lambda on: Access(self.store).row(on, "add_person", name, role, password_hash, actor),
-            again=False,
+            retry=False,
         )
         if row is None:
             raise NameTaken("person", name, f"change them: `penstock people password {name}`")
@@ -98,17 +98,17 @@ class UserCalls(Calls):
         `keep_admin` refuses to disable or demote the last admin, unless there is a key with the
         scope admin that never expires.
         """
-        client_scope.texts(name=name)
+        client_scope.check_texts(name=name)
         if role is not None:
             _check(name, role)
         actor = self._actor(by)
-        row = await self._ask(
+        row = await self._execute(
             lambda on: Access(self.store).row(
                 on, "set_person", name, role, password_hash, disabled, actor, keep_admin
             )
         )
         if row is None:
-            if keep_admin and any(each.name == name for each in await self.people()):
+            if keep_admin and any(person.name == name for person in await self.people()):
                 raise LastAdmin(f"person {name!r}")
             raise PersonNotFound(name)
         return Person(**row)
@@ -116,68 +116,80 @@ class UserCalls(Calls):
     async def people(
         self, *, after: str | None = None, limit: int | None = None
     ) -> Sequence[Person]:
-        """All people by name, including those who are disabled.
+        """Return all people by name, including those who are disabled.
 
         With a `limit`, pass the last one's name as `after` for more.
         """
-        client_scope.texts(after=after)
-        rows = await self._ask(lambda on: Access(self.store).rows(on, "list_people", after, limit))
+        client_scope.check_texts(after=after)
+        rows = await self._execute(
+            lambda on: Access(self.store).rows(on, "list_people", after, limit)
+        )
         return [Person(**row) for row in rows]
 
     async def find_person(self, name: str) -> Credentials | None:
-        """A person who may log in, with what the password is compared with."""
-        client_scope.texts(name=name)
-        row = await self._ask(lambda on: Access(self.store).row(on, "find_person", name))
+        """Return a person who may log in, with their password hash; None if there is none."""
+        client_scope.check_texts(name=name)
+        row = await self._execute(lambda on: Access(self.store).row(on, "find_person", name))
         return None if row is None else Credentials(**row)
 
     # Logins
 
     async def try_login(self, name: str, address: str) -> float:
-        """Count an attempt to log in; the seconds to wait first, if there were too many.
+        """Count an attempt to log in. Return how many seconds to wait first, after too many.
 
-        It is counted before anything is compared, by name and by address, over all servers.
+        Call it before you compare the password. Attempts are counted by name and by address, over
+        all servers.
         """
-        row = await self._ask(
+        row = await self._execute(
             lambda on: Access(self.store).row(
-                on, "try_login", _subjects(name, address), list(FREE), list(MOST)
+                on,
+                "try_login",
+                _subjects(name, address),
+                list(FREE_FAILURES),
+                list(MAX_LOGIN_WAITS_S),
             ),
-            again=False,
+            retry=False,
         )
         assert row is not None
         return float(row["wait"])
 
     async def fail_login(self, name: str, address: str) -> None:
-        """Note that somebody was not let in."""
-        await self._ask(
-            lambda on: Access(self.store).rows(on, "write_failed_login", name, address), again=False
+        """Write a failed login to the audit."""
+        await self._execute(
+            lambda on: Access(self.store).rows(on, "write_failed_login", name, address), retry=False
         )
 
     async def open_login(self, name: str, address: str, *, lasts: float | timedelta) -> NewLogin:
-        """Log a person in, whose password was right."""
-        made = NewLogin(secret=secrets.token_urlsafe(32), csrf=secrets.token_urlsafe(32))
+        """Open a session for a person whose password was right."""
+        login = NewLogin(secret=secrets.token_urlsafe(32), csrf=secrets.token_urlsafe(32))
         length = seconds("lasts", lasts)
-        values: tuple[Any, ...] = (hash_of(made.secret), name, made.csrf, _subjects(name, address))
-        await self._ask(
-            lambda on: Access(self.store).rows(on, "open_login", *values, length, address),
-            again=False,
+        values: tuple[Any, ...] = (
+            hash_of(login.secret),
+            name,
+            login.csrf,
+            _subjects(name, address),
         )
-        return made
+        await self._execute(
+            lambda on: Access(self.store).rows(on, "open_login", *values, length, address),
+            retry=False,
+        )
+        return login
 
     async def check_login(self, secret: str, *, idle: float | timedelta) -> LoggedIn | None:
-        """Who is logged in with a cookie; nobody, if it is over or was not used for so long."""
+        """Return who is logged in with a cookie; None if the session ended or was idle too long."""
         key, access = hash_of(secret), Access(self.store)
         length = seconds("idle", idle)
-        row = await self._ask(lambda on: access.row(on, "authenticate_login", key, length))
+        row = await self._execute(lambda on: access.row(on, "authenticate_login", key, length))
         if row is None:
             return None
         if row.pop("is_stale"):
-            await self._ask(lambda on: access.rows(on, "touch_login", key))
+            await self._execute(lambda on: access.rows(on, "touch_login", key))
         return LoggedIn(**row)
 
     async def close_login(self, secret: str) -> bool:
-        """Log out. False if the login was over already."""
+        """Close a session. Return False if it had ended already."""
         key = hash_of(secret)
-        return bool(await self._ask(lambda on: Access(self.store).rows(on, "close_login", key)))
+        return bool(await self._execute(lambda on: Access(self.store).rows(on, "close_login", key)))
 
 
 def _check(name: str, role: str) -> None:
@@ -188,16 +200,19 @@ def _check(name: str, role: str) -> None:
 
 
 def _subjects(name: str, address: str) -> list[bytes]:
-    """Whose attempts are counted; as hashes, since a name that was typed may be a password."""
-    return [hash_of(f"name {name}"), hash_of(f"address {_neighbourhood(address)}")]
+    """Return the keys by which attempts are counted.
+
+    They are hashes, since people sometimes type their password as their name.
+    """
+    return [hash_of(f"name {name}"), hash_of(f"address {_counted_address(address)}")]
 
 
-def _neighbourhood(address: str) -> str:
-    """Of IPv6 the network: whoever has one address there has them all."""
+def _counted_address(address: str) -> str:
+    """Return the address, or for IPv6 its /64 network: one host can use all addresses in it."""
     try:
-        found = ip_address(address)
+        parsed = ip_address(address)
     except ValueError:
         return address
-    if isinstance(found, IPv6Address):
-        return str(found.ipv4_mapped or ip_network((found, 64), strict=False))
-    return str(found)
+    if isinstance(parsed, IPv6Address):
+        return str(parsed.ipv4_mapped or ip_network((parsed, 64), strict=False))
+    return str(parsed)

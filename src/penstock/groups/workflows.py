@@ -1,4 +1,4 @@
-"""Workflows: jobs that wait for each other. Start them, add to them, wait for them, change them."""
+"""Workflows: jobs that wait for each other. Start, extend, read, wait for and change them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WorkflowState = Literal["running", "blocked", "completed", "failed", "cancelled"
 
 
 class Started(Struct, frozen=True):
-    """A workflow that is durably stored, or was added to; its new jobs by their steps' names."""
+    """A workflow that was started or extended; its new jobs by the names of their steps."""
 
     id: str
     jobs: dict[str, Enqueued[Any]]
@@ -88,10 +88,10 @@ class WorkflowStatus(Struct, frozen=True, kw_only=True):
         return self.state not in ("running", "blocked")
 
     def __getitem__(self, step: str) -> WorkflowStep:
-        """The first step of that name."""
-        for each in self.steps:
-            if each.name == step:
-                return each
+        """The first step with this name."""
+        for candidate in self.steps:
+            if candidate.name == step:
+                return candidate
         raise KeyError(step)
 
 
@@ -106,7 +106,7 @@ WorkflowId: TypeAlias = str | Started | WorkflowStatus | Job
 
 
 def workflow_key(workflow: WorkflowId) -> int:
-    """The number of the workflow that is meant: of a job, the one that it belongs to."""
+    """Return the number of a workflow; for a job, that of the workflow it belongs to."""
     if isinstance(workflow, Job):
         if workflow.workflow is None:
             raise WorkflowNotFound(f"of job {workflow.id}")
@@ -127,12 +127,12 @@ def workflow_key(workflow: WorkflowId) -> int:
 
 
 def status_from(row: Mapping[str, Any], steps: tuple[WorkflowStep, ...] = ()) -> WorkflowStatus:
-    """A workflow from a row of `get_workflow` or `list_workflows`."""
+    """Return a workflow from a row of `get_workflow` or `list_workflows`."""
     state = _state(row)
     return WorkflowStatus(
         id=str(row["id"]),
         state=state,
-        counts={each: row[each] for each in STATES if row[each]},
+        counts={name: row[name] for name in STATES if row[name]},
         stalled=row["stalled"],
         name=row["name"],
         tenant=row["tenant"],
@@ -144,7 +144,7 @@ def status_from(row: Mapping[str, Any], steps: tuple[WorkflowStep, ...] = ()) ->
 
 
 def step_from(row: Mapping[str, Any]) -> WorkflowStep:
-    """A step from a row of `workflow_steps`."""
+    """Return a step from a row of `list_workflow_steps`."""
     fields = dict(row)
     fields["id"] = str(fields["id"])
     fields["name"] = fields.pop("step") or fields["task"]
@@ -164,7 +164,7 @@ def _state(row: Mapping[str, Any]) -> WorkflowState:
 
 T = TypeVar("T")
 
-LONGEST_PAGE: Final = 100
+MAX_WORKFLOWS_PER_PAGE: Final = 100
 NO_TRANSACTION: Final = (
     "A workflow is stored in several statements, all or none, and there is no transaction on your "
     "connection: begin one first."
@@ -178,13 +178,13 @@ _UNKNOWN: Final = (
 class WorkflowCalls(EnqueueCalls, ReasonCalls):
     """The calls for workflows: jobs that wait for each other.
 
-    `by` says in the audit who made a change; without it that is the database's role.
+    `by` names in the audit who made a change; without it, that is the database role.
     """
 
     _notify = True
 
     async def start_workflow(self, flow: Workflow) -> Started:
-        """Store a workflow with all its jobs, all or none.
+        """Store a workflow with all of its jobs, or nothing.
 
         started = await app.start_workflow(flow)
         await app.wait_workflow(started, timeout=60)
@@ -196,21 +196,23 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
             workflow = await Workflows(self.store).create(on, flow, tenant, by=self._by)
             order = flow.in_order()
             requests = [step.request for step in order]
-            together = links(flow, workflow)
-            stored = await self._sent(requests, lambda sent: self._insert(on, sent, together))
+            edges = links(flow, workflow)
+            stored = await self._store_traced(
+                requests, lambda traced: self._insert(on, traced, edges)
+            )
             return _started(workflow, order, stored.ids)
 
-        return await self._surely(lambda on: self._whole(on, store))
+        return await self._store_once(lambda on: self._in_transaction(on, store))
 
     async def extend_workflow(self, workflow: WorkflowId, flow: Workflow) -> Started:
-        """Add jobs to a workflow that is under way, after and before those that it has.
+        """Add jobs to a workflow, also between the jobs that it already has.
 
             more = Workflow()
             more.add(parse.prepare(11), after="fetch", before="index")
             await app.extend_workflow(started, more)
 
         Only a job that has not started can be made to wait for a new one. In a handler, call
-        `ctx.extend`: it adds nothing twice, however often the attempt is repeated.
+        `ctx.extend` instead: it adds nothing twice, however often the job is attempted.
         """
         key = workflow_key(workflow)
         _check_steps(flow)
@@ -219,75 +221,75 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
             added = await Workflows(self.store).extend(
                 on, key, flow, notify=self._notify, durable=self._connection is None
             )
-            return _started(key, flow.in_order(), [each.id for each in added])
+            return _started(key, flow.in_order(), [step.id for step in added])
 
-        return await self._surely(store)
+        return await self._store_once(store)
 
-    async def _whole(
+    async def _in_transaction(
         self, on: Executor, store: Callable[[Executor], Awaitable[Started]]
     ) -> Started:
         is_ours = self._connection is None
         return await in_transaction(on, store, is_ours=is_ours, refusal=NO_TRANSACTION)
 
-    async def _surely(self, store: Callable[[Executor], Awaitable[Started]]) -> Started:
-        return await self._ask(store, again=False, doubt=_UNKNOWN)
+    async def _store_once(self, store: Callable[[Executor], Awaitable[Started]]) -> Started:
+        return await self._execute(store, retry=False, doubt=_UNKNOWN)
 
-    # Look
+    # Read
 
     async def get_workflow(self, workflow: WorkflowId) -> WorkflowStatus:
-        """How far a workflow is, with all its steps."""
+        """Return a workflow with all of its steps. Raises WorkflowNotFound."""
         key = workflow_key(workflow)
 
-        async def look(on: Executor) -> WorkflowStatus:
-            rows = await Workflows(self.store).find(on, key)
-            if rows is None:
+        async def read(on: Executor) -> WorkflowStatus:
+            row = await Workflows(self.store).find(on, key)
+            if row is None:
                 raise WorkflowNotFound(str(key))
             steps = await Workflows(self.store).steps(on, key)
-            return status_from(rows, tuple(map(step_from, steps)))
+            return status_from(row, tuple(map(step_from, steps)))
 
-        return await self._ask(look)
+        return await self._execute(read)
 
     async def workflows(
         self, *, tenant: str | None = None, after: str | None = None, limit: int = 100
     ) -> WorkflowPage:
-        """Workflows, newest first, without their steps. Pass `page.after` for the next page."""
-        whole("limit", limit, 1, LONGEST_PAGE)
+        """List workflows without steps, newest first. Pass `page.after` for the next page."""
+        whole("limit", limit, 1, MAX_WORKFLOWS_PER_PAGE)
         if self._tenant is not None:
-            tenant = self._tenant.named(tenant)
+            tenant = self._tenant.resolve(tenant)
         start = None if after is None else workflow_key(after)
-        rows = await self._ask(lambda on: Workflows(self.store).page(on, tenant, start, limit))
-        found = tuple(map(status_from, rows))
-        return WorkflowPage(found, found[-1].id if len(found) == limit else None)
+        rows = await self._execute(lambda on: Workflows(self.store).page(on, tenant, start, limit))
+        page = tuple(map(status_from, rows))
+        return WorkflowPage(page, page[-1].id if len(page) == limit else None)
 
     async def awaited(self, job: JobId) -> tuple[Awaited, ...]:
-        """The jobs that one waits for, and those that it has waited for."""
+        """Return the jobs that a job waits for, and those that it has waited for."""
         key = key_of(id_of(job))
-        return tuple(await self._ask(lambda on: Workflows(self.store).awaited(on, key)))
+        return tuple(await self._execute(lambda on: Workflows(self.store).awaited(on, key)))
 
     async def wait_workflow(
         self, workflow: WorkflowId, timeout: float | timedelta | None = None
     ) -> WorkflowStatus:
-        """How a workflow ended, once it has: look at its state. Raises WorkflowTimeout."""
+        """Wait until a workflow has ended, well or badly, and return it. Raises WorkflowTimeout."""
         key = workflow_key(workflow)
 
-        async def look() -> bool:
-            over = await self._ask(lambda on: Workflows(self.store).is_finished(on, key))
-            if over is None:
+        async def is_finished() -> bool:
+            finished = await self._execute(lambda on: Workflows(self.store).is_finished(on, key))
+            if finished is None:
                 raise WorkflowNotFound(str(key))
-            return over
+            return finished
 
         seconds = seconds_of(timeout)
-        is_over = await self._until(bool, look, seconds)
+        has_finished = await self._poll(bool, is_finished, seconds)
         status = await self.get_workflow(str(key))
-        if not is_over and not status.is_final:
+        if not has_finished and not status.is_final:
             why = await self._why(lambda: self.why_workflow(str(key)), f"workflow {key}")
             raise WorkflowTimeout(status.id, status.state, seconds or 0.0, why)
         return status
 
     async def why_workflow(self, workflow: WorkflowId) -> str:
-        """Why a workflow has not ended: some of its jobs, each with what it waits for."""
+        """Explain why a workflow has not ended: some of its jobs, with what each waits for."""
         key = workflow_key(workflow)
-        if await self._ask(lambda on: Workflows(self.store).is_finished(on, key)) is None:
+        if await self._execute(lambda on: Workflows(self.store).is_finished(on, key)) is None:
             raise WorkflowNotFound(str(key))
         return await self._why_jobs(workflow=key)
 
@@ -296,30 +298,35 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
     async def cancel_workflow(
         self, workflow: WorkflowId, reason: str = "requested", *, by: str | None = None
     ) -> int:
-        """End all jobs of a workflow that have not ended, running or not; how many.
+        """Cancel all jobs of a workflow that have not ended, running or not; return how many.
 
-        It is one transaction, all or none: of 20,000 jobs about two seconds.
+        It is one transaction, which takes about two seconds for 20,000 jobs.
         """
         key, actor = workflow_key(workflow), self._actor(by)
-        ended = await self._ask(
-            lambda on: Workflows(self.store).cancel(on, key, reason, actor), again=False
+        ended = await self._execute(
+            lambda on: Workflows(self.store).cancel(on, key, reason, actor), retry=False
         )
-        return _found(ended, key)
+        return _expect_found(ended, key)
 
     async def retry_workflow(self, workflow: WorkflowId, *, by: str | None = None) -> int:
-        """Run again what has failed or was cancelled, each after what it waits for; how many.
+        """Run failed and cancelled jobs of a workflow again, in their order; return how many.
 
-        As `cancel_workflow`, it is one transaction.
+        It is one transaction, as `cancel_workflow` is.
         """
         key, actor = workflow_key(workflow), self._actor(by)
-        back = await self._ask(lambda on: Workflows(self.store).retry(on, key, actor), again=False)
-        return _found(back, key)
+        retried = await self._execute(
+            lambda on: Workflows(self.store).retry(on, key, actor), retry=False
+        )
+        return _expect_found(retried, key)
 
     async def unblock(self, job: JobId, *, by: str | None = None) -> None:
-        """Let a job run now that waits for others, whatever becomes of them."""
+        """Let a blocked job run now, without waiting for the other jobs any longer.
+
+        Raises JobConflict if the job is not blocked.
+        """
         key, actor = key_of(id_of(job)), self._actor(by)
-        answers = await self._ask(
-            lambda on: Workflows(self.store).unblock(on, [key], actor), again=False
+        answers = await self._execute(
+            lambda on: Workflows(self.store).unblock(on, [key], actor), retry=False
         )
         if answers[key] == "missing":
             raise JobNotFound(id_of(job))
@@ -343,7 +350,7 @@ def _check_new(flow: Workflow) -> None:
     _check_steps(flow)
     for step in flow.steps:
         edges = (*flow.parents[step.number], *flow.children[step.number])
-        for other in (each for each in edges if not isinstance(each, int)):
+        for other in (edge for edge in edges if not isinstance(edge, int)):
             named = repr(other) if isinstance(other, str) else f"of job {other.id}"
             raise WorkflowRefused(
                 f"The step {step.name!r} is linked with the step {named}, which this workflow does "
@@ -361,7 +368,7 @@ def _tenant_of(flow: Workflow) -> str:
     return tenants[0]
 
 
-def _found(number: int | None, key: int) -> int:
+def _expect_found(number: int | None, key: int) -> int:
     if number is None:
         raise WorkflowNotFound(str(key))
     return number

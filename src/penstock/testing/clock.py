@@ -55,6 +55,6 @@ async def _advance(app: Penstock, seconds: float | None, moment: datetime | None
     store = TestingStore(app.store.schema)
     async with closed_again(app):
         # History moves into other partitions, while a leader may be dropping some of them.
-        await app._ask_past_locks(
-            lambda on: store.advance(on, seconds, moment), "No time has passed", again=False
+        await app._execute_past_locks(
+            lambda on: store.advance(on, seconds, moment), "No time has passed", retry=False
         )

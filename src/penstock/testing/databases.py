@@ -139,13 +139,13 @@ def led_to(app: Penstock, url: str) -> Iterator[Penstock]:
     has, and with `app.sync`.
     """
     before = app.database
-    app._connector.lead_to(replace(before, url=url, data_dir=None, listen_url=None))
+    app._connector.set_database(replace(before, url=url, data_dir=None, listen_url=None))
     add_test_database(url)
     try:
         yield app
     finally:
         _close(app)
-        app._connector.lead_to(before)
+        app._connector.set_database(before)
 
 
 def _close(app: Penstock) -> None:

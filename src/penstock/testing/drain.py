@@ -44,7 +44,7 @@ async def hidden_failure(app: Penstock, watch: Watch) -> Exception | None:
     It took too long, did not commit its transaction after ctx.complete, or returned nonsense.
     """
     ids = [key_of(job) for job, _ in watch.calls_by_attempt]
-    for job in await app._ask(lambda on: app.store.get(on, ids)):
+    for job in await app._execute(lambda on: app.store.get(on, ids)):
         for stored in job.errors:
             call = watch.calls_by_attempt.get((job.id, stored.attempt))
             error = unexpected_failure(stored)
@@ -198,9 +198,9 @@ class _Draining:
     async def _ready_jobs(self) -> list[Job]:
         """Return the ready jobs, after the maintenance that a leader would do first."""
         store = self._app.store
-        await self._app._ask(lambda on: store.expire(on, MAX_JOBS_PER_STATEMENT))
-        await self._app._ask(lambda on: store.promote(on, None, MAX_JOBS_PER_STATEMENT))
-        await self._app._ask(lambda on: Events(store).wake(on, MAX_JOBS_PER_STATEMENT))
+        await self._app._execute(lambda on: store.expire(on, MAX_JOBS_PER_STATEMENT))
+        await self._app._execute(lambda on: store.promote(on, None, MAX_JOBS_PER_STATEMENT))
+        await self._app._execute(lambda on: Events(store).wake(on, MAX_JOBS_PER_STATEMENT))
         jobs = await enqueued(self._app)
         if await self._repeat_waits(jobs):
             jobs = await enqueued(self._app)
@@ -220,7 +220,7 @@ class _Draining:
             return False
         self._repeated_waits += 1
         keys = [key_of(job.id) for job in waiting]
-        await self._app._ask(lambda on: self._app.store.retry(on, keys))
+        await self._app._execute(lambda on: self._app.store.retry(on, keys))
         return True
 
     def _no_progress(self, queues: set[str]) -> NotDrained:
@@ -264,7 +264,7 @@ class _Draining:
         if job.state != BLOCKED:
             return None
         looks, key = InsightQueries(self._app.store), key_of(job.id)
-        waits = await self._app._ask(lambda on: looks.event_waits(on, key))
+        waits = await self._app._execute(lambda on: looks.event_waits(on, key))
         return min((wait["until"] for wait in waits if wait["until"]), default=None)
 
     def _served(self, queues: set[str]) -> set[str]:

@@ -135,7 +135,7 @@ class LoseWorker(Fault):
 
     async def strike(self, app: Penstock, call: Call) -> None:
         store = TestingStore(app.store.schema)
-        await app._ask(lambda on: store.lose_worker(on, key_of(call.job.id)), again=False)
+        await app._execute(lambda on: store.lose_worker(on, key_of(call.job.id)), retry=False)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class LoseConnection(Fault):
 
     async def strike(self, app: Penstock, call: Call) -> None:
         store = TestingStore(app.store.schema)
-        await app._ask(lambda on: store.cut_connections(on, WORKER_POOL), again=False)
+        await app._execute(lambda on: store.cut_connections(on, WORKER_POOL), retry=False)
 
 
 async def _let_handler_begin() -> None:

@@ -100,7 +100,7 @@ class Parts:
             resources, health, link.opened, imports.child_only_resources, timing
         )
         # For errors of statements that handlers run through the worker.
-        explain = partial(link.explained, doubt=TRY_AGAIN, is_sent=True)
+        explain = partial(link.translate_error, doubt=TRY_AGAIN, is_sent=True)
         self.budget_writer = BudgetWriter(pool, health)
         self.budgets = Budgets(pool, store, self.budget_writer, explain)
         self.progress = Progress(pool, store, health)

@@ -208,7 +208,7 @@ class Worker:
         if errors.is_refused(error):
             return await self._link.permission_error(error, self._pool)
         if isinstance(error, Exception):
-            return self._link.explained(error, TRY_AGAIN, is_sent=False)
+            return self._link.translate_error(error, TRY_AGAIN, is_sent=False)
         return None
 
     def _hire(self, quota: Quota) -> Parts:

@@ -26,7 +26,7 @@ from penstock.cli.output import Output
 from penstock.cli.process import Stop, exit_process, leave_systemd_to_parent, notify_systemd
 from penstock.cli.worker_options import LIFETIME_PANEL, WORK_PANEL, Queue, StopWait, parse_queues
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
-from penstock.connect.connector import announced_elsewhere
+from penstock.connect.connector import skip_announcement
 from penstock.telemetry import DatabaseGone, Event, LeaseTaken
 from penstock.worker import Tally, Worker
 from penstock.worker.processes import STARTED, WAITING, ProcessGroup, ProcessReady, log_event, run
@@ -378,7 +378,7 @@ def _prepare(options: WorkOptions) -> tuple[Penstock, Worker, Stop]:
     options.db.apply_to(app)
     options.db.export()
     if options.is_announced:
-        announced_elsewhere(app.database)
+        skip_announcement(app.database)
     worker = _make_worker(app, options)
     stop = Stop("the worker stops", app.database)
     stop.add(worker)

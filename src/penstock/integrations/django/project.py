@@ -117,8 +117,8 @@ class ProjectConnector(Connector):
         self._alias = alias
         self._is_led_elsewhere = False
 
-    def lead_to(self, database: Database) -> None:
-        super().lead_to(database)
+    def set_database(self, database: Database) -> None:
+        super().set_database(database)
         self._is_led_elsewhere = database.url not in (NOT_ASKED_YET, self._address)
 
     @property
