@@ -6,7 +6,7 @@ from pathlib import Path
 
 import asyncpg
 
-from penstock.sql import call, named, statement
+from penstock.sql import call, named_statements, statement
 
 KNOWN = {"text[]"}  # to asyncpg itself
 
@@ -28,7 +28,7 @@ async def made_types(connection: asyncpg.Connection, text: str) -> set[str]:
 async def test_no_statement_uses_a_type_that_was_not_learned(
     connection: asyncpg.Connection,
 ) -> None:
-    texts = {name: statement(name, "penstock") for name in named("penstock.sql")}
+    texts = {name: statement(name, "penstock") for name in named_statements("penstock.sql")}
     calls = {name: call(name, "penstock") for name in called()}
     assert "claim" in calls
     async with connection.transaction():

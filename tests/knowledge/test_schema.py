@@ -5,7 +5,7 @@ from pathlib import Path
 
 from penstock import Database as Address
 from penstock import Penstock
-from penstock.sql import named
+from penstock.sql import named_statements
 from penstock_apps import knowledge
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.sql import call, functions, migration, migrations, statement
@@ -50,11 +50,11 @@ def sources() -> str:
 
 def test_every_statement_is_asked_for() -> None:
     asked = set(re.findall(r'"([a-z_]+)"', sources()))
-    assert named("penstock_apps.knowledge.sql").keys() - asked == set()
+    assert named_statements("penstock_apps.knowledge.sql").keys() - asked == set()
 
 
 async def test_postgres_can_prepare_every_statement_and_call(knowledge_database: Database) -> None:
-    names = named("penstock_apps.knowledge.sql").keys() - NOT_PREPARED
+    names = named_statements("penstock_apps.knowledge.sql").keys() - NOT_PREPARED
     called = set(re.findall(r'_call\("(\w+)"', sources()))
     assert "publish" in called
     async with connected(knowledge_database.url) as connection:

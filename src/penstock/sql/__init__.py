@@ -1,4 +1,4 @@
-"""The queue's SQL: the statements of a subject in one file, one function a file; read once."""
+"""Read the queue's SQL: one file for the statements of a subject, one file for each function."""
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ _COLUMNS = re.compile(r":(\w+_columns)\b")
 
 
 def quote(name: str) -> str:
-    """A name as an SQL identifier."""
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @cache
 def statement(name: str, schema: str) -> str:
-    """The text of one statement in `statements/`, for a schema."""
-    return _bind(named(__package__)[name], schema)
+    """Return the text of a statement in `statements/`, for a schema."""
+    return _bind(named_statements(__package__)[name], schema)
 
 
 @cache
-def named(package: str) -> dict[str, str]:
-    """The statements of a package by their names, from its folder `statements/`."""
+def named_statements(package: str) -> dict[str, str]:
+    """Return the statements of a package by name, from its folder `statements/`."""
     return read_named(files(package) / "statements")
 
 
 def read_named(folder: Traversable) -> dict[str, str]:
-    """The statements in the files of a folder by their names, each from its line `-- name: …`.
+    """Return the statements in a folder by name. Each begins with a line `-- name: …`.
 
-    A name that ends in `_columns` is that of a list: `:job_columns` stands for it in statements.
+    A section whose name ends in `_columns` is a list of columns. Other statements include it as
+    `:job_columns`, for example.
     """
     texts: dict[str, str] = {}
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
@@ -48,13 +49,15 @@ def read_named(folder: Traversable) -> dict[str, str]:
             if name in texts:
                 raise ValueError(f"Two statements in {folder} are named {name}. Rename one.")
             texts[name] = text
-    lists = {name: _bare(text) for name, text in texts.items() if name.endswith("_columns")}
+    lists = {
+        name: _without_comments(text) for name, text in texts.items() if name.endswith("_columns")
+    }
     used = {name for text in texts.values() for name in _COLUMNS.findall(text)}
     if used != lists.keys():
         names = ", ".join(sorted(used ^ lists.keys()))
         raise ValueError(f"{names} in {folder}: each list of columns needs a text and a statement.")
     return {
-        name: _COLUMNS.sub(lambda found: lists[found[1]], text)
+        name: _COLUMNS.sub(lambda match: lists[match[1]], text)
         for name, text in texts.items()
         if name not in lists
     }
@@ -62,12 +65,12 @@ def read_named(folder: Traversable) -> dict[str, str]:
 
 @cache
 def functions() -> dict[str, Traversable]:
-    """The files of all functions by their names."""
+    """Return the files of all functions by name."""
     return read_functions(ROOT)
 
 
 def read_functions(root: Traversable) -> dict[str, Traversable]:
-    """The files of functions by their names, whichever folder of `functions/` they are in."""
+    """Return the files of functions by name, from all folders in `functions/`."""
     folders = (root / "functions").iterdir()
     files = (file for folder in folders for file in folder.iterdir())
     return {file.name.removesuffix(".sql"): file for file in files}
@@ -75,18 +78,18 @@ def read_functions(root: Traversable) -> dict[str, Traversable]:
 
 @cache
 def newest() -> dict[str, str]:
-    """The functions that this version of Penstock calls, each by its name without a version."""
+    """Return the functions that this version of Penstock calls, by name without version."""
     return newest_of(functions())
 
 
 def newest_of(functions: Iterable[str]) -> dict[str, str]:
-    """The newest version of each of some functions, by its name without a version."""
+    """Return the newest version of each function, by name without version."""
     versions: dict[str, int] = {}
     for function in functions:
-        found = _VERSIONED.fullmatch(function)
-        assert found is not None
-        version = int(found["version"] or 0)
-        versions[found["name"]] = max(version, versions.get(found["name"], 0))
+        match = _VERSIONED.fullmatch(function)
+        assert match is not None
+        version = int(match["version"] or 0)
+        versions[match["name"]] = max(version, versions.get(match["name"], 0))
     return {
         name: f"{name}_v{version}" if version else name
         for name, version in sorted(versions.items())
@@ -95,47 +98,47 @@ def newest_of(functions: Iterable[str]) -> dict[str, str]:
 
 @cache
 def call(name: str, schema: str) -> str:
-    """The statement that calls the newest version of a function, for a schema.
+    """Return the statement that calls the newest version of a function, for a schema.
 
-    Its `$1`, `$2`, … are the function's parameters in their order, without the time.
+    `$1`, `$2`, … are the function's parameters in order, without `p_now`.
     """
     text = functions()[newest()[name]].read_text("utf-8")
     return _bind(read_header(text).call(), schema)
 
 
 def function(name: str, schema: str) -> str:
-    """The statement that makes one function in `functions/`, for a schema."""
+    """Return the statement that creates a function in `functions/`, for a schema."""
     return _bind(functions()[name].read_text("utf-8"), schema)
 
 
 def function_body(name: str, schema: str) -> str:
-    """What Postgres keeps as the source of a function: all between the dollars."""
+    """Return what Postgres stores as the source of a function: the text between the dollars."""
     return function(name, schema).split("$$")[1]
 
 
 def indexes(schema: str) -> dict[str, str]:
-    """The statements of the migrations that make an index, by its name."""
-    made = {}
+    """Return the statements of the migrations that create indexes, by the index's name."""
+    statements = {}
     for _, name in migrations():
         for line in migration(name, "up", schema).splitlines():
             if line.startswith("CREATE INDEX "):
-                made[line.split()[2]] = line
-    return made
+                statements[line.split()[2]] = line
+    return statements
 
 
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
-    """Number and name of every migration, in order."""
+    """Return number and name of each migration, in order."""
     return listed(ROOT)
 
 
 def migration(name: str, direction: str, schema: str) -> str:
-    """The whole text of a migration, its included files in place, as psql would read it."""
+    """Return the text of a migration with its included files, as psql would read it."""
     return _bind(expand(ROOT, f"{name}.{direction}.sql"), schema)
 
 
 def rls(name: str, schema: str) -> str:
-    """The text of one script in `rls/`, for a schema and the roles that are named after it."""
+    """Return the text of a script in `rls/`, for a schema and the roles named after it."""
     text = _bind((ROOT / "rls" / f"{name}.sql").read_text("utf-8"), schema)
     variables = {
         "schema": schema,
@@ -148,19 +151,23 @@ def rls(name: str, schema: str) -> str:
 
 
 class Roles(NamedTuple):
-    """The roles that row level security is made for."""
+    """The roles to which row level security applies."""
 
     worker: str
     app: str
 
 
 def roles(schema: str) -> Roles:
-    """Named after the schema: roles are the whole server's, and rights to one are not to all."""
+    """Return the roles of a schema.
+
+    They are named after it, because roles belong to the whole server: a role of one queue has no
+    rights to another.
+    """
     return Roles(f"{schema}_worker", f"{schema}_app")
 
 
 def listed(root: Traversable) -> tuple[tuple[int, str], ...]:
-    """Number and name of every migration in `migrations/` below a folder, in order."""
+    """Return number and name of each migration in `migrations/` below a folder, in order."""
     names = sorted(
         entry.name.removesuffix(".up.sql")
         for entry in (root / "migrations").iterdir()
@@ -170,7 +177,7 @@ def listed(root: Traversable) -> tuple[tuple[int, str], ...]:
 
 
 def expand(root: Traversable, name: str) -> str:
-    """The text of a file in `migrations/` below a folder, with those it includes."""
+    """Return the text of a file in `migrations/` below a folder, with the files it includes."""
     lines = []
     for line in (root / "migrations" / name).read_text("utf-8").splitlines():
         if line.startswith(_INCLUDE):
@@ -191,11 +198,11 @@ def _sections(file: Traversable) -> list[tuple[str, str]]:
     ]
 
 
-def _bare(text: str) -> str:
+def _without_comments(text: str) -> str:
     lines = text.splitlines()
     return "\n".join(line for line in lines if not line.startswith("--"))
 
 
 def _bind(text: str, schema: str) -> str:
-    # psql's own way to write a variable as an identifier, so that the files also run under psql.
+    # This is psql's syntax for a variable as an identifier, so that the files also run in psql.
     return text.replace(':"schema"', quote(schema))

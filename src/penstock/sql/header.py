@@ -1,4 +1,4 @@
-"""What the file of an SQL function says of its parameters and of what comes back."""
+"""Read the signature of an SQL function from its file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _HEADER = re.compile(
 _PARAMETER = re.compile(r"\b(p_\w+)\s+([a-z]+(?: [a-z]+)*(?:\[\])?)")
 _OUT = re.compile(r"\bOUT (\w+) ")
 _COLUMN = re.compile(r'(?:^|,)\s*("?\w+"?) ')
-# Only tests say what time it is; the database owns it.
-_OF_TESTS = "p_now"
+# Only tests set the time. Otherwise it is the database's.
+_TIME_PARAMETER = "p_now"
 
 
 class Parameter(NamedTuple):
-    """One of a function, with its type."""
+    """A parameter of a function, with its type."""
 
     name: str
     type: str
@@ -30,19 +30,19 @@ class Header(NamedTuple):
 
     name: str
     parameters: tuple[Parameter, ...]
-    columns: tuple[str, ...]  # of a row; of a single value none
+    columns: tuple[str, ...]  # Empty if the function returns a single value.
 
     def call(self, *, casts: bool = True) -> str:
-        """The statement that calls it: `$1`, `$2`, … are its parameters, without the time.
+        """Return the statement that calls the function, with `$1`, `$2`, … as its parameters.
 
-        Without casts the driver asks Postgres for their types.
+        `p_now` is left out. Without casts, the driver asks Postgres for the types.
         """
-        given = [each for each in self.parameters if each.name != _OF_TESTS]
-        places = ", ".join(
-            f"{each.name} => {_place(at, each) if casts else f'${at}'}"
-            for at, each in enumerate(given, 1)
+        parameters = [one for one in self.parameters if one.name != _TIME_PARAMETER]
+        arguments = ", ".join(
+            f"{parameter.name} => {_placeholder(at, parameter) if casts else f'${at}'}"
+            for at, parameter in enumerate(parameters, 1)
         )
-        called = f':"schema".{self.name}({places})'
+        called = f':"schema".{self.name}({arguments})'
         return (
             f"SELECT {', '.join(self.columns)} FROM {called};"
             if self.columns
@@ -51,20 +51,20 @@ class Header(NamedTuple):
 
 
 def read_header(text: str) -> Header:
-    """The signature in the text of a file."""
-    found = _HEADER.search(_COMMENT.sub("", text))
-    if found is None:
+    """Return the signature in the text of a file. Raises ValueError if there is none."""
+    match = _HEADER.search(_COMMENT.sub("", text))
+    if match is None:
         raise ValueError(f"No signature in: {text[:200]}")
-    returns = found["returns"] or ""
+    returns = match["returns"] or ""
     table = returns.removeprefix("TABLE (") if returns.startswith("TABLE (") else ""
-    parameters = _PARAMETER.findall(found["parameters"])
+    parameters = _PARAMETER.findall(match["parameters"])
     return Header(
-        found["name"],
-        tuple(Parameter(*each) for each in parameters),
-        tuple(_COLUMN.findall(table) or _OUT.findall(found["parameters"])),
+        match["name"],
+        tuple(Parameter(*parameter) for parameter in parameters),
+        tuple(_COLUMN.findall(table) or _OUT.findall(match["parameters"])),
     )
 
 
-def _place(at: int, parameter: Parameter) -> str:
-    # As text: drivers differ in what they make of JSON.
+def _placeholder(at: int, parameter: Parameter) -> str:
+    # JSON is sent as text, because drivers encode it in different ways.
     return f"${at}::text::jsonb" if parameter.type == "jsonb" else f"${at}::{parameter.type}"

@@ -1,9 +1,9 @@
-"""What the roles of clients and workers need a right to. One list: it is granted and checked by."""
+"""The rights that the roles of clients and workers need, to grant them and to check them."""
 
 from __future__ import annotations
 
-# Functions run with the rights of who calls them, unless row level security is on. So these are the
-# tables that they touch.
+# Functions run with the rights of their caller, unless row level security is on. So callers need
+# rights to all tables that the functions use.
 CLIENT_TABLES = {
     "batch": "SELECT INSERT UPDATE",
     "batch_delta": "SELECT INSERT",
@@ -49,8 +49,8 @@ WORKER_TABLES = {
     "workflow": "DELETE",
 }
 
-# What a worker calls, in any version. Under row level security it may call nothing else, and these
-# run with the owner's rights.
+# The functions that a worker calls, in any version. Under row level security it may call no others,
+# and these run with the owner's rights.
 WORKER_FUNCTIONS = (
     *("claim", "scan_lanes", "is_queue_paused", "read_rules", "read_rules_version"),
     *("mark_started", "move_to_lanes", "settle", "mark_outcome_lost", "find_completed"),

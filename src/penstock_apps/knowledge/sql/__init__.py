@@ -7,14 +7,14 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Literal
 
-from penstock.sql import Roles, expand, listed, named, newest_of, quote, read_functions
+from penstock.sql import Roles, expand, listed, named_statements, newest_of, quote, read_functions
 from penstock.sql.header import read_header
 
 
 @cache
 def statement(name: str, schema: str) -> str:
     """The text of one statement in `statements/`, for a schema."""
-    return named(__package__)[name].replace(':"schema"', quote(schema))
+    return named_statements(__package__)[name].replace(':"schema"', quote(schema))
 
 
 @cache
