@@ -94,10 +94,10 @@ def test_no_test_patches_by_a_dotted_string() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "worker._crew",
-        "app.worker()._crew.session",
-        "from penstock.worker.parts import _info",
-        'getattr(worker, "_crew")',
+        "worker._parts",
+        "app.worker()._parts.lease_keeper",
+        "from penstock.worker.parts import _describe_worker",
+        'getattr(worker, "_parts")',
     ],
 )
 def test_reaches_are_found(line: str) -> None:
@@ -107,7 +107,7 @@ def test_reaches_are_found(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "self._crew",
+        "self._parts",
         "worker.__class__",
         "os._exit(1)",
         "class Own:\n    def make(self): self._one = 1\nown._one",

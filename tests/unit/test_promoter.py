@@ -14,19 +14,19 @@ class ToldMeanwhile:
     """A database that finds nothing due, and tells of a job in the middle of the first look."""
 
     def __init__(self) -> None:
-        self.marks: list[datetime | None] = []
+        self.cursors: list[datetime | None] = []
         self.promoter = Promoter(
             None,  # type: ignore[arg-type]
             self,  # type: ignore[arg-type]
             Health(Events()),
             leads=lambda: True,
-            most=lambda: 3600.0,
+            max_pause=lambda: 3600.0,
         )
 
-    async def promote(self, pool: Any, mark: datetime | None, limit: int) -> tuple[Any, ...]:
-        self.marks.append(mark)
-        if len(self.marks) == 1:
-            self.promoter.due(NEWS)
+    async def promote(self, pool: Any, cursor: datetime | None, limit: int) -> tuple[Any, ...]:
+        self.cursors.append(cursor)
+        if len(self.cursors) == 1:
+            self.promoter.note_due(NEWS)
         return 0, datetime.now(UTC), None
 
 
@@ -37,4 +37,4 @@ async def test_promoter_keeps_news_that_arrives_during_its_scan() -> None:
     assert told.promoter.is_woken
     await told.promoter.tick()
     # From there, or from the beginning if it is time for that.
-    assert told.marks[1] in (None, NEWS)
+    assert told.cursors[1] in (None, NEWS)

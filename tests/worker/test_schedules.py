@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Fire, Penstock
-from penstock.maintenance.schedules import MOST_COUNTED
+from penstock.maintenance.schedules import MAX_COUNTED_TICKS
 from tests.fixtures.until import until
 from tests.fixtures.worker import leading, listening, worker_of
 
@@ -91,7 +91,7 @@ async def test_drain_fires_due_schedules_and_ends(
     tally = await worker_of(app, schedule_grace=0).drain()
     assert tally.completed >= 1
     oldest = (await app.schedule_fires("notes", limit=1000))[-1]
-    assert (oldest.ticks, oldest.job is not None) == (MOST_COUNTED, True)
+    assert (oldest.ticks, oldest.job is not None) == (MAX_COUNTED_TICKS, True)
 
 
 async def test_on_start_it_fires_when_a_leader_takes_office(app: Penstock) -> None:

@@ -32,7 +32,7 @@ CACHED = (
 
 @pytest.fixture(autouse=True)
 def helpings_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chores, "LIMIT", 2)
+    monkeypatch.setattr(chores, "MAX_ROWS_PER_RUN", 2)
 
 
 async def chore(app: Penstock, kind: type[C], **more: int) -> C:

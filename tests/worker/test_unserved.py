@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from penstock import Penstock
-from penstock.maintenance.chores import warning_of
+from penstock.maintenance.chores import describe_unserved
 from tests.fixtures.until import until
 from tests.fixtures.worker import counted, leading, lease_held, worker_of
 
@@ -57,7 +57,7 @@ async def test_a_queue_that_any_worker_serves_is_none_of_them(
 
 
 def test_many_queues_are_told_in_one_line() -> None:
-    told = warning_of([(f"queue-{n}", 90.0 - n) for n in range(9)])
+    told = describe_unserved([(f"queue-{n}", 90.0 - n) for n in range(9)])
     assert told.startswith(
         "No worker serves the queues queue-0, queue-1, queue-2, queue-3, queue-4 and 4 more. The "
         "oldest job, of queue-0, has been ready for 1 min 30 s."

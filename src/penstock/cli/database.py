@@ -50,7 +50,7 @@ from penstock.store import (
 )
 from penstock.store.drivers.adapter import Adapter, Row
 from penstock.store.errors import permission_error_for
-from penstock.worker.room import when_there_is_room
+from penstock.worker.room import retry_while_full
 
 
 def current_user() -> str | None:
@@ -273,7 +273,7 @@ async def open_app(app: Penstock, *, waits_for_room: bool = False) -> AsyncItera
     `waits_for_room` keeps trying while the server accepts no more connections.
     """
     with explain_database_errors(app.database):
-        await (when_there_is_room(app.open, app.events) if waits_for_room else app.open())
+        await (retry_while_full(app.open, app.events) if waits_for_room else app.open())
     try:
         yield
     finally:

@@ -205,7 +205,7 @@ def run_interruptible(main: Coroutine[Any, Any, T], message: str) -> T:
     unfinished work, and the process ends whatever still runs.
     """
     runner, ctrl_c = processes.runner(), _CtrlC(message)
-    threads = ThreadPoolExecutor(thread_name_prefix=processes.THREADS)
+    threads = ThreadPoolExecutor(thread_name_prefix=processes.THREAD_NAME)
     runner.get_loop().set_default_executor(threads)
     try:
         try:

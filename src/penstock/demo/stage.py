@@ -125,7 +125,7 @@ async def start_workers(
 ) -> AsyncIterator[ProcessGroup]:
     """Start worker processes as `penstock work` does, and stop them at the end of the block."""
     with folder.log.open("wb") as log:
-        group = ProcessGroup(_command(url, lease), WORKERS, told=on_event, output=log)
+        group = ProcessGroup(_command(url, lease), WORKERS, on_event=on_event, output=log)
         running = asyncio.create_task(group.run(), name="penstock demo workers")
         try:
             yield group

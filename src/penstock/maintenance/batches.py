@@ -1,4 +1,4 @@
-"""Keeps the counts of batches, finishes them and lets their callbacks be enqueued."""
+"""Counts the settled jobs of batches, finishes batches, and lets their callbacks be enqueued."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import Pool, Store
 from penstock.store.batches import Batches, Folded
 
-LIMIT = 100
-SHORTEST = 0.1
-# What other workers or somebody's SQL settled is found by the leader; it hardly looks while there
-# is no batch.
-LOOK = 1.0
-IDLE = 5.0
-NOBODY = 3600.0
+MAX_JOBS_PER_FOLD = 100
+MIN_INTERVAL_S = 0.1
+# The leader finds what other workers or somebody's SQL settled. It hardly looks while there is no
+# batch.
+CHECK_INTERVAL_S = 1.0
+IDLE_INTERVAL_S = 5.0
+IDLE_PAUSE_S = 3600.0
 
 
 class Folder(Service):
-    """Folds after this worker has settled a job of a batch, and now and then if it leads.
+    """Folds the counts of settled jobs into their batches.
 
-    Any worker may: two at once take turns at a batch. Each at most ten times a second, and all
-    together each batch as often, so that however many jobs end, a batch's row changes seldom.
+    A worker folds after it has settled a job of a batch, and at intervals if it leads. Two workers
+    at once take turns at a batch. Each folds at most ten times a second, and all together each
+    batch as often, so that a batch's row changes seldom however many jobs end.
     """
 
     name = "fold"
@@ -31,37 +32,38 @@ class Folder(Service):
         self._pool = pool
         self._batches = Batches(store)
         self._leads = leads
-        self._budget = ScanBudget(SHORTEST)
-        self._is_wanted = False
-        self._after = 0
-        self._patience = SHORTEST
+        self._budget = ScanBudget(MIN_INTERVAL_S)
+        self._is_due = False
+        self._last_batch = 0
+        self._pause = MIN_INTERVAL_S
 
-    def settled(self) -> None:
-        """A job of a batch has ended here."""
-        if not self._is_wanted:
-            self._is_wanted = True
+    def note_settled(self) -> None:
+        """Note that a job of a batch has ended here."""
+        if not self._is_due:
+            self._is_due = True
             self.wake()
 
     async def tick(self) -> float:
-        if not (self._is_wanted or self._leads()):
-            return NOBODY
-        self._is_wanted = False
-        found = await self.fold(pace=SHORTEST)
-        if found.moved or self._is_wanted:
-            self._is_wanted = True
-            self._patience = SHORTEST
+        if not (self._is_due or self._leads()):
+            return IDLE_PAUSE_S
+        self._is_due = False
+        folded = await self.fold(pace=MIN_INTERVAL_S)
+        if folded.moved or self._is_due:
+            self._is_due = True
+            self._pause = MIN_INTERVAL_S
             return self._budget.pause
-        if found.passed:
-            # Another has just folded it, and may not have seen what ended here; or its row is held.
-            self._is_wanted = True
-            self._patience = min(2 * self._patience, LOOK)
-            return max(self._patience, self._budget.pause)
-        self._patience = SHORTEST
-        return IDLE if found.is_idle else LOOK
+        if folded.passed:
+            # Another worker has just folded it and may not have seen what ended here, or its row is
+            # locked.
+            self._is_due = True
+            self._pause = min(2 * self._pause, CHECK_INTERVAL_S)
+            return max(self._pause, self._budget.pause)
+        self._pause = MIN_INTERVAL_S
+        return IDLE_INTERVAL_S if folded.is_idle else CHECK_INTERVAL_S
 
     async def fold(self, pace: float = 0) -> Folded:
-        """Fold what there is now, behind what the last one came to, and around."""
+        """Fold what there is now, starting behind the last batch of the previous fold."""
         with self._budget:
-            found = await self._batches.fold(self._pool, LIMIT, self._after, pace)
-        self._after = found.upto
-        return found
+            folded = await self._batches.fold(self._pool, MAX_JOBS_PER_FOLD, self._last_batch, pace)
+        self._last_batch = folded.upto
+        return folded

@@ -1,4 +1,4 @@
-"""Small upkeep: take lost jobs back, sweep what has expired, warn of queues that nobody serves."""
+"""Small upkeep: rescues lost jobs, sweeps what has expired, warns of queues without a worker."""
 
 from __future__ import annotations
 
@@ -15,66 +15,66 @@ from penstock.store.steps import Steps
 from penstock.telemetry import Events, JobsRescued
 from penstock.wording import counted, listed, span
 
-LIMIT = 1000
+MAX_ROWS_PER_RUN = 1000
 
 
 class Chore(Service):
-    """What every led service has in common: it rests while another worker leads."""
+    """A service that works while this worker leads, and rests while another one does."""
 
     def __init__(
-        self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool], every: float
+        self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool], interval: float
     ) -> None:
         super().__init__(health)
         self._pool = pool
         self._store = store
         self._leads = leads
-        self._every = every
-        self._budget = ScanBudget(every)
+        self._interval = interval
+        self._budget = ScanBudget(interval)
 
     @abstractmethod
     async def work(self) -> int:
-        """Do one helping, at most LIMIT of whatever it is: how many there were."""
+        """Process some rows, MAX_ROWS_PER_RUN at most, and return how many."""
 
     async def tick(self) -> float:
         if not self._leads():
-            return self._every
+            return self._interval
         with self._budget:
             done = await self.work()
-        return 0 if done >= LIMIT else self._budget.pause
+        return 0 if done >= MAX_ROWS_PER_RUN else self._budget.pause
 
 
 class Expirer(Chore):
-    """Ends jobs whose deadline passed before anybody started them."""
+    """Ends jobs whose deadline passed before they started."""
 
     name = "expiry"
 
     async def work(self) -> int:
-        return await self._store.expire(self._pool, LIMIT)
+        return await self._store.expire(self._pool, MAX_ROWS_PER_RUN)
 
 
 class Sweeper(Chore):
-    """Removes dead leases, old keys, and the progress of jobs that are gone."""
+    """Removes dead leases, old idempotency keys, and the progress of jobs that are gone."""
 
     name = "sweep"
 
     async def work(self) -> int:
-        return max((await self._store.sweep(self._pool, LIMIT)).values())
+        return max((await self._store.sweep(self._pool, MAX_ROWS_PER_RUN)).values())
 
 
 class FireSweeper(Chore):
-    """Forgets what came of old ticks of schedules."""
+    """Removes the records of old ticks of schedules."""
 
     name = "sweep of schedules"
 
     async def work(self) -> int:
-        return await Schedules(self._store).sweep(self._pool, LIMIT)
+        return await Schedules(self._store).sweep(self._pool, MAX_ROWS_PER_RUN)
 
 
-logger_rescuer = logging.getLogger("penstock.rescue")
+rescue_logger = logging.getLogger("penstock.rescue")
 
 
 class Rescuer(Service):
-    """Rescues the jobs of workers whose lease has run out. Every worker does it."""
+    """Rescues the jobs of workers whose lease has expired. Every worker does this."""
 
     name = "rescue"
 
@@ -84,25 +84,26 @@ class Rescuer(Service):
         store: Store,
         health: Health,
         events: Events,
-        every: float,
+        interval: float,
         *,
-        before: Callable[[], Awaitable[None]],
+        before_rescue: Callable[[], Awaitable[None]],
     ) -> None:
-        """`before` writes what this worker can still write of the jobs that it lost itself."""
+        """`before_rescue` writes the outcomes that this worker can still write of jobs it has
+        lost."""
         super().__init__(health)
-        self._before = before
+        self._before_rescue = before_rescue
         self._pool = pool
         self._store = store
         self._events = events
-        self._budget = ScanBudget(every)
+        self._budget = ScanBudget(interval)
 
     async def tick(self) -> float:
-        await self._before()
+        await self._before_rescue()
         with self._budget:
-            found = await self._store.rescue(self._pool, LIMIT)
-        rescued = taken_back(found, self.health)
-        tell(self._events, rescued, "of lost workers")
-        return 0 if len(rescued) == LIMIT else self._budget.pause
+            jobs = await self._store.rescue(self._pool, MAX_ROWS_PER_RUN)
+        rescued = filter_rescued(jobs, self.health)
+        report_rescued(self._events, rescued, "of lost workers")
+        return 0 if len(rescued) == MAX_ROWS_PER_RUN else self._budget.pause
 
 
 class OvertimeRescuer(Chore):
@@ -116,109 +117,117 @@ class OvertimeRescuer(Chore):
         store: Store,
         health: Health,
         leads: Callable[[], bool],
-        every: float,
+        interval: float,
         *,
         events: Events,
         grace: float,
     ) -> None:
-        super().__init__(pool, store, health, leads, every)
+        super().__init__(pool, store, health, leads, interval)
         self._events = events
         self._grace = grace
 
     async def work(self) -> int:
-        found = await self._store.rescue_overtime(self._pool, self._grace, LIMIT)
-        rescued = taken_back(found, self.health)
-        tell(self._events, rescued, "past the timeout, of workers that could not end them")
+        jobs = await self._store.rescue_overtime(self._pool, self._grace, MAX_ROWS_PER_RUN)
+        rescued = filter_rescued(jobs, self.health)
+        report_rescued(
+            self._events, rescued, "past the timeout, of workers that could not end them"
+        )
         return len(rescued)
 
 
-def taken_back(found: Sequence[tuple[int, bool | None]], health: Health) -> list[tuple[int, bool]]:
-    """The jobs that were taken back. The others lack a partition of the history: ask for it."""
-    rescued = [(job, lost) for job, lost in found if lost is not None]
-    if len(rescued) < len(found):
+def filter_rescued(
+    jobs: Sequence[tuple[int, bool | None]], health: Health
+) -> list[tuple[int, bool]]:
+    """Return the jobs that were rescued.
+
+    The others lack a partition of the history, and this asks for it.
+    """
+    rescued = [(job, lost) for job, lost in jobs if lost is not None]
+    if len(rescued) < len(jobs):
         health.on_partition_missing()
     return rescued
 
 
-def tell(events: Events, rescued: Sequence[tuple[int, bool]], which: str) -> None:
+def report_rescued(events: Events, rescued: Sequence[tuple[int, bool]], origin: str) -> None:
     if rescued:
         failed = sum(lost for _, lost in rescued)
-        logger_rescuer.warning(
-            "Took back %s %s; %d failed for good.", counted(len(rescued), "job"), which, failed
+        rescue_logger.warning(
+            "Took back %s %s; %d failed for good.", counted(len(rescued), "job"), origin, failed
         )
         events.emit(JobsRescued(len(rescued), failed))
 
 
-# While nobody waits, events are looked after less often: so many times the pace.
-IDLE = 5
-# All results of the cache are added up only each so many times.
-SUMS = 10
+# While no job waits, the interval between checks is this many times longer.
+IDLE_FACTOR = 5
+# The size of the whole cache is summed only once in this many runs.
+RUNS_PER_SUM = 10
 
 
 class Waker(Chore):
-    """Wakes jobs whose time for an event is over, or whose event could not wake them itself.
+    """Wakes jobs whose wait for an event has timed out, or whose event could not wake them itself.
 
-    While nobody waits it looks less often, unless a job of this worker begins to wait.
+    While no job waits it checks less often, unless a job of this worker begins to wait.
     """
 
     name = "event wake-up"
-    _after = 0
+    _last_id = 0
     _is_idle = False
 
-    def waits(self) -> None:
-        """A job waits now."""
+    def note_wait(self) -> None:
+        """Note that a job waits now."""
         if self._is_idle:
             self.wake()
 
     async def work(self) -> int:
         woken, upto, next_in = await EventStatements(self._store).wake(
-            self._pool, LIMIT, self._after
+            self._pool, MAX_ROWS_PER_RUN, self._last_id
         )
-        self._after = upto or 0
+        self._last_id = upto or 0
         self._is_idle = next_in is None
-        return woken if upto is None else LIMIT
+        return woken if upto is None else MAX_ROWS_PER_RUN
 
     async def tick(self) -> float:
         rest = await super().tick()
-        return IDLE * rest if self._is_idle else rest
+        return IDLE_FACTOR * rest if self._is_idle else rest
 
 
-class Walk(Chore):
-    """A chore that goes through a table in helpings, for a twentieth of the time, and then rests
-    before it begins again."""
+class TableWalk(Chore):
+    """A chore that walks through a table in parts, for a twentieth of the time, and then rests."""
 
-    _after = 0
+    _last_id = 0
 
     async def tick(self) -> float:
         rest = await super().tick()
-        is_midway = self._after and self._leads()
+        is_midway = self._last_id and self._leads()
         return min(rest, self._budget.PAUSE_FACTOR * self._budget.cost) if is_midway else rest
 
 
-class StepSweeper(Walk):
+class StepSweeper(TableWalk):
     """Removes the steps of jobs that are gone."""
 
     name = "step sweep"
 
     async def work(self) -> int:
-        _, upto = await Steps(self._store).sweep(self._pool, self._after, LIMIT)
-        self._after = upto or 0
+        _, upto = await Steps(self._store).sweep(self._pool, self._last_id, MAX_ROWS_PER_RUN)
+        self._last_id = upto or 0
         return 0
 
 
-class EventSweeper(Walk):
-    """Removes events whose time is over, and what is left of waits of jobs that have ended."""
+class EventSweeper(TableWalk):
+    """Removes expired events, and waits of jobs that have ended."""
 
     name = "event sweep"
 
     async def work(self) -> int:
-        events, upto = await EventStatements(self._store).sweep(self._pool, self._after, LIMIT)
-        self._after = upto or 0
+        events, upto = await EventStatements(self._store).sweep(
+            self._pool, self._last_id, MAX_ROWS_PER_RUN
+        )
+        self._last_id = upto or 0
         return events
 
 
 class CacheSweeper(Chore):
-    """Keeps the results that steps share within their time and their size."""
+    """Removes shared results of steps that are too old, or that exceed the cache's size."""
 
     name = "cache sweep"
 
@@ -228,69 +237,72 @@ class CacheSweeper(Chore):
         store: Store,
         health: Health,
         leads: Callable[[], bool],
-        every: float,
+        interval: float,
         *,
         size: int,
     ) -> None:
-        super().__init__(pool, store, health, leads, every)
+        super().__init__(pool, store, health, leads, interval)
         self._size = size
         self._excess = 0
-        self._times = 0
+        self._runs = 0
 
     async def work(self) -> int:
-        is_known = self._excess > 0 or self._times % SUMS > 0
-        self._times += self._excess == 0
+        is_known = self._excess > 0 or self._runs % RUNS_PER_SUM > 0
+        self._runs += self._excess == 0
         done, self._excess = await Steps(self._store).sweep_cache(
-            self._pool, self._size, LIMIT, self._excess if is_known else None
+            self._pool, self._size, MAX_ROWS_PER_RUN, self._excess if is_known else None
         )
         return done
 
 
-logger_unserved = logging.getLogger("penstock.leader")
+leader_logger = logging.getLogger("penstock.leader")
 
-REPEAT_AFTER_S = 600.0
+WARN_INTERVAL_S = 600.0
 
 
 class UnservedQueues(Chore):
-    """Looks for them now and then, and warns of each once in ten minutes."""
+    """Warns of queues without a worker, once in ten minutes for each."""
 
     name = "look for queues without a worker"
 
     def __init__(
-        self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool], every: float
+        self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool], interval: float
     ) -> None:
-        super().__init__(pool, store, health, leads, every)
+        super().__init__(pool, store, health, leads, interval)
         self._warned_at: dict[str, float] = {}
 
     async def work(self) -> int:
-        unserved = await self._store.unserved_queues(self._pool, self._every)
+        unserved = await self._store.unserved_queues(self._pool, self._interval)
         now = time.monotonic()
         # A queue that has been served meanwhile is news again.
         self._warned_at = {
             queue: self._warned_at[queue] for queue, _ in unserved if queue in self._warned_at
         }
-        news = [
+        to_warn = [
             (queue, seconds)
             for queue, seconds in unserved
-            if now - self._warned_at.get(queue, -REPEAT_AFTER_S) >= REPEAT_AFTER_S
+            if now - self._warned_at.get(queue, -WARN_INTERVAL_S) >= WARN_INTERVAL_S
         ]
-        if news:
-            self._warned_at |= {queue: now for queue, _ in news}
-            logger_unserved.warning("%s", warning_of(news))
+        if to_warn:
+            self._warned_at |= {queue: now for queue, _ in to_warn}
+            leader_logger.warning("%s", describe_unserved(to_warn))
         return 0
 
 
-def warning_of(unserved: Sequence[tuple[str, float]]) -> str:
-    """Which queues have nobody, since when, and what to do. The one that waits longest is first."""
+def describe_unserved(unserved: Sequence[tuple[str, float]]) -> str:
+    """Return a warning that names the queues, since when they wait, and what to do.
+
+    The queue that has waited longest comes first.
+    """
     first, seconds = unserved[0]
     if len(unserved) == 1:
-        told = f"No worker serves the queue {first}, whose oldest job has been ready for"
+        text = f"No worker serves the queue {first}, whose oldest job has been ready for"
     else:
         names = listed(queue for queue, _ in unserved)
-        told = (
+        text = (
             f"No worker serves the queues {names}. The oldest job, of {first}, has been ready for"
         )
     return (
-        f"{told} {span(seconds)}. Start a worker for it: `penstock work APP --queue {first}`; or "
+        f"{text} {span(seconds)}. Start a worker for it: `penstock work APP --queue {first}`; or "
         "name the queue among those of a worker that runs."
     )

@@ -1,4 +1,4 @@
-"""One leader for each role among all workers, by a row with a term."""
+"""The maintenance services of a worker, and the election of a leader for each role."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from penstock.telemetry import Events, LeaderChanged
 logger = logging.getLogger("penstock.leader")
 
 MAINTENANCE = "maintenance"
-# What workers of the version before know nothing of: while one of them leads the maintenance,
-# schedules fire all the same.
+# Schedules, batches, steps and events. Workers of the version before know nothing of them: while
+# one of those leads the maintenance, schedules fire all the same.
 ORCHESTRATION = "orchestration"
 
 
 class Elector(Service):
-    """Stands for election again and again; a leader that stops doing so loses its seat."""
+    """Stands for election at intervals. A leader that stops doing so loses its seat."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Elector(Service):
         lease: Callable[[], Awaitable[int]],
         role: str,
         *,
-        every: float,
+        interval: float,
         term: float,
     ) -> None:
         super().__init__(health)
@@ -59,36 +59,38 @@ class Elector(Service):
         self._store = store
         self._events = events
         self._lease = lease
-        self._every = every
+        self._interval = interval
         self._term = term
         self.leads = False
-        self._led_with = 0
-        self.on_win: Callable[[], None] = lambda: None
+        self._leading_lease = 0
+        self.on_election: Callable[[], None] = lambda: None
 
     async def tick(self) -> float:
         lease = await self._lease()
         leads = await self._store.elect(self._pool, self._role, lease, self._term)
-        self._become(leads, lease)
-        return self._every
+        self._set_leading(leads, lease)
+        return self._interval
 
     def _report(self, error: Exception) -> None:
-        # First that this service failed: those that rest without a leader do not end an outage.
+        # Report first that this service failed: those that rest without a leader do not end an
+        # outage.
         super()._report(error)
-        # What cannot be renewed must be taken for lost; two leaders would do no harm, but why.
-        self._become(False, self._led_with)
+        # A term that cannot be renewed must be taken for lost. Two leaders would do no harm, but
+        # why have them.
+        self._set_leading(False, self._leading_lease)
 
-    def _become(self, leads: bool, lease: int) -> None:
+    def _set_leading(self, leads: bool, lease: int) -> None:
         if leads == self.leads:
             return
-        self.leads, self._led_with = leads, lease
+        self.leads, self._leading_lease = leads, lease
         logger.info("This worker %s the %s.", "leads" if leads else "no longer leads", self._role)
         self._events.emit(LeaderChanged(lease, leads, self._role))
         if leads:
-            self.on_win()
+            self.on_election()
 
 
 class Maintenance:
-    """The services that keep the queue in order."""
+    """The services that keep the queues in order."""
 
     def __init__(
         self,
@@ -100,26 +102,37 @@ class Maintenance:
         timetable: Timetable,
         upkeep: Upkeep,
         *,
-        look_most: Callable[[], float],
+        max_pause: Callable[[], float],
         before_rescue: Callable[[], Awaitable[None]],
     ) -> None:
-        self.elector, self.director = (
+        self.maintenance_elector, self.orchestration_elector = (
             Elector(
-                pool, store, health, events, lease, role, every=upkeep.election, term=upkeep.term
+                pool, store, health, events, lease, role, interval=upkeep.election, term=upkeep.term
             )
             for role in (MAINTENANCE, ORCHESTRATION)
         )
-        self.promoter = Promoter(pool, store, health, self.leads, look_most)
+        self.promoter = Promoter(pool, store, health, self.leads, max_pause)
         self.scheduler = Scheduler(
-            pool, store, health, self.directs, timetable, look_most, grace=upkeep.schedule_grace
+            pool,
+            store,
+            health,
+            self.leads_orchestration,
+            timetable,
+            max_pause,
+            grace=upkeep.schedule_grace,
         )
-        self.folder = Folder(pool, store, health, self.directs)
-        self.waker = Waker(pool, store, health, self.directs, upkeep.expire)
+        self.folder = Folder(pool, store, health, self.leads_orchestration)
+        self.waker = Waker(pool, store, health, self.leads_orchestration, upkeep.expire)
         partitions = Partitions(
-            pool, store, health, self.leads, every=upkeep.partitions, ahead=upkeep.partitions_ahead
+            pool,
+            store,
+            health,
+            self.leads,
+            interval=upkeep.partitions,
+            ahead=upkeep.partitions_ahead,
         )
         health.on_partition_missing = partitions.wake
-        self._led: list[Service] = [
+        self._maintenance_services: list[Service] = [
             self.promoter,
             OvertimeRescuer(
                 pool,
@@ -135,44 +148,51 @@ class Maintenance:
             UnservedQueues(pool, store, health, self.leads, upkeep.unserved),
             partitions,
         ]
-        self._directed: list[Service] = [
+        self._orchestration_services: list[Service] = [
             self.scheduler,
             self.folder,
             self.waker,
-            StepSweeper(pool, store, health, self.directs, 10 * upkeep.sweep),
-            EventSweeper(pool, store, health, self.directs, upkeep.sweep),
-            FireSweeper(pool, store, health, self.directs, 10 * upkeep.sweep),
+            StepSweeper(pool, store, health, self.leads_orchestration, 10 * upkeep.sweep),
+            EventSweeper(pool, store, health, self.leads_orchestration, upkeep.sweep),
+            FireSweeper(pool, store, health, self.leads_orchestration, 10 * upkeep.sweep),
             CacheSweeper(
-                pool, store, health, self.directs, upkeep.sweep, size=upkeep.step_cache_bytes
+                pool,
+                store,
+                health,
+                self.leads_orchestration,
+                upkeep.sweep,
+                size=upkeep.step_cache_bytes,
             ),
         ]
-        self.elector.on_win = partial(_wake, self._led)
-        self.director.on_win = partial(_wake, self._directed)
-        self.rescuer = Rescuer(pool, store, health, events, upkeep.rescue, before=before_rescue)
+        self.maintenance_elector.on_election = partial(_wake, self._maintenance_services)
+        self.orchestration_elector.on_election = partial(_wake, self._orchestration_services)
+        self.rescuer = Rescuer(
+            pool, store, health, events, upkeep.rescue, before_rescue=before_rescue
+        )
         self.services: list[Service] = [
-            self.elector,
-            self.director,
+            self.maintenance_elector,
+            self.orchestration_elector,
             self.rescuer,
-            *self._led,
-            *self._directed,
+            *self._maintenance_services,
+            *self._orchestration_services,
         ]
 
     def leads(self) -> bool:
-        return self.elector.leads
+        return self.maintenance_elector.leads
 
-    def directs(self) -> bool:
-        """Whether this worker leads what the version before it did not know."""
-        return self.director.leads
+    def leads_orchestration(self) -> bool:
+        """Return whether this worker leads schedules, batches, steps and events."""
+        return self.orchestration_elector.leads
 
-    def stand_back(self) -> None:
-        """Lead nothing, from the start."""
-        leading = (self.elector, self.director)
-        self.services = [each for each in self.services if each not in leading]
+    def never_lead(self) -> None:
+        """Stand for no election. Call this before the services start."""
+        electors = (self.maintenance_elector, self.orchestration_elector)
+        self.services = [service for service in self.services if service not in electors]
 
     def elect(self) -> None:
-        """A leader has gone: stand for election at once."""
-        self.elector.wake()
-        self.director.wake()
+        """Stand for election at once, because a leader has gone."""
+        self.maintenance_elector.wake()
+        self.orchestration_elector.wake()
 
     async def stop(self) -> None:
         await asyncio.gather(*(service.stop() for service in self.services))

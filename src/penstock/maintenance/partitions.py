@@ -1,7 +1,7 @@
-"""History partitions: built ahead by any worker, removed by the leader when their day has passed.
+"""Partitions of the history: any worker creates them ahead, the leader removes expired ones.
 
-Neither may ever make a settle wait. Attaching waits for nobody; detaching concurrently waits only
-for readers, and is given up after a moment to be tried again at the next tick.
+Neither may ever make a settle wait. Attaching a partition waits for nobody. Detaching one
+concurrently waits only for readers, and is given up after a moment and retried at the next tick.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from penstock.store import Pool, Store, errors
 
 logger = logging.getLogger("penstock.partitions")
 
-# DETACH CONCURRENTLY runs in no transaction, so no setting could limit it that would not stay on
-# the connection. It is cancelled from here.
-PATIENCE = 1.0
-TRY_AGAIN = 60.0
+# DETACH CONCURRENTLY runs outside of a transaction, so any setting that limits it would stay on the
+# connection. It is cancelled from here instead.
+DETACH_TIMEOUT_S = 1.0
+RETRY_PAUSE_S = 60.0
 
 
 class Partitions(Service):
-    """Keeps the partitions of the history from a few days ago to the longest retention ahead."""
+    """Keeps the partitions from a few days ago up to the longest retention ahead."""
 
     name = "partitions"
 
@@ -34,50 +34,51 @@ class Partitions(Service):
         health: Health,
         leads: Callable[[], bool],
         *,
-        every: float,
+        interval: float,
         ahead: int,
     ) -> None:
         super().__init__(health)
         self._pool = pool
         self._store = store
         self._leads = leads
-        self._every = every
+        self._interval = interval
         self._ahead = ahead
-        self._told: str | None = None
+        self._logged_error: str | None = None
 
     async def tick(self) -> float:
-        every = self._every
+        interval = self._interval
         try:
             made = await self._store.ensure_partitions(self._pool, self._ahead)
         except asyncpg.LockNotAvailableError:
-            return TRY_AGAIN
+            return RETRY_PAUSE_S
         except asyncpg.PostgresError as error:
             if not errors.is_state(error, errors.PARTITION_DETACHED):
                 raise
-            # Who uses it changes; that it is detached is told once.
-            if errors.message(error) != self._told:
-                self._told = errors.message(error)
+            # Who uses the partition may change, but that it is detached is logged once.
+            if errors.message(error) != self._logged_error:
+                self._logged_error = errors.message(error)
                 logger.error("%s", errors.with_hint(error))
-            every = TRY_AGAIN
+            interval = RETRY_PAUSE_S
         else:
             if made:
                 logger.info("%d partitions of the history were made or attached ahead.", made)
-                # Whether one cannot be attached is told when nothing else is left to do.
+                # Whether a partition cannot be attached is reported when nothing else is left to
+                # do.
                 return 0
-            self._told = None
+            self._logged_error = None
         if self._leads() and not await self.remove_expired():
-            return TRY_AGAIN
-        return every
+            return RETRY_PAUSE_S
+        return interval
 
     async def remove_expired(self) -> bool:
-        """Detach and drop the partitions whose day has passed; False if one is still in use."""
+        """Detach and drop expired partitions; return False if one is still in use."""
         expired = await self._store.expired_partitions(self._pool)
         return all([await self._remove(steps) for steps in expired])
 
     async def _remove(self, steps: tuple[str, ...]) -> bool:
         try:
             for step in steps:
-                await self._pool.execute(step, timeout=PATIENCE)
+                await self._pool.execute(step, timeout=DETACH_TIMEOUT_S)
         except TimeoutError:
             return False
         except asyncpg.PostgresError as error:

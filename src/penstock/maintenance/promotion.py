@@ -1,4 +1,4 @@
-"""Makes scheduled jobs ready when their time has come."""
+"""Promotes scheduled jobs to ready when their time has come."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from time import monotonic
 from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import Pool, Store
 
-LIMIT = 2000
-RESCAN = 2.0
+MAX_JOBS_PER_RUN = 2000
+RESCAN_INTERVAL_S = 2.0
 
 
 class Promoter(Service):
-    """Sleeps until the next job is due; told of an earlier one, it wakes earlier.
+    """Sleeps until the next job is due, and wakes earlier when an earlier one is reported.
 
-    Like a claim it begins at a mark, past the dead entries of jobs long promoted, and looks from
-    the beginning only now and then.
+    Like a claim it starts at a cursor, past the dead entries of jobs long promoted, and rescans
+    from the beginning only now and then.
     """
 
     name = "promotion"
@@ -29,48 +29,50 @@ class Promoter(Service):
         store: Store,
         health: Health,
         leads: Callable[[], bool],
-        most: Callable[[], float],
+        max_pause: Callable[[], float],
     ) -> None:
         super().__init__(health)
         self._pool = pool
         self._store = store
         self._leads = leads
-        self._most = most
-        self._mark: datetime | None = None
-        # The earliest time told since the last look began.
-        self._heard: datetime | None = None
-        self._budget = ScanBudget(RESCAN)
+        self._max_pause = max_pause
+        self._cursor: datetime | None = None
+        # The earliest time that was reported since the last run began.
+        self._earliest_news: datetime | None = None
+        self._budget = ScanBudget(RESCAN_INTERVAL_S)
         self._rescan_at = 0.0
         self._next_in: float | None = None
 
-    def due(self, run_at: datetime) -> None:
-        """News of a job due at this time."""
-        self._heard = run_at if self._heard is None else min(self._heard, run_at)
+    def note_due(self, run_at: datetime) -> None:
+        """Note that a job is due at this time."""
+        self._earliest_news = (
+            run_at if self._earliest_news is None else min(self._earliest_news, run_at)
+        )
         self.wake()
 
     async def tick(self) -> float:
-        most = self._most()
+        max_pause = self._max_pause()
         if not self._leads():
-            return most
-        if await self.promote() == LIMIT:
+            return max_pause
+        if await self.promote() == MAX_JOBS_PER_RUN:
             return 0
-        return most if self._next_in is None else min(max(self._next_in, 0.0), most)
+        return max_pause if self._next_in is None else min(max(self._next_in, 0.0), max_pause)
 
     async def promote(self) -> int:
-        """Make ready what is due, up to a limit: how many."""
-        mark, heard, self._heard = self._mark, self._heard, None
+        """Promote due jobs, up to a limit, and return how many."""
+        cursor, news, self._earliest_news = self._cursor, self._earliest_news, None
         if monotonic() >= self._rescan_at:
-            mark = None
-        elif mark is not None and heard is not None:
-            mark = min(mark, heard)
+            cursor = None
+        elif cursor is not None and news is not None:
+            cursor = min(cursor, news)
         try:
-            with self._budget if mark is None else nullcontext():
-                promoted, self._mark, self._next_in = await self._store.promote(
-                    self._pool, mark, LIMIT
+            with self._budget if cursor is None else nullcontext():
+                promoted, self._cursor, self._next_in = await self._store.promote(
+                    self._pool, cursor, MAX_JOBS_PER_RUN
                 )
         except BaseException:
             self._rescan_at = 0.0
             raise
-        if mark is None:
+        if cursor is None:
             self._rescan_at = monotonic() + self._budget.pause
         return promoted

@@ -1,4 +1,4 @@
-"""Enqueue what schedules say, when they say it."""
+"""Fires schedules: enqueues their jobs when they are due."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from penstock.store import Pool, Store
 from penstock.store.schedules import Due, DueSchedules, Firing, Schedules
 from penstock.tasks import Timetable
 
-# At once; the next look goes on with the rest.
-MOST_TICKS = 100
-# To count is work, and the worker does nothing else meanwhile: so many stand for so many or more.
-MOST_COUNTED = 1_000
+# The most ticks to fire at once; the next run goes on with the rest.
+MAX_TICKS = 100
+# Counting is work, and the worker does nothing else meanwhile: a count of this many stands for this
+# many or more.
+MAX_COUNTED_TICKS = 1_000
 
 
-def firing(due: Due, now: datetime, grace: float) -> Firing:
-    """The ticks since the last one up to now, and when to look again.
+def plan_firing(due: Due, now: datetime, grace: float) -> Firing:
+    """Return the ticks since the last one up to now, and when to check again.
 
-    Those older than the grace were missed: of these the last one stands for all, unless the
-    schedule is to catch up with each.
+    Ticks older than the grace were missed. The last of them stands for all, unless the schedule
+    catches up with each.
     """
     rule, since = due.rule, due.done_until
     missed = None
@@ -33,10 +34,10 @@ def firing(due: Due, now: datetime, grace: float) -> Firing:
     if due.catch_up != "all":
         missed = rule.latest(since, now - timedelta(seconds=grace))
         if missed is not None:
-            missed_ticks = rule.count_ticks(since, missed, MOST_COUNTED)
+            missed_ticks = rule.count_ticks(since, missed, MAX_COUNTED_TICKS)
             since = missed
-    ticks = list(islice(takewhile(lambda tick: tick <= now, rule.after(since)), MOST_TICKS))
-    reached = ticks[-1] if len(ticks) == MOST_TICKS else max(now, since)
+    ticks = list(islice(takewhile(lambda tick: tick <= now, rule.after(since)), MAX_TICKS))
+    reached = ticks[-1] if len(ticks) == MAX_TICKS else max(now, since)
     return Firing(
         name=due.name,
         version=due.version,
@@ -50,18 +51,18 @@ def firing(due: Due, now: datetime, grace: float) -> Firing:
 
 logger = logging.getLogger("penstock.schedules")
 
-LIMIT = 100
-# What is being changed, or fired by another leader, is looked at again after a moment.
-BUSY = 0.2
-# What cannot be fired is not tried all the time.
-BROKEN = 30.0
+MAX_SCHEDULES_PER_RUN = 100
+# A schedule that is being changed, or fired by another leader, is tried again after this.
+BUSY_RETRY_S = 0.2
+# A schedule that cannot fire is not tried all the time.
+BROKEN_RETRY_S = 30.0
 
 
 class Scheduler(Service):
-    """Sleeps until the next tick; told of a change, it looks at once.
+    """Sleeps until the next tick, and wakes at once when a schedule changes.
 
-    Every worker writes what its code declares; only the leader fires. That it leads saves work, no
-    more: the database lets each tick fire once, whoever asks.
+    Every worker writes the schedules that its code declares; only the leader fires. Leading only
+    saves work: the database lets each tick fire once, whoever asks.
     """
 
     name = "schedules"
@@ -73,7 +74,7 @@ class Scheduler(Service):
         health: Health,
         leads: Callable[[], bool],
         timetable: Timetable,
-        most: Callable[[], float],
+        max_pause: Callable[[], float],
         *,
         grace: float,
     ) -> None:
@@ -81,78 +82,87 @@ class Scheduler(Service):
         self._pool = pool
         self._schedules = Schedules(store)
         self._leads = leads
-        self._most = most
+        self._max_pause = max_pause
         self._grace = grace
         self._timetable = timetable
-        self._written = asyncio.Event()
+        self._declared = asyncio.Event()
         self._firing = asyncio.Lock()
-        # Until when to leave which schedule alone.
-        self._aside: dict[str, float] = {}
+        # Until when each of these schedules is left alone.
+        self._paused_until: dict[str, float] = {}
         self._broken: dict[str, str] = {}
 
-    def changed(self) -> None:
-        """News of a schedule: also of one that could not fire, and may have been mended."""
-        self._aside.clear()
+    def note_change(self) -> None:
+        """Note that a schedule has changed. One that could not fire may have been mended."""
+        self._paused_until.clear()
         self.wake()
 
-    async def written(self, seconds: float) -> None:
-        """Wait until what the code declares is in the database, or for so long."""
+    async def wait_until_declared(self, seconds: float) -> None:
+        """Wait until the code's schedules are in the database, or for these seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._written.wait()
+                await self._declared.wait()
 
     async def tick(self) -> float:
         await self._declare()
         if not self._leads():
-            return self._most()
+            return self._max_pause()
         look = await self.fire()
         if look.due:
             return 0
-        waits = [self._most(), *(until - time.monotonic() for until in self._aside.values())]
+        waits = [
+            self._max_pause(),
+            *(until - time.monotonic() for until in self._paused_until.values()),
+        ]
         if look.next_in is not None:
             waits.append(look.next_in)
         return max(min(waits), 0.001)
 
     async def fire(self) -> DueSchedules:
-        """Fire what is due, up to a limit; what that was, and when there is more."""
+        """Fire what is due, up to a limit. Return what that was, and when more is due."""
         async with self._firing:
-            look = await self._schedules.due(self._pool, LIMIT, self._left_alone())
-            await self._ask_for(list(self._worked_out(look)))
+            look = await self._schedules.due(
+                self._pool, MAX_SCHEDULES_PER_RUN, self._paused_names()
+            )
+            await self._fire_ticks(list(self._plan_firings(look)))
         return look
 
     async def _declare(self) -> None:
-        if self._written.is_set():
+        if self._declared.is_set():
             return
         if self._timetable:
-            changed = await self._schedules.sync(self._pool, list(self._timetable))
-            if changed:
-                logger.info("What the code says of schedules was written: %s.", ", ".join(changed))
-        self._written.set()
+            names = await self._schedules.sync(self._pool, list(self._timetable))
+            if names:
+                logger.info("What the code says of schedules was written: %s.", ", ".join(names))
+        self._declared.set()
 
-    def _worked_out(self, look: DueSchedules) -> Iterable[Firing]:
+    def _plan_firings(self, look: DueSchedules) -> Iterable[Firing]:
         for due in look.due:
             try:
-                yield firing(due, look.now, self._grace)
+                yield plan_firing(due, look.now, self._grace)
             except Exception as error:  # such as a time zone that this machine does not know
-                self._set_aside(due.name, f"{type(error).__name__}: {error}")
+                self._pause_schedule(due.name, f"{type(error).__name__}: {error}")
 
-    async def _ask_for(self, firings: list[Firing]) -> None:
+    async def _fire_ticks(self, firings: list[Firing]) -> None:
         if not firings:
             return
         for name, answer in (await self._schedules.fire(self._pool, firings)).items():
             if answer == "fired":
                 self._broken.pop(name, None)
             else:
-                self._set_aside(name, None if answer == "busy" else answer)
+                self._pause_schedule(name, None if answer == "busy" else answer)
 
-    def _set_aside(self, name: str, why: str | None) -> None:
-        self._aside[name] = time.monotonic() + (BUSY if why is None else BROKEN)
+    def _pause_schedule(self, name: str, why: str | None) -> None:
+        self._paused_until[name] = time.monotonic() + (
+            BUSY_RETRY_S if why is None else BROKEN_RETRY_S
+        )
         if why is not None and self._broken.get(name) != why:
             # Once per error, not once per try.
             self._broken[name] = why
             logger.error("The schedule %s cannot fire and will be tried again: %s", name, why)
 
-    def _left_alone(self) -> list[str]:
+    def _paused_names(self) -> list[str]:
         now = time.monotonic()
-        self._aside = {name: until for name, until in self._aside.items() if until > now}
-        return list(self._aside)
+        self._paused_until = {
+            name: until for name, until in self._paused_until.items() if until > now
+        }
+        return list(self._paused_until)

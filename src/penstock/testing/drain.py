@@ -119,10 +119,10 @@ class _DrainingWorker(Worker):
 
     _pool_size = 2
 
-    def _hire(self, quota: Quota) -> Parts:
-        crew = super()._hire(quota)
-        crew.maintenance.stand_back()
-        return crew
+    def _make_parts(self, quota: Quota) -> Parts:
+        parts = super()._make_parts(quota)
+        parts.maintenance.never_lead()
+        return parts
 
 
 class _Draining:

@@ -1,4 +1,4 @@
-"""Working off what there is."""
+"""Works off all jobs that are ready."""
 
 from __future__ import annotations
 
@@ -12,51 +12,53 @@ from penstock.worker.parts import Parts
 
 T = TypeVar("T")
 
-# How often a drain looks whether a limit has room again, and whether what is at hand has begun.
-LIMIT_WAIT = 0.02
-HAND_WAIT = 0.001
-AGAIN = (0.05, 0.5, 2.0)
-# A fold passes a batch whose row somebody holds, most often another fold: how often a drain looks
+# How often a drain checks whether a limit has room again, and whether prefetched jobs have begun.
+LIMIT_CHECK_INTERVAL_S = 0.02
+PREFETCH_CHECK_INTERVAL_S = 0.001
+RETRY_PAUSES_S = (0.05, 0.5, 2.0)
+# A fold skips a batch whose row is locked, most often by another fold: how often a drain checks
 # whether it is free.
-HELD_WAIT = 0.02
+BATCH_CHECK_INTERVAL_S = 0.02
 
 
-async def run_dry(crew: Parts, pools: LocalPools, pool_wait: float, batch_wait: float) -> None:
-    """Return once nothing is ready any more, or the quota is spent, and all is settled.
+async def run_until_drained(
+    parts: Parts, pools: LocalPools, pool_wait: float, batch_wait: float
+) -> None:
+    """Return once no job is ready any more, or the quota is spent, and all outcomes are settled.
 
-    What schedules have due is fired first, once: one that fires all the time must let it end. Every
-    round promotes what is due, finishes batches and looks at all queues anew, so jobs that
-    came meanwhile are included. Calls in local pools are waited for: they may enqueue more. So are
-    batches that somebody holds: their callbacks may be about to come. Outcomes that cannot be
-    written are tried for as long as `Pace.unwritten_retry`, and then left to the stop.
+    Schedules that are due fire first, once: one that fires all the time must not keep a drain from
+    ending. Each round promotes what is due, finishes batches and scans all queues again, so it
+    includes jobs that came meanwhile. It waits for calls in local pools, which may enqueue more,
+    and for batches whose rows are locked, since their callbacks may be about to come. Outcomes that
+    cannot be written are retried for `Pace.unwritten_retry` seconds, and then left to the stop.
     """
-    upkeep = crew.maintenance
-    while (await _surely(upkeep.scheduler.fire)).due:
+    upkeep = parts.maintenance
+    while (await _retry_if_unavailable(upkeep.scheduler.fire)).due:
         pass
     waits = 0
     while True:
-        before = crew.quota.claimed
-        promoted = await _surely(upkeep.promoter.promote)
-        folded = await _surely(upkeep.folder.fold)
-        ready = [await _surely(scanner.scan) for scanner in crew.scanners.values()]
-        await _work_off(crew)
-        if crew.quota.is_spent or crew.gives_up:
+        claimed_before = parts.quota.claimed
+        promoted = await _retry_if_unavailable(upkeep.promoter.promote)
+        folded = await _retry_if_unavailable(upkeep.folder.fold)
+        ready = [await _retry_if_unavailable(scanner.scan) for scanner in parts.scanners.values()]
+        await _work_until_blocked(parts)
+        if parts.quota.is_spent or parts.gives_up:
             return
-        if promoted or folded.moved or any(ready) or crew.quota.claimed > before:
+        if promoted or folded.moved or any(ready) or parts.quota.claimed > claimed_before:
             waits = 0
-        elif folded.passed and waits * HELD_WAIT < batch_wait:
+        elif folded.passed and waits * BATCH_CHECK_INTERVAL_S < batch_wait:
             waits += 1
-            await asyncio.sleep(HELD_WAIT)
+            await asyncio.sleep(BATCH_CHECK_INTERVAL_S)
         elif pools.calls:
             await pools.settle(pool_wait)
         else:
             return
 
 
-async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask, and again a few times if the database is away: it may be one connection of the pool."""
+async def _retry_if_unavailable(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask, with a few retries if the database is away: one pooled connection may be broken."""
     cancels = errors.cancels()
-    for wait in AGAIN:
+    for wait in RETRY_PAUSES_S:
         try:
             return await ask()
         except Exception as error:
@@ -67,27 +69,27 @@ async def _surely(ask: Callable[[], Awaitable[T]]) -> T:
     return await ask()
 
 
-async def _work_off(crew: Parts) -> None:
-    """Wait until nothing is known any more that may run, now or when a limit has room."""
+async def _work_until_blocked(parts: Parts) -> None:
+    """Wait until no known job may run, now or when a limit has room."""
     while True:
-        await _quiet(crew)
-        if crew.quota.is_spent or crew.gives_up:
+        await _wait_until_quiet(parts)
+        if parts.quota.is_spent or parts.gives_up:
             return
-        if not any(state.has_claimable_cursors for state in crew.states.values()):
+        if not any(state.has_claimable_cursors for state in parts.states.values()):
             return
-        # What waits for a limit gets it when other workers or time have made room.
-        await asyncio.sleep(LIMIT_WAIT)
+        # Jobs that wait for a limit start when other workers or time have made room.
+        await asyncio.sleep(LIMIT_CHECK_INTERVAL_S)
 
 
-async def _quiet(crew: Parts) -> None:
-    """Wait until nothing is being claimed, fetched, running or unsettled."""
+async def _wait_until_quiet(parts: Parts) -> None:
+    """Wait until no job is being claimed, is prefetched, runs or is unsettled."""
     while True:
-        for claimer in crew.claimers.values():
+        for claimer in parts.claimers.values():
             await claimer.wait_until_idle()
-        await crew.dispatcher.wait_until_idle()
-        await crew.settler.wait_until_written()
-        is_kept = crew.settler.unsettled > 0
-        is_over = not is_kept or crew.settler.is_stuck
-        if is_over and not (crew.dispatcher.jobs() or crew.mover.jobs()):
+        await parts.dispatcher.wait_until_idle()
+        await parts.settler.wait_until_written()
+        is_kept = parts.settler.unsettled > 0
+        is_over = not is_kept or parts.settler.is_stuck
+        if is_over and not (parts.dispatcher.jobs() or parts.mover.jobs()):
             return
-        await asyncio.sleep(LIMIT_WAIT if is_kept else HAND_WAIT)
+        await asyncio.sleep(LIMIT_CHECK_INTERVAL_S if is_kept else PREFETCH_CHECK_INTERVAL_S)

@@ -1,9 +1,9 @@
 """The heartbeat: a thread with its own loop and its own connection.
 
-A handler that blocks the worker's loop, or a pool that is used up, must not cost the worker its
-lease. But a loop that is blocked for ever must: so the thread renews only while the loop has
-ticked within the stall limit. And a thread that cannot reach the database gives the lease up
-before it would expire, so that a cut-off worker stops its jobs before somebody else starts them.
+A handler that blocks the worker's loop, or a pool whose connections are all in use, must not cost
+the worker its lease. But a loop that is blocked for ever must: so the thread renews only while the
+loop has ticked within the stall limit. A thread that cannot reach the database gives up the lease
+before it would expire, so that a cut-off worker stops its jobs before another worker starts them.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from uuid import UUID
 from penstock.config import Liveness
 from penstock.store import Connection, Store, connect, errors
 from penstock.telemetry import Events, LoopStalled
-from penstock.worker.whereabouts import attempt_in, dump_stacks
+from penstock.worker.whereabouts import dump_stacks, find_attempt
 
 logger = logging.getLogger("penstock.heartbeat")
 
 Signals = list[tuple[int, UUID, str]]
 EXIT_STALLED = 70
-LOOK = 0.5
-# A look that comes later than this was kept waiting: the process was stopped or suspended.
-LOOK_LATE = 1.0
+CHECK_INTERVAL_S = 0.5
+# A check that is this late was delayed because the process was stopped or suspended.
+LATE_CHECK_S = 1.0
 
 
 class Heartbeat(threading.Thread):
-    """Renews one lease until it is told to stop or the lease is lost.
+    """Renews one lease until it is stopped or the lease is lost.
 
-    It calls `renewed` after the first beat, and after one that followed a failed beat, and
-    `refused` after a beat that the database will go on refusing.
+    It calls `on_renewed` after the first beat and after one that followed a failed beat, and
+    `on_refused` after a beat that the database will go on refusing.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Heartbeat(threading.Thread):
         liveness: Liveness,
         events: Events,
         *,
-        told: dict[str, Any],
+        reported_info: dict[str, Any],
         info: Callable[[], dict[str, Any]],
-        signalled: Callable[[Signals], None],
-        renewed: Callable[[], None],
-        refused: Callable[[Exception], None],
-        lapsed: Callable[[], None],
-        exiting: Callable[[], object],
+        on_signals: Callable[[Signals], None],
+        on_renewed: Callable[[], None],
+        on_refused: Callable[[Exception], None],
+        on_lapsed: Callable[[], None],
+        on_exit: Callable[[], object],
     ) -> None:
         super().__init__(name="penstock heartbeat", daemon=True)
         self._url = url
@@ -61,28 +61,30 @@ class Heartbeat(threading.Thread):
         self._lease: int | None = None
         self._liveness = liveness
         self._events = events
-        self._told = told
+        self._reported_info = reported_info
         self._info = info
-        self._signalled = signalled
-        self._on_renewed = renewed
-        self._on_refused = refused
-        self._lapsed = lapsed
-        self._exiting = exiting
+        self._on_signals = on_signals
+        self._on_renewed = on_renewed
+        self._on_refused = on_refused
+        self._on_lapsed = on_lapsed
+        self._on_exit = on_exit
         self._worker_loop = asyncio.get_running_loop()
         self._worker_thread = threading.get_ident()
         self._tick_asked = False
-        # How long the loop has owed us a tick, without the time in which this thread stood still.
-        self._unanswered = 0.0
+        # For how many seconds the loop has owed a tick, without the time in which this thread stood
+        # still.
+        self._unanswered_s = 0.0
         self._warned = False
-        self._reported: str | None = None
+        self._logged_error: str | None = None
         self._given_up = False
         self._failed_beats = 0
         # Why the beats since the last renewal failed.
         self.failure: Exception | None = None
         self._is_proven = False
         self._is_silent = False
-        # When we asked, not when we heard: the database began to count in between.
-        self._renewed = float("inf")
+        # When the last successful beat was sent, not answered: the database began to count in
+        # between.
+        self._renewed_at = float("inf")
         self._connected: Future[None] = Future()
         self._margin = min(liveness.heartbeat / 2, liveness.lease / 10)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -94,39 +96,39 @@ class Heartbeat(threading.Thread):
     # Called from the worker's loop
 
     async def connect(self) -> None:
-        """Start the thread, and wait until it has its connection: a lease without one would end."""
+        """Start the thread and wait until it is connected: a lease must not begin without that."""
         self.start()
         await asyncio.wrap_future(self._connected)
 
-    def begin(self, lease: int, taken: float) -> None:
-        """Renew a lease that was taken at that time, from now on."""
+    def start_renewing(self, lease: int, taken_at: float) -> None:
+        """Renew a lease from now on that was taken at that time."""
         self.name = f"penstock heartbeat {lease}"
-        self._renewed, self._lease = taken, lease
-        self.soon()
+        self._renewed_at, self._lease = taken_at, lease
+        self.beat_soon()
 
-    def leave(self) -> None:
-        """The lease is given back now: it is no news that it is gone."""
+    def note_leaving(self) -> None:
+        """Note that the lease is being given back: its end is then no news."""
         self._leaving = True
 
-    def soon(self) -> None:
+    def beat_soon(self) -> None:
         """Beat now: there may be a signal to fetch."""
         if self._wake is not None:
-            self._call(self._wake.set)
+            self._call_in_thread(self._wake.set)
 
-    def cease(self) -> None:
-        """Stop beating; the thread ends by itself."""
+    def stop_beating(self) -> None:
+        """Stop beating. The thread ends by itself."""
         self._stopping = True
         if self._beating is not None:
             # A beat may be under way that a frozen database does not answer.
-            self._call(self._beating.cancel)
+            self._call_in_thread(self._beating.cancel)
 
-    async def halt(self, seconds: float) -> None:
-        """Stop beating and wait for the thread, which is left alone if that takes longer."""
-        self.cease()
+    async def stop_and_join(self, seconds: float) -> None:
+        """Stop beating and wait for the thread, or leave it alone if that takes longer."""
+        self.stop_beating()
         await asyncio.get_running_loop().run_in_executor(None, self.join, seconds)
 
-    def _call(self, function: Callable[[], object]) -> None:
-        """Call something in this thread's loop, if it has not ended."""
+    def _call_in_thread(self, function: Callable[[], object]) -> None:
+        """Call a function in this thread's loop, if that has not ended."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(function)
@@ -141,30 +143,31 @@ class Heartbeat(threading.Thread):
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._beating = asyncio.current_task()
-        if (connection := await self._first_connection()) is None:
+        if (connection := await self._connect_and_wait()) is None:
             return
-        watching = asyncio.create_task(self._watch())
+        watcher = asyncio.create_task(self._watch_loop())
         try:
             await self._beat_on(connection)
-            # The loop is told that its lease is lost; one that is blocked for good never hears it.
+            # The worker's loop learns that its lease is lost; a loop that is blocked for good never
+            # does.
             while not (self._stopping or self._leaving or self._given_up):
                 if self._worker_loop.is_closed():
                     return
-                await asyncio.sleep(LOOK)
+                await asyncio.sleep(CHECK_INTERVAL_S)
         finally:
-            watching.cancel()
+            watcher.cancel()
 
-    async def _first_connection(self) -> Connection | None:
-        """The connection, once there is a lease to renew; None if there will be none."""
+    async def _connect_and_wait(self) -> Connection | None:
+        """Connect, and wait for a lease. Return the connection; None if there will be no lease."""
         try:
             connection = await connect(self._url, name="penstock heartbeat")
         except Exception as error:
-            self._tell_connected(error)
+            self._resolve_connected(error)
             return None
         try:
-            self._tell_connected(None)
+            self._resolve_connected(None)
             while self._lease is None and not self._worker_loop.is_closed():
-                await self._rest(time.monotonic() + LOOK)
+                await self._rest(time.monotonic() + CHECK_INTERVAL_S)
                 if self._stopping:
                     break
         except asyncio.CancelledError:
@@ -175,7 +178,7 @@ class Heartbeat(threading.Thread):
         connection.terminate()
         return None
 
-    def _tell_connected(self, error: Exception | None) -> None:
+    def _resolve_connected(self, error: Exception | None) -> None:
         with suppress(InvalidStateError):  # nobody waits for it any more
             if error is None:
                 self._connected.set_result(None)
@@ -188,32 +191,32 @@ class Heartbeat(threading.Thread):
             while not self._stopping:
                 began = time.monotonic()
                 connection = await self._beat(connection)
-                if self._is_over():
+                if self._is_lease_over():
                     return
                 await self._rest(min(began + self._pause(), self._deadline))
                 if self._given_up:
-                    self._post(self._lapsed)
+                    self._call_on_worker_loop(self._on_lapsed)
                     return
         finally:
             if connection is not None:
                 connection.terminate()
 
     async def _beat(self, connection: Connection | None) -> Connection | None:
-        """Renew once; gives back the connection, or None if there is none that works."""
+        """Renew once. Return the connection, or None if it no longer works."""
         assert self._lease is not None
         sent = time.monotonic()
         info = self._info()
-        patience = self._patience(sent)
+        timeout_s = self._beat_timeout(sent)
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout_s):
                 connection = connection or await connect(
-                    self._url, name="penstock heartbeat", timeout=patience
+                    self._url, name="penstock heartbeat", timeout=timeout_s
                 )
                 alive, signals = await self._store.heartbeat(
                     connection,
                     self._lease,
                     self._liveness.lease,
-                    None if info == self._told else info,
+                    None if info == self._reported_info else info,
                 )
         except Exception as error:
             self._note_failure(error, time.monotonic() - sent)
@@ -226,38 +229,41 @@ class Heartbeat(threading.Thread):
             raise
         self._note_answer()
         if not alive:
-            self._renewed = float("-inf")
+            self._renewed_at = float("-inf")
             return connection
-        self._renewed, self._told = sent, info
-        self._reported = self.failure = None
+        self._renewed_at, self._reported_info = sent, info
+        self._logged_error = self.failure = None
         if not self._is_proven:
             self._is_proven = True
-            self._post(self._on_renewed)
+            self._call_on_worker_loop(self._on_renewed)
         if signals:
-            self._post(lambda: self._signalled(signals))
+            self._call_on_worker_loop(lambda: self._on_signals(signals))
         return connection
 
     @property
     def _deadline(self) -> float:
         """When the lease must be taken for lost, unless it is renewed before."""
-        return self._renewed + self._liveness.lease - self._margin
+        return self._renewed_at + self._liveness.lease - self._margin
 
-    def _patience(self, now: float) -> float:
-        """How long a beat may take: no answer must not keep us beyond the lease's own end."""
+    def _beat_timeout(self, now: float) -> float:
+        """Return how long a beat may take: it must not wait beyond the lease's own end."""
         longest = min(self._liveness.heartbeat, self._liveness.lease / 4, self._deadline - now)
         return max(longest, self._margin / 2)
 
     def _pause(self) -> float:
-        """How long after a beat the next is due; a database that answers is asked less often."""
+        """Return how long after a beat the next is due.
+
+        A database that refuses is asked less often.
+        """
         if self.failure is None:
             return self._liveness.heartbeat
         if errors.is_unavailable(self.failure):
-            return LOOK
-        backoff = LOOK * 2.0 ** min(self._failed_beats, 16)
-        return max(LOOK, min(backoff, self._liveness.heartbeat))
+            return CHECK_INTERVAL_S
+        backoff = CHECK_INTERVAL_S * 2.0 ** min(self._failed_beats, 16)
+        return max(CHECK_INTERVAL_S, min(backoff, self._liveness.heartbeat))
 
-    def _is_over(self) -> bool:
-        """Whether the lease is lost, or so near its end that it must be taken for lost."""
+    def _is_lease_over(self) -> bool:
+        """Return whether the lease is lost, or so near its end that it must be taken for lost."""
         if time.monotonic() < self._deadline:
             return False
         if self._stopping or self._leaving:
@@ -265,12 +271,12 @@ class Heartbeat(threading.Thread):
         logger.warning(
             "Lease %d is lost (%s); its jobs are stopped here.",
             self._lease,
-            self._why_lost(),
+            self._loss_reason(),
         )
-        self._post(self._lapsed)
+        self._call_on_worker_loop(self._on_lapsed)
         return True
 
-    def _why_lost(self) -> str:
+    def _loss_reason(self) -> str:
         if self.failure is None:
             return "it expired"
         if errors.is_lost(self.failure):
@@ -278,20 +284,20 @@ class Heartbeat(threading.Thread):
         return f"its last heartbeat failed: {errors.cause(self.failure)}"
 
     def _note_failure(self, error: Exception, seconds: float) -> None:
-        """Tell of a beat that failed: once per error, not once per try."""
+        """Report a failed beat: once for each error, not once for each try."""
         self.failure, self._is_proven = error, False
         self._failed_beats += 1
         if errors.is_lost(error):
             self._note_silence(error, seconds)
         elif errors.is_permanent(error):
-            self._post(lambda: self._on_refused(error))
-        elif not errors.is_unavailable(error) and repr(error) != self._reported:
-            # What keeps all services waiting is said by them.
-            self._reported = repr(error)
+            self._call_on_worker_loop(lambda: self._on_refused(error))
+        elif not errors.is_unavailable(error) and repr(error) != self._logged_error:
+            # Errors that keep all services waiting are logged by those.
+            self._logged_error = repr(error)
             logger.exception("The heartbeat failed and is tried again.")
 
     def _note_silence(self, error: Exception, seconds: float) -> None:
-        """Say once that the database does not answer; one broken connection is no news yet."""
+        """Log once that the database does not answer. One broken connection is no news yet."""
         is_news = isinstance(error, TimeoutError) or self._failed_beats > 1
         if self._is_silent or not is_news:
             return
@@ -318,7 +324,7 @@ class Heartbeat(threading.Thread):
             if left <= 0:
                 break
             try:
-                async with asyncio.timeout(min(left, LOOK)):
+                async with asyncio.timeout(min(left, CHECK_INTERVAL_S)):
                     await self._wake.wait()
             except TimeoutError:
                 continue
@@ -326,24 +332,26 @@ class Heartbeat(threading.Thread):
 
     # The worker's loop, seen from here
 
-    async def _watch(self) -> None:
+    async def _watch_loop(self) -> None:
         """Ask the worker's loop for ticks, and judge it by how long it leaves one unanswered.
 
         After a pause of the whole process (SIGSTOP, a suspended laptop) the clock is far ahead, but
-        the loop had no more chance to run than this thread: a late look counts as one on time.
+        the loop had no more chance to run than this thread: a late check counts as one on time.
         """
-        looked = time.monotonic()
+        checked_at = time.monotonic()
         while not (self._stopping or self._given_up):
             if not self._tick_asked:
-                self._tick_asked, self._unanswered, self._warned = True, 0.0, False
-                self._post(self._tick)
-            await asyncio.sleep(LOOK)
+                self._tick_asked, self._unanswered_s, self._warned = True, 0.0, False
+                self._call_on_worker_loop(self._tick)
+            await asyncio.sleep(CHECK_INTERVAL_S)
             now = time.monotonic()
             if self._tick_asked:
-                took = now - looked
-                self._unanswered += took if took < LOOK + LOOK_LATE else LOOK
-                self._judge_stall(self._unanswered)
-            looked = now
+                elapsed = now - checked_at
+                self._unanswered_s += (
+                    elapsed if elapsed < CHECK_INTERVAL_S + LATE_CHECK_S else CHECK_INTERVAL_S
+                )
+                self._judge_stall(self._unanswered_s)
+            checked_at = now
 
     def _tick(self) -> None:
         self._tick_asked = False
@@ -353,12 +361,12 @@ class Heartbeat(threading.Thread):
             return
         if not self._warned:
             self._warned = True
-            self._name_the_guilty(seconds)
+            self._report_stall(seconds)
         if seconds > self._liveness.stall_limit:
             self._give_up(seconds)
 
-    def _name_the_guilty(self, seconds: float) -> None:
-        attempt = attempt_in(self._worker_thread)
+    def _report_stall(self, seconds: float) -> None:
+        attempt = find_attempt(self._worker_thread)
         logger.warning(
             "The event loop has been blocked for %.1f s by %s. "
             "Make the handler a plain def, or move the blocking call to a thread.",
@@ -374,8 +382,8 @@ class Heartbeat(threading.Thread):
         )
 
     def _give_up(self, seconds: float) -> None:
-        """The loop is blocked for good: let the lease go, so that its jobs are rescued."""
-        attempt = attempt_in(self._worker_thread)
+        """Let the lease go because the loop is blocked for good, so that its jobs are rescued."""
+        attempt = find_attempt(self._worker_thread)
         logger.critical(
             "The event loop has been blocked for %.0f s by %s; the lease is given up.",
             seconds,
@@ -383,11 +391,11 @@ class Heartbeat(threading.Thread):
         )
         dump_stacks()
         if self._liveness.exit_on_stall:
-            self._exiting()
+            self._on_exit()
             os._exit(EXIT_STALLED)
         self._given_up = True
-        self.soon()
+        self.beat_soon()
 
-    def _post(self, call: Callable[[], None]) -> None:
+    def _call_on_worker_loop(self, call: Callable[[], None]) -> None:
         if not self._worker_loop.is_closed():
             self._worker_loop.call_soon_threadsafe(call)

@@ -1,4 +1,4 @@
-"""The worker's lease: taken at the start, kept by the heartbeat, and compared with what runs."""
+"""The worker's lease: taken at the start, renewed by the heartbeat, compared with what runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from penstock.lifecycle import Health, ScanBudget, Service
 from penstock.store import Pool, Settlement, Store, close_idle, connect, errors
 from penstock.telemetry import Events, LeaseTaken
 from penstock.worker.heartbeat import Heartbeat, Signals
-from penstock.worker.room import is_full
+from penstock.worker.room import is_too_many_connections
 
 logger = logging.getLogger("penstock.worker")
 
 
 class LeaseKeeper(Service):
-    """One lease after the other. While there is none, nothing is claimed."""
+    """Takes one lease after the other. While there is none, nothing is claimed."""
 
     name = "lease"
 
@@ -49,73 +49,75 @@ class LeaseKeeper(Service):
         self._info = info
         self._heartbeat: Heartbeat | None = None
         self._last_heartbeat: Heartbeat | None = None
-        self._held = asyncio.Event()
+        self._has_lease = asyncio.Event()
         self._claims = asyncio.Lock()
-        # Cleared once a heartbeat was refused, or the lease lapsed because they failed: the next
-        # lease may end in the same way, so nothing is claimed until a heartbeat succeeds.
+        # Cleared when a heartbeat was refused, or the lease lapsed because heartbeats failed: the
+        # next lease may end in the same way, so nothing is claimed until a heartbeat succeeds.
         self._is_renewed = asyncio.Event()
         self._is_renewed.set()
         # Why the database refuses heartbeats.
         self._refusal: Exception | None = None
         self.lease: int | None = None
         # Why the last try to take a lease failed.
-        self.trouble: Exception | None = None
+        self.last_error: Exception | None = None
         self.on_signals: Callable[[Signals], None] = lambda _: None
         self.on_lapse: Callable[[int], None] = lambda _: None
-        # The process ends at once, since its event loop is blocked.
+        # Called when the process ends at once, because its event loop is blocked.
         self.on_exit: Callable[[], object] = lambda: None
-        self.on_doubt: Callable[[], None] = lambda: None
+        self.on_lost_answer: Callable[[], None] = lambda: None
 
     async def tick(self) -> float:
         if self.lease is None:
             try:
-                await self._take()
+                await self._take_lease()
             except Exception as error:
-                self.trouble = error
-                if is_full(error):
-                    # Others may get on with them; if all waited like this, nobody would.
+                self.last_error = error
+                if is_too_many_connections(error):
+                    # Other processes may need these connections; if all waited like this, none
+                    # would start.
                     close_idle(self._pool)
                 raise
         return 3600.0
 
-    async def _take(self) -> None:
+    async def _take_lease(self) -> None:
         info = self._info()
         self._heartbeat = heartbeat = Heartbeat(
             self._url,
             self._store,
             self._liveness,
             self._events,
-            told=info,
+            reported_info=info,
             info=self._info,
-            signalled=lambda signals: self.on_signals(signals),
-            renewed=lambda: self._note_renewal(lease),
-            refused=lambda error: self._note_refusal(lease, error),
-            lapsed=lambda: self.lapse(lease),
-            exiting=lambda: self.on_exit(),
+            on_signals=lambda signals: self.on_signals(signals),
+            on_renewed=lambda: self._handle_renewal(lease),
+            on_refused=lambda error: self._handle_refusal(lease, error),
+            on_lapsed=lambda: self.lapse(lease),
+            on_exit=lambda: self.on_exit(),
         )
         try:
-            # First: at the server's connection limit nobody else could renew the lease.
+            # The heartbeat connects first: at the server's connection limit nobody else could renew
+            # the lease.
             await heartbeat.connect()
             asked = time.monotonic()
             lease = await self._store.open_lease(
                 self._pool, self._worker, self._liveness.lease, info
             )
         except BaseException:
-            heartbeat.cease()
+            heartbeat.stop_beating()
             raise
-        heartbeat.begin(lease, asked)
+        heartbeat.start_renewing(lease, asked)
         self.lease = lease
-        self._held.set()
+        self._has_lease.set()
         self._events.emit(LeaseTaken(lease))
 
     @asynccontextmanager
     async def claiming(self) -> AsyncIterator[int]:
-        """The lease to claim with, once there is one that the database renews.
+        """Wait for a lease that the database renews, and hold it for a claim.
 
-        A reconciliation and a claim exclude each other.
+        A claim and a reconciliation exclude each other.
         """
         while True:
-            await self._held.wait()
+            await self._has_lease.wait()
             await self._is_renewed.wait()
             async with self._claims:
                 if self.lease is not None and self._is_renewed.is_set():
@@ -128,49 +130,49 @@ class LeaseKeeper(Service):
         return self._claims.locked()
 
     @asynccontextmanager
-    async def undisturbed(self) -> AsyncIterator[int | None]:
-        """No claim is under way while this lasts."""
+    async def without_claims(self) -> AsyncIterator[int | None]:
+        """Keep claims from running while this lasts."""
         async with self._claims:
             yield self.lease
 
-    async def held(self) -> int:
-        """The lease, as soon as there is one."""
+    async def wait_for_lease(self) -> int:
+        """Wait until the worker has a lease, and return it."""
         while self.lease is None:
-            await self._held.wait()
+            await self._has_lease.wait()
         return self.lease
 
-    async def taken(self, seconds: float | None) -> None:
-        """Wait so long for the first lease; raise StartTimeout if the start takes longer."""
+    async def wait_for_first_lease(self, seconds: float | None) -> None:
+        """Wait for the first lease; raise StartTimeout if it takes longer than these seconds."""
         try:
             async with asyncio.timeout(seconds):
-                await self.held()
+                await self.wait_for_lease()
         except TimeoutError:
             limit = self._liveness.start_wait
-            why = self.trouble
+            why = self.last_error
             if why is None or not str(why):
                 why = TimeoutError(f"no answer within {limit:g} s")
             raise StartTimeout(self._worker, limit, why, place=self._place) from why
 
-    def doubt(self) -> None:
-        """A claim's answer was lost: it may own jobs that nobody here knows."""
-        self.on_doubt()
+    def note_lost_answer(self) -> None:
+        """Note that a claim's answer was lost: the lease may own jobs that nobody here knows."""
+        self.on_lost_answer()
 
     def lapse(self, lease: int | None = None) -> None:
-        """The lease is gone. Its jobs are stopped, and a new one is taken."""
+        """Handle the loss of the lease: stop its jobs, and take a new one."""
         if self.lease is None or (lease is not None and lease != self.lease):
             return
-        gone, self.lease = self.lease, None
-        self._held.clear()
+        lost_lease, self.lease = self.lease, None
+        self._has_lease.clear()
         heartbeat, self._heartbeat = self._heartbeat, None
         if heartbeat is not None:
             if heartbeat.failure is not None:
                 self._is_renewed.clear()
-            heartbeat.cease()
-        self.on_lapse(gone)
+            heartbeat.stop_beating()
+        self.on_lapse(lost_lease)
         self.wake()
 
-    def _note_renewal(self, lease: int) -> None:
-        """A heartbeat succeeded: the lease will live."""
+    def _handle_renewal(self, lease: int) -> None:
+        """Note that a heartbeat succeeded, so that claims may go on."""
         if lease != self.lease:
             return
         self._is_renewed.set()
@@ -178,13 +180,13 @@ class LeaseKeeper(Service):
             self._refusal = None
             logger.warning("The database accepts heartbeats again; jobs are claimed again.")
 
-    def _note_refusal(self, lease: int, error: Exception) -> None:
-        """Stop claiming, and say once why: each job would be cut off when the lease ends."""
+    def _handle_refusal(self, lease: int, error: Exception) -> None:
+        """Stop claiming, and log once why: each job would be cut off when the lease ends."""
         if lease != self.lease:
             return
         self._is_renewed.clear()
-        before, self._refusal = self._refusal, error
-        if before is None or errors.sqlstate(before) != errors.sqlstate(error):
+        last_refusal, self._refusal = self._refusal, error
+        if last_refusal is None or errors.sqlstate(last_refusal) != errors.sqlstate(error):
             logger.error(
                 "The database refuses the heartbeat of lease %d (%s): %s%s Mend what this names. "
                 "Until a heartbeat succeeds, this worker claims no jobs; those that run are "
@@ -192,37 +194,37 @@ class LeaseKeeper(Service):
                 lease,
                 errors.sqlstate(error),
                 errors.with_hint(error),
-                self._where(error),
+                self._failed_function(error),
             )
 
-    def _where(self, error: Exception) -> str:
+    def _failed_function(self, error: Exception) -> str:
         function = errors.foreign_function(error, self._store.schema)
         return "" if function is None else f" It was raised in your function {function}."
 
     def beat_soon(self, lease: int) -> None:
-        """There is a signal for a lease; fetch it if the lease is ours."""
+        """Send a heartbeat now if the lease is this worker's: there may be a signal to fetch."""
         if lease == self.lease and self._heartbeat is not None:
-            self._heartbeat.soon()
+            self._heartbeat.beat_soon()
 
     async def close(self) -> int:
-        """Give the lease back, and with it all jobs that still run: how many those were."""
+        """Give back the lease and all jobs that still run; return how many those were."""
         await self.stop()
         heartbeat, self._heartbeat = self._heartbeat, None
         lease, self.lease = self.lease, None
-        self._held.clear()
+        self._has_lease.clear()
         released = 0
         self._last_heartbeat = heartbeat
         if heartbeat is not None:
-            heartbeat.leave()
+            heartbeat.note_leaving()
         if lease is not None:
             released = await self._store.close_lease(self._pool, lease)
         return released
 
     async def give_back(self, unwritten: Sequence[Settlement], why: str) -> None:
-        """Give the lease back on a connection of its own, from a thread while the event loop hangs.
+        """Give back the lease on a new connection, from a thread while the event loop hangs.
 
-        First, count a loss for each job whose outcome is unwritten. If that fails, let the lease
-        run out instead, so that a rescue counts them.
+        First count a loss for each job whose outcome is unwritten. If that fails, let the lease
+        expire instead, so that a rescue counts them.
         """
         if (lease := self.lease) is None:
             return
@@ -234,26 +236,30 @@ class LeaseKeeper(Service):
         finally:
             connection.terminate()
 
-    async def abandon(self, seconds: float) -> None:
-        """End the heartbeat, whether or not the lease could be given back."""
-        # First of all: whoever waits for this may give up, and the lease must not live on then.
-        self._cease()
+    async def stop_heartbeats(self, seconds: float) -> None:
+        """End the heartbeats, whether or not the lease could be given back."""
+        # Stop first of all: whoever waits for this may give up, and the lease must not live on
+        # then.
+        self._stop_beating()
         await self.stop()
         # It may have taken one more lease meanwhile.
-        self._cease()
+        self._stop_beating()
         heartbeat = self._last_heartbeat or self._heartbeat
         self._heartbeat = self._last_heartbeat = None
         if heartbeat is not None:
-            await heartbeat.halt(seconds)
+            await heartbeat.stop_and_join(seconds)
 
-    def _cease(self) -> None:
+    def _stop_beating(self) -> None:
         for heartbeat in (self._last_heartbeat, self._heartbeat):
             if heartbeat is not None:
-                heartbeat.cease()
+                heartbeat.stop_beating()
 
 
 class Reconciler(Service):
-    """After a lost answer to a claim, and now and then, releases jobs nobody here runs."""
+    """Gives back jobs that are claimed under this lease but unknown here.
+
+    It runs after a lost answer to a claim, and at intervals.
+    """
 
     name = "reconciliation"
 
@@ -263,21 +269,21 @@ class Reconciler(Service):
         store: Store,
         lease_keeper: LeaseKeeper,
         health: Health,
-        known: Callable[[], list[int]],
-        every: float,
+        list_known_jobs: Callable[[], list[int]],
+        interval: float,
     ) -> None:
         super().__init__(health)
         self._pool = pool
         self._store = store
         self._lease_keeper = lease_keeper
-        self._known = known
-        self._budget = ScanBudget(every)
+        self._list_known_jobs = list_known_jobs
+        self._budget = ScanBudget(interval)
 
     async def tick(self) -> float:
-        async with self._lease_keeper.undisturbed() as lease:
+        async with self._lease_keeper.without_claims() as lease:
             if lease is not None:
                 with self._budget:
-                    released = await self._store.release(self._pool, lease, self._known())
+                    released = await self._store.release(self._pool, lease, self._list_known_jobs())
                 if released:
                     logger.warning(
                         "Jobs that were claimed without our knowing are given back: %d.", released

@@ -1,7 +1,7 @@
-"""Hears what the database tells: new jobs, due times, signals, a vacant leader's seat.
+"""Listens to the database's notifications: new jobs, due times, signals, a vacant leader's seat.
 
-What it hears only saves time. Everything is found without it, a little later: behind a pooler that
-delivers no notifications, a worker looks more often instead.
+Notifications only save time. Everything is found without them a little later: behind a pooler that
+delivers none, a worker polls more often instead.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from penstock.store import Connection, Pool, Store, connect, receives_notificati
 
 logger = logging.getLogger("penstock.listener")
 
-PROBE = 15.0
-# Behind a pooler that delivers nothing there is little hope that this changes.
-DEAF_PAUSE = 600.0
-DEAF = (
+PROBE_INTERVAL_S = 15.0
+# Behind a pooler that delivers nothing, this is unlikely to change soon.
+NO_NOTIFICATIONS_PAUSE_S = 600.0
+NO_NOTIFICATIONS = (
     "Notifications do not reach this worker: a pooler in transaction mode, such as PgBouncer, "
     "keeps them, or the listen_url leads to another database. New jobs are found by looking for "
     "them. To be told at once, give Postgres's own address as listen_url or PENSTOCK_LISTEN_URL."
@@ -30,7 +30,7 @@ DEAF = (
 
 
 class Listener(Service):
-    """One connection that listens, opened again whenever it breaks."""
+    """One connection that listens, and is opened again whenever it breaks."""
 
     name = "listener"
 
@@ -59,25 +59,25 @@ class Listener(Service):
         if self._connection is None:
             self._connection = await self._listen()
             if self._connection is None:
-                return DEAF_PAUSE
+                return NO_NOTIFICATIONS_PAUSE_S
             self.on_reconnect()
         try:
-            await self._connection.execute("SELECT 1", timeout=PROBE)
+            await self._connection.execute("SELECT 1", timeout=PROBE_INTERVAL_S)
         except BaseException:
             self._drop()
             raise
-        return PROBE
+        return PROBE_INTERVAL_S
 
     async def _listen(self) -> Connection | None:
-        """A connection that listens; None if nothing that is told reaches it."""
+        """Open a connection that listens; return None if no notification reaches it."""
         connection = await connect(self._url, name="penstock listener")
         try:
             if not await receives_notifications(connection, self._pool):
-                logger.info(DEAF)
+                logger.info(NO_NOTIFICATIONS)
                 connection.terminate()
                 return None
-            for channel, heard in self._channels().items():
-                await connection.add_listener(self._store.channel(channel), heard)
+            for channel, handler in self._channels().items():
+                await connection.add_listener(self._store.channel(channel), handler)
         except BaseException:
             connection.terminate()
             raise
@@ -86,22 +86,22 @@ class Listener(Service):
 
     def _channels(self) -> dict[str, Callable[[Any, int, str, Any], None]]:
         return {
-            "ready": self._heard_ready,
-            "due": self._heard_due,
-            "signal": self._heard_signal,
+            "ready": self._handle_ready,
+            "due": self._handle_due,
+            "signal": self._handle_signal,
             "leader": lambda *_: self.on_leader(),
             "settings": lambda *_: self.on_settings(),
             "schedules": lambda *_: self.on_schedules(),
-            "grants": lambda *heard: self.on_grants(str(heard[-1])),
-            "waits": lambda *heard: self.on_waits(str(heard[-1])),
-            "buckets": self._heard_bucket,
+            "grants": lambda *handler: self.on_grants(str(handler[-1])),
+            "waits": lambda *handler: self.on_waits(str(handler[-1])),
+            "buckets": self._handle_bucket,
         }
 
-    def _heard_due(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+    def _handle_due(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
         with suppress(ValueError, OverflowError):
             self.on_due(datetime.fromtimestamp(float(payload), UTC))
 
-    def _heard_ready(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+    def _handle_ready(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
         try:
             queue, lane, priority, epoch = json.loads(payload)
             ready_at = datetime.fromtimestamp(float(epoch), UTC)
@@ -110,12 +110,12 @@ class Listener(Service):
             return
         self.on_ready(queue, lane, priority, ready_at)
 
-    def _heard_bucket(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+    def _handle_bucket(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
         with suppress(ValueError, TypeError):
             key, seconds = json.loads(payload)
             self.on_bucket(str(key), float(seconds))
 
-    def _heard_signal(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+    def _handle_signal(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
         if str(payload).isdigit():
             self.on_signal(int(payload))
 
@@ -128,7 +128,7 @@ class Listener(Service):
         try:
             await super().stop()
         finally:
-            # Also if whoever waits for this gives up.
+            # Close it even if whoever waits for this gives up.
             self._drop()
         # Lets asyncpg finish with the broken transport.
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The parts of a worker put together, and who tells whom."""
+"""Puts the parts of a worker together, and connects their callbacks."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.worker")
 
-# How long a rescue waits for outcomes of jobs under a lease that this worker has lost.
-WRITTEN_BEFORE_RESCUE_S = 5.0
+# How long a rescue waits for outcomes of jobs under a lost lease.
+WRITE_BEFORE_RESCUE_S = 5.0
 
 
 class Parts:
-    """Everything that works while a worker runs: made at its start, gone with its stop.
+    """Everything that works while a worker runs: made at its start, dropped at its stop.
 
-    `claim → dispatch → execute → complete → settle`, with the lease, the listener and the
-    maintenance beside it.
+    Jobs go through `claim → dispatch → execute → settle`, with the lease, the listener and the
+    maintenance beside them.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Parts:
         )
         journal = Journal(pool, store, explain, timing)
         self.suspects = Suspects(pool, store, health, timing)
-        self.isolation = ChildPool(
+        self.child_pool = ChildPool(
             partial(
                 imports.plan,
                 name,
@@ -151,11 +151,11 @@ class Parts:
             threads=sum(state.slots.limit for state in states.values()),
             park_limit=upkeep.park_limit,
             log=log,
-            isolation=self.isolation,
+            child_pool=self.child_pool,
             suspects=self.suspects,
             timing=timing,
         )
-        self._fixed_info = _info(states, tenants, tasks, timetable)
+        self._fixed_info = _describe_worker(states, tenants, tasks, timetable)
         self.lease_keeper = LeaseKeeper(
             url,
             pool,
@@ -165,7 +165,7 @@ class Parts:
             liveness,
             place=link.database.place,
             worker=name,
-            info=self._info,
+            info=self._lease_info,
         )
         self.limit_keeper = LimitKeeper(
             pool,
@@ -192,17 +192,17 @@ class Parts:
         )
         self.listener = Listener(link.listen_url, pool, store, health)
         self.reconciler = Reconciler(
-            pool, store, self.lease_keeper, health, self._known, pace.reconcile
+            pool, store, self.lease_keeper, health, self.known_jobs, pace.reconcile
         )
         self.maintenance = Maintenance(
             pool,
             store,
             health,
             events,
-            self.lease_keeper.held,
+            self.lease_keeper.wait_for_lease,
             timetable,
             upkeep,
-            look_most=self._look_most,
+            max_pause=self._max_pause,
             before_rescue=self._write_lapsed,
         )
         self.claimers = {
@@ -216,7 +216,7 @@ class Parts:
                 limit_keeper=self.limit_keeper,
                 quota=quota,
                 max_jobs=pace.claim_most,
-                room=self._room,
+                room=self._claim_room,
                 on_claimed=self._start_claimed,
             )
             for queue, state in states.items()
@@ -232,25 +232,25 @@ class Parts:
             )
             for queue, state in states.items()
         }
-        self._introduce()
+        self._connect_parts()
 
-    def _introduce(self) -> None:
-        self.lease_keeper.on_signals = self._signalled
-        self.lease_keeper.on_lapse = self._lapsed
-        self.lease_keeper.on_doubt = self.reconciler.wake
+    def _connect_parts(self) -> None:
+        self.lease_keeper.on_signals = self._handle_signals
+        self.lease_keeper.on_lapse = self._handle_lapse
+        self.lease_keeper.on_lost_answer = self.reconciler.wake
         self.lease_keeper.on_exit = self.settler.report_before_exit
-        self.listener.on_ready = self._heard_ready
-        self.listener.on_due = self.maintenance.promoter.due
+        self.listener.on_ready = self._handle_ready
+        self.listener.on_due = self.maintenance.promoter.note_due
         self.listener.on_signal = self.lease_keeper.beat_soon
         self.listener.on_leader = self.maintenance.elect
         self.listener.on_settings = self.rules_reader.wake
-        self.listener.on_schedules = self.maintenance.scheduler.changed
+        self.listener.on_schedules = self.maintenance.scheduler.note_change
         self.listener.on_grants = self.limit_keeper.note_change
         self.listener.on_waits = self.limit_keeper.note_wait
-        self.listener.on_bucket = self._closed
+        self.listener.on_bucket = self._handle_closed_bucket
         self.budgets.has_rate = self.limit_keeper.book.has_rate
-        self.budgets.on_close = self._closed
-        self.listener.on_reconnect = self._look_around
+        self.budgets.on_close = self._handle_closed_bucket
+        self.listener.on_reconnect = self._rescan_all
         for state in self.states.values():
             state.may_start = self.limit_keeper.may_start
             state.may_any_start = partial(self.limit_keeper.may_any_start, state.name)
@@ -274,25 +274,25 @@ class Parts:
             *self.maintenance.services,
         ]
 
-    def begin_nothing(self) -> None:
-        """A stop has been asked for: no claim and no job begins any more."""
+    def stop_starting(self) -> None:
+        """Start no claim and no job any more, because a stop was asked for."""
         self.quota.closed = True
         self.dispatcher.close()
 
-    def _info(self) -> dict[str, Any]:
-        alone = self.dispatcher.reserved_for
+    def _lease_info(self) -> dict[str, Any]:
+        exclusive_job = self.dispatcher.reserved_for
         return {
             **self._fixed_info,
             "hears": self.listener.is_listening,
             "missing_resources": self.resources.problems,
-            "alone": None if alone is None else str(alone),
-            "children": self.isolation.count,
-            "children_most": self.isolation.max_children,
+            "alone": None if exclusive_job is None else str(exclusive_job),
+            "children": self.child_pool.count,
+            "children_most": self.child_pool.max_children,
             "unwritten": self.settler.unwritten,
         }
 
     def _beat_soon(self) -> None:
-        """There is news of this worker for its lease."""
+        """Send a heartbeat now, to report news of this worker."""
         if self.lease_keeper.lease is not None:
             self.lease_keeper.beat_soon(self.lease_keeper.lease)
 
@@ -300,13 +300,16 @@ class Parts:
 
     def _claim_if_wanted(self, state: QueueState) -> None:
         claimer = self.claimers[state.name]
-        # A claimer that was woken looks anyway.
+        # A claimer that is awake claims anyway.
         if not claimer.is_woken and state.wanted and state.cursors:
             claimer.wake()
 
-    def _room(self) -> int:
-        """How many jobs a claim may take: none while many outcomes are unwritten, the database
-        refuses to write them, or a job must run alone."""
+    def _claim_room(self) -> int:
+        """Return how many jobs a claim may take.
+
+        None while many outcomes are unwritten, the database refuses to write them, or a job must
+        run alone.
+        """
         if self.dispatcher.is_reserved:
             return 0
         if self.settler.is_refused:
@@ -316,11 +319,12 @@ class Parts:
 
     @property
     def gives_up(self) -> bool:
-        """Whether the database has refused all outcomes for long: nothing more will be claimed."""
+        """Whether nothing more will be claimed, because the database has refused all outcomes for
+        long."""
         return self.settler.is_refused and self.settler.is_stuck
 
     def note_unwritten(self) -> None:
-        """The outcomes that are left after the settler's close are not written any more."""
+        """Count the outcomes that are left after the settler's close: they stay unwritten."""
         self._tally.unwritten += len(self.settler.list_given_up())
 
     def _claim_if_room(self) -> None:
@@ -329,16 +333,18 @@ class Parts:
                 self._claim_if_wanted(state)
 
     async def _make_room_for_exclusive(self) -> None:
-        """Hold up nobody else: what was fetched can begin elsewhere, and what has ended need not
-        run again if the job that will run alone kills this worker."""
-        async with self.lease_keeper.undisturbed():
+        """Prepare for a job that runs alone and may kill this worker.
+
+        Prefetched jobs can begin elsewhere, and jobs that have ended need not run again.
+        """
+        async with self.lease_keeper.without_claims():
             self.dispatcher.release_prefetched()
         await self.settler.wait_until_written()
 
     def _scan_interval(self) -> float:
         return self._pace.rescan if self.listener.is_listening else self._pace.poll
 
-    def _look_most(self) -> float:
+    def _max_pause(self) -> float:
         most = self._upkeep.promote_most
         return most if self.listener.is_listening else min(most, self._pace.poll)
 
@@ -352,13 +358,15 @@ class Parts:
         self._start_waiting()
 
     def _start_waiting(self) -> None:
-        """There may be room for what had to wait."""
+        """Start jobs that had to wait, because there may be room for them."""
         for state in self.states.values():
             self.dispatcher.start_ready(state)
 
     # News
 
-    def _heard_ready(self, queue: str, lane: str | None, priority: int, ready_at: datetime) -> None:
+    def _handle_ready(
+        self, queue: str, lane: str | None, priority: int, ready_at: datetime
+    ) -> None:
         state = self.states.get(queue)
         if state is None:
             return
@@ -368,21 +376,21 @@ class Parts:
             state.cursors.lower(lane, priority, ready_at)
             self.claimers[queue].wake()
 
-    def _look_around(self) -> None:
+    def _rescan_all(self) -> None:
         self.rules_reader.read_soon()
         self.maintenance.scheduler.wake()
         for scanner in self.scanners.values():
             scanner.wake()
 
-    def _closed(self, key: str, seconds: float) -> None:
-        """A key was closed to everybody, or opened again."""
+    def _handle_closed_bucket(self, key: str, seconds: float) -> None:
+        """Handle a key that was closed for everybody, or opened again."""
         self.limit_keeper.note_closed(key, seconds)
         self.dispatcher.release_closed()
 
-    def _signalled(self, signals: Signals) -> None:
+    def _handle_signals(self, signals: Signals) -> None:
         for job, token, _ in signals:
             if not self.dispatcher.cancel(job, token) and self.lease_keeper.is_claiming:
-                # The answer of the claim may be behind this.
+                # The claim's answer, with this job in it, may still be on its way.
                 self._cancelled_early.append((job, token))
 
     def _start_claimed(self, state: QueueState) -> None:
@@ -391,10 +399,10 @@ class Parts:
             self.dispatcher.cancel(job, token)
         self.dispatcher.start_ready(state)
 
-    def _known(self) -> list[int]:
+    def known_jobs(self) -> list[int]:
         return [*self.dispatcher.jobs(), *self.mover.jobs(), *self.settler.jobs()]
 
-    def _lapsed(self, lease: int) -> None:
+    def _handle_lapse(self, lease: int) -> None:
         running = len(self.dispatcher.running)
         self._events.emit(LeaseLapsed(lease, running))
         logger.warning("Lease %d is gone; its jobs are stopped (%d).", lease, running)
@@ -405,10 +413,10 @@ class Parts:
         self.maintenance.rescuer.wake()
 
     async def _write_lapsed(self) -> None:
-        """Write what ended under a lease that was lost, before a rescue has it run again."""
+        """Write what ended under a lost lease, before a rescue has it run again."""
         if self.settler.has_lapsed:
-            await self.lease_keeper.held()
-            await self.settler.try_lapsed(WRITTEN_BEFORE_RESCUE_S)
+            await self.lease_keeper.wait_for_lease()
+            await self.settler.try_lapsed(WRITE_BEFORE_RESCUE_S)
 
     # Outcomes
 
@@ -418,12 +426,12 @@ class Parts:
             self.lines.settled(batch)
         for settlement in batch:
             if (attempt := settlement.source) is not None and attempt.job.batch is not None:
-                self.maintenance.folder.settled()
+                self.maintenance.folder.note_settled()
                 break
         if any(settlement.transition.state == "blocked" for settlement in batch):
-            self.maintenance.waker.waits()
+            self.maintenance.waker.note_wait()
         if self._tracing is not None:
-            _follow(self._tracing, batch)
+            _settle_traces(self._tracing, batch)
         if self._events.has_subscribers(JobFinished):
             for settlement in batch:
                 self._emit_finished(settlement)
@@ -443,7 +451,7 @@ class Parts:
                 transition.reason,
                 attempt.seconds,
                 name_outcome(transition),
-                _waited(attempt),
+                _waiting_seconds(attempt),
             )
         )
 
@@ -458,15 +466,15 @@ class Parts:
         self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
 
 
-def _waited(attempt: Attempt) -> float:
-    """From being ready to the beginning; clocks of two machines differ a little."""
+def _waiting_seconds(attempt: Attempt) -> float:
+    """Return the seconds from ready to begun; the clocks of two machines differ a little."""
     ready_at: datetime = attempt.job.row["ready_at"]
     since = (datetime.now(UTC) - ready_at).total_seconds()
     return max(0.0, since - (time.monotonic() - attempt.started_at))
 
 
-def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:
-    """Tell who follows jobs that their outcomes are written."""
+def _settle_traces(tracing: Tracing, batch: Sequence[Settlement]) -> None:
+    """Tell the tracing that outcomes are written."""
     for settlement in batch:
         attempt: Attempt | None = settlement.source
         if attempt is None:
@@ -478,15 +486,15 @@ def _follow(tracing: Tracing, batch: Sequence[Settlement]) -> None:
 
 
 def _max_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
-    """How many jobs may run at once, as limits count them: a call holds many in one slot."""
+    """Return how many jobs may run at once; a shared call has many of them in one slot."""
     widest = max(tasks.batched.values(), default=1)
     return widest * sum(state.slots.limit for state in states.values())
 
 
-def _info(
+def _describe_worker(
     states: dict[str, QueueState], tenants: Tenants, tasks: Registry, timetable: Timetable
 ) -> dict[str, Any]:
-    """What people want to know of a worker when they look at its lease."""
+    """Return what the lease says of a worker for people."""
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),

@@ -1,4 +1,4 @@
-"""Worker processes of ours: the loop of one, and several of them under one parent."""
+"""Worker processes: the loop of one, and a group of several under one parent."""
 
 from __future__ import annotations
 
@@ -19,39 +19,41 @@ from msgspec import Struct
 
 from penstock.config import Stopping
 from penstock.telemetry import Event
-from penstock.worker.whereabouts import where
+from penstock.worker.whereabouts import describe_place
 
 T = TypeVar("T")
 
-# A claim makes thousands of small objects that die with their jobs, without a cycle among them.
-# With Python's own threshold the collector looks at them again and again: a tenth of the time.
-GARBAGE = (100_000, 50, 100)
+# A claim creates thousands of small objects that die with their jobs, without a cycle among them.
+# With Python's own thresholds the collector scans them again and again, which takes a tenth of the
+# time.
+GC_THRESHOLDS = (100_000, 50, 100)
 # How long tasks, and threads that they started, may take to end when the loop ends.
-END_WAIT = 1.0
-THREADS = "penstock to_thread"
+END_WAIT_S = 1.0
+THREAD_NAME = "penstock to_thread"
 
-# Where the tasks are that did not end when they were cancelled. Nobody can wait for them.
+# Where the tasks are that did not end when they were cancelled. Nothing can wait for them.
 unended: list[str] = []
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a whole process."""
-    own = runner()
-    threads = ThreadPoolExecutor(thread_name_prefix=THREADS)
-    own.get_loop().set_default_executor(threads)
+    """Run a coroutine as the main function of a whole process."""
+    loop_runner = runner()
+    threads = ThreadPoolExecutor(thread_name_prefix=THREAD_NAME)
+    loop_runner.get_loop().set_default_executor(threads)
     try:
-        return own.run(main)
+        return loop_runner.run(main)
     finally:
-        end(own, threads)
+        end(loop_runner, threads)
 
 
 def runner() -> asyncio.Runner:
-    """Runs a whole process: on uvloop where there is one, with a collector that is seldom called.
+    """Return a runner for a whole process: with uvloop if there is one, and rare garbage
+    collection.
 
-    A worker inside somebody's program leaves both as it finds them.
+    A worker inside a user's program leaves both as it finds them.
     """
     gc.freeze()
-    gc.set_threshold(*GARBAGE)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         import uvloop
     except ImportError:  # It has no wheel for every platform, and none for Windows.
@@ -59,17 +61,20 @@ def runner() -> asyncio.Runner:
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
-def end(own: asyncio.Runner, threads: ThreadPoolExecutor) -> None:
-    """End the loop. `asyncio.Runner` waits for each task and thread, even for ever: this does not,
-    and leaves a loop open on which something still runs."""
-    own.get_loop().run_until_complete(_end_tasks())
+def end(loop_runner: asyncio.Runner, threads: ThreadPoolExecutor) -> None:
+    """End the loop without waiting for ever.
+
+    `asyncio.Runner` waits for each task and thread however long it takes. This does not, and leaves
+    a loop open on which something still runs.
+    """
+    loop_runner.get_loop().run_until_complete(_end_tasks())
     threads.shutdown(wait=False, cancel_futures=True)
-    ends_at = time.monotonic() + END_WAIT
-    started = [one for one in threading.enumerate() if one.name.startswith(THREADS)]
+    ends_at = time.monotonic() + END_WAIT_S
+    started = [one for one in threading.enumerate() if one.name.startswith(THREAD_NAME)]
     for thread in started:
         thread.join(max(ends_at - time.monotonic(), 0.0))
     if not unended and not any(thread.is_alive() for thread in started):
-        own.close()
+        loop_runner.close()
 
 
 async def _end_tasks() -> None:
@@ -77,24 +82,24 @@ async def _end_tasks() -> None:
     if tasks := [task for task in asyncio.all_tasks() if task is not this]:
         for task in tasks:
             task.cancel()
-        await asyncio.wait(tasks, timeout=END_WAIT)
+        await asyncio.wait(tasks, timeout=END_WAIT_S)
     tasks.append(loop.create_task(loop.shutdown_asyncgens()))
-    await asyncio.wait(tasks[-1:], timeout=END_WAIT)
-    unended.extend(where(task) for task in tasks if not task.done())
+    await asyncio.wait(tasks[-1:], timeout=END_WAIT_S)
+    unended.extend(describe_place(task) for task in tasks if not task.done())
 
 
 logger = logging.getLogger("penstock.fleet")
 
 BACKOFF_FIRST_S = 0.5
-BACKOFF_MOST_S = 30.0
-# A process that started and lived this long makes up for its earlier ends.
+BACKOFF_MAX_S = 30.0
+# A process that started and lived this long resets the pause after its earlier ends.
 HEALTHY_S = 30.0
 STARTED = b"started\n"
 WAITING = b"waiting\n"
-# A signal that comes before a process can handle it ends it, too.
-ENDS_AS_ASKED = (0, -signal.SIGTERM)
-# What a worker process may take beyond the limit of its worker before it ends by itself.
-OWN_END_S = 20.0
+# A signal ends a process even before it can handle signals.
+CLEAN_EXIT_CODES = (0, -signal.SIGTERM)
+# How much longer than its worker's limit a process may take before it ends by itself.
+PROCESS_END_S = 20.0
 
 
 class ProcessStarted(Event, frozen=True):
@@ -123,7 +128,7 @@ class ProcessEnded(Event, frozen=True):
 
 
 class ProcessNotCreated(Event, frozen=True):
-    """The system gave no process."""
+    """The system could not create the process."""
 
     number: int
     error: str
@@ -131,13 +136,15 @@ class ProcessNotCreated(Event, frozen=True):
 
 
 class NoneStarted(Event, frozen=True):
-    """Every process has ended before it had its lease or waited for one: all of them stop."""
+    """Every process ended before it had its lease or waited for one, so all of them stop."""
 
     processes: int
     cause: str
 
 
-class Child(Struct):
+class WorkerProcess(Struct):
+    """A running worker process, and the channel on which it reports."""
+
     number: int
     process: asyncio.subprocess.Process
     channel: socket.socket
@@ -167,67 +174,72 @@ class ProcessGroup:
         *,
         later_arguments: Sequence[str] = (),
         stopping: Stopping | None = None,
-        told: Callable[[Event], object] | None = None,
+        on_event: Callable[[Event], object] | None = None,
         output: IO[bytes] | None = None,
     ) -> None:
         self._command = command
         self._processes = processes
         self._later_arguments = later_arguments
         self._stopping_limits = stopping or Stopping()
-        self._told = told or log_event
+        self._on_event = on_event or log_event
         self._output = output
-        self._children: dict[int, Child] = {}
+        self._children: dict[int, WorkerProcess] = {}
         self._stopping = asyncio.Event()
         self._has_started = False
         self._never_started: set[int] = set()
         self._failed = False
 
     async def run(self) -> bool:
-        """Keep the processes until they are asked to stop and have ended.
+        """Keep the processes running until they are asked to stop and have ended.
 
-        False if none of them could start, or if one did not end as it was asked to.
+        Return False if none of them could start, or if one did not end as asked.
         """
         async with asyncio.TaskGroup() as group:
             for number in range(1, self._processes + 1):
-                group.create_task(self._keep(number))
+                group.create_task(self._keep_running(number))
         return not self._failed
 
     def ask_to_stop(self) -> None:
-        """For signal handlers: let every process stop, and at a second call hurry."""
+        """Stop every process, and hurry them at a second call. For signal handlers."""
         self._stopping.set()
         for child in tuple(self._children.values()):
             _terminate(child.process)
 
     def stop_limit(self, signals: int) -> float:
-        """How many seconds a stop may take after so many signals; a process has an end of its own,
-        which comes before this one."""
-        return self._stopping_limits.limit(signals=signals, has_pools=True) + OWN_END_S
+        """Return how many seconds a stop may take after this many signals.
+
+        Each process has an earlier end of its own.
+        """
+        return self._stopping_limits.limit(signals=signals, has_pools=True) + PROCESS_END_S
 
     def last_words(self) -> None:
-        """This process is about to end: kill those that did not. Called in another thread."""
+        """Kill the processes that did not end, as this one is about to.
+
+        Called in another thread.
+        """
         for child in tuple(self._children.values()):
             logger.critical("Worker process %d did not end in time; it is killed.", child.number)
             with suppress(ProcessLookupError):
                 os.kill(child.process.pid, signal.SIGKILL)
 
-    async def _keep(self, number: int) -> None:
+    async def _keep_running(self, number: int) -> None:
         backoff = BACKOFF_FIRST_S
         while not self._stopping.is_set():
             try:
                 child = await self._start(number)
             except OSError as error:
                 if not self._give_up(number, f"could not be created: {error}"):
-                    self._told(ProcessNotCreated(number, str(error), backoff))
+                    self._on_event(ProcessNotCreated(number, str(error), backoff))
             else:
                 code = await child.process.wait()
                 self._forget(child)
                 if child.has_started and child.lived > HEALTHY_S:
                     backoff = BACKOFF_FIRST_S
-                self._ended(child, code, backoff)
+                self._report_end(child, code, backoff)
             await self._pause(backoff)
-            backoff = min(backoff * 2, BACKOFF_MOST_S)
+            backoff = min(backoff * 2, BACKOFF_MAX_S)
 
-    async def _start(self, number: int) -> Child:
+    async def _start(self, number: int) -> WorkerProcess:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -237,23 +249,24 @@ class ProcessGroup:
                     stdin=theirs.fileno(),
                     stdout=self._output,
                     stderr=self._output,
-                    # Ctrl-C in a terminal reaches a whole group: the parent alone passes it on.
+                    # Ctrl-C in a terminal reaches a whole process group: the parent alone passes it
+                    # on.
                     start_new_session=True,
                 )
         except BaseException:
             ours.close()
             raise
         ours.setblocking(False)
-        child = Child(number, process, ours, time.monotonic())
+        child = WorkerProcess(number, process, ours, time.monotonic())
         self._children[number] = child
-        asyncio.get_running_loop().add_reader(ours, self._hear, child)
-        self._told(ProcessStarted(number, process.pid))
+        asyncio.get_running_loop().add_reader(ours, self._read_status, child)
+        self._on_event(ProcessStarted(number, process.pid))
         if self._stopping.is_set():
             _terminate(process)
         return child
 
-    def _hear(self, child: Child) -> None:
-        """Read what a process has written: it has its lease, or waits for it."""
+    def _read_status(self, child: WorkerProcess) -> None:
+        """Read whether a process has its lease, or waits for one."""
         data = b""
         with suppress(OSError):
             data = child.channel.recv(1024)
@@ -263,24 +276,24 @@ class ProcessGroup:
         child.has_started = self._has_started = True
         if STARTED in data and not child.is_ready:
             child.is_ready = True
-            self._told(ProcessReady(child.number, child.process.pid))
+            self._on_event(ProcessReady(child.number, child.process.pid))
 
-    def _forget(self, child: Child) -> None:
-        self._hear(child)  # It may have ended right after it started.
+    def _forget(self, child: WorkerProcess) -> None:
+        self._read_status(child)  # It may have ended right after it started.
         asyncio.get_running_loop().remove_reader(child.channel)
         child.channel.close()
         del self._children[child.number]
 
-    def _ended(self, child: Child, code: int, backoff: float) -> None:
-        """Say what a process died of."""
-        number, pid, cause = child.number, child.process.pid, cause_of(code)
+    def _report_end(self, child: WorkerProcess, code: int, backoff: float) -> None:
+        """Report how a process ended."""
+        number, pid, cause = child.number, child.process.pid, describe_exit(code)
         if self._stopping.is_set():
-            is_clean = code in ENDS_AS_ASKED
+            is_clean = code in CLEAN_EXIT_CODES
             self._failed = self._failed or not is_clean
-            self._told(ProcessEnded(number, pid, cause, None, is_clean))
+            self._on_event(ProcessEnded(number, pid, cause, None, is_clean))
             return
         if child.has_started or not self._give_up(number, cause):
-            self._told(ProcessEnded(number, pid, cause, backoff))
+            self._on_event(ProcessEnded(number, pid, cause, backoff))
 
     def _give_up(self, number: int, cause: str) -> bool:
         """Stop if no process can start: this one could not, and neither could any other."""
@@ -288,7 +301,7 @@ class ProcessGroup:
         if self._has_started or len(self._never_started) < self._processes:
             return False
         self._failed = True
-        self._told(NoneStarted(self._processes, cause))
+        self._on_event(NoneStarted(self._processes, cause))
         self.ask_to_stop()
         return True
 
@@ -298,8 +311,8 @@ class ProcessGroup:
                 await self._stopping.wait()
 
 
-def cause_of(code: int) -> str:
-    """What a return code means: "was killed by SIGKILL", "ended with exit code 1"."""
+def describe_exit(code: int) -> str:
+    """Return what a return code means: "was killed by SIGKILL", "ended with exit code 1"."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -1,4 +1,4 @@
-"""A server that takes no more connections is waited for, as one that is away is."""
+"""Retries while the server accepts no more connections."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ logger = logging.getLogger("penstock.worker")
 TOO_MANY_CONNECTIONS = "53300"
 
 
-async def when_there_is_room(
+async def retry_while_full(
     ask: Callable[[], Awaitable[T]],
     events: Events,
     seconds: float | None = None,
-    give_back: Callable[[Exception], object] = lambda _: None,
+    on_refusal: Callable[[Exception], object] = lambda _: None,
     *,
     retry: float = DEFAULT_TIMING.connection_retry,
 ) -> T:
-    """Ask, and ask again while the server takes no more connections, for so long at most.
+    """Call `ask`, and retry while the server accepts no more connections, within these seconds.
 
-    It warns once, and raises the server's refusal in the end. `give_back` hears of each, to give
-    back connections that are held meanwhile: if many processes kept their first while they wait for
-    their second, none of them would ever work.
+    It warns once, and raises the server's refusal in the end. It calls `on_refusal` with each
+    refusal, so that idle connections can be closed: if many processes kept their first while
+    waiting for their second, none would ever work.
     """
     began = time.monotonic()
     has_warned = False
     cancels = errors.cancels()
     while True:
         try:
-            answer = await ask()
+            result = await ask()
         except Exception as error:
             errors.raise_if_cancelled(error, cancels)
             pause = retry * (0.5 + random.random())
             is_over = seconds is not None and time.monotonic() - began + pause >= seconds
-            if is_over or not is_full(error):
+            if is_over or not is_too_many_connections(error):
                 raise
-            give_back(error)
+            on_refusal(error)
             if not has_warned:
                 has_warned = True
                 why = errors.why(error)
@@ -59,11 +59,11 @@ async def when_there_is_room(
                 waited = time.monotonic() - began
                 logger.warning("The worker has a connection after %.1f s.", waited)
                 events.emit(DatabaseBack(waited))
-            return answer
+            return result
 
 
-def is_full(error: BaseException) -> bool:
-    """Whether the server refused a connection because it has as many as it takes."""
+def is_too_many_connections(error: BaseException) -> bool:
+    """Return whether the server refused a connection because it has as many as it allows."""
     if isinstance(error, DatabaseError):
         return error.sqlstate == TOO_MANY_CONNECTIONS
     return errors.is_state(error, TOO_MANY_CONNECTIONS)

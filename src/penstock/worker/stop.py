@@ -20,20 +20,24 @@ from penstock.local_pool import LocalPools
 from penstock.store import Pool, errors
 from penstock.telemetry import Events, WorkerStopping
 from penstock.worker.parts import Parts
-from penstock.worker.whereabouts import dump_stacks, where
+from penstock.worker.whereabouts import describe_place, dump_stacks
 
-logger_hard_end = logging.getLogger("penstock.work")
+hard_end_logger = logging.getLogger("penstock.work")
 
 EXIT_CUT_SHORT = 71
-LOOK = 0.25
-# A look that comes later than this was kept waiting: the process was stopped or suspended.
-LOOK_LATE = 1.0
-# To say what did not end, and to give back the lease.
-REPORT_WAIT = 2.0
+CHECK_INTERVAL_S = 0.25
+# A check that is this late was delayed because the process was stopped or suspended.
+LATE_CHECK_S = 1.0
+# The time to log what did not end, and to give back the lease.
+REPORT_WAIT_S = 2.0
 
 
 class HardEnd(threading.Thread):
-    """`limit(n)` says how long the stop may take after the n-th signal, `report` what goes on."""
+    """Ends the process if a stop takes too long.
+
+    `limit(n)` returns the seconds that the stop may take after the n-th signal, and `report` logs
+    what still runs.
+    """
 
     exit_code = EXIT_CUT_SHORT
 
@@ -44,7 +48,7 @@ class HardEnd(threading.Thread):
         self._lock = threading.Lock()
         self._deadline: float | None = None
         self._signals = 0
-        self._heard = 0
+        self._signals_read = 0
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
         os.set_blocking(self._writing, False)
@@ -52,14 +56,17 @@ class HardEnd(threading.Thread):
         self._numbers: frozenset[int] = frozenset()
 
     def listen(self, numbers: Collection[signal.Signals]) -> None:
-        """Hear of these signals, which the event loop must handle already; it still does."""
+        """Watch these signals, which the event loop must handle already; it still does."""
         self._numbers = frozenset(numbers)
         self._passed_on_to = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         self.start()
 
     def signalled(self, count: int) -> None:
-        """So many signals have come so far. The event loop tells this, too: somebody may have taken
-        Python's only pipe for signals away."""
+        """Set how many signals have come so far.
+
+        The event loop calls this as well: something may have replaced Python's only wakeup pipe for
+        signals.
+        """
         with self._lock:
             if count <= self._signals:
                 return
@@ -67,7 +74,7 @@ class HardEnd(threading.Thread):
         self.allow(self._limit(count))
 
     def allow(self, seconds: float) -> None:
-        """The stop may take so long from now on, but not longer than was said before."""
+        """Let the stop take these seconds from now on, but not longer than allowed before."""
         deadline = time.monotonic() + seconds
         with self._lock:
             if self._deadline is None or deadline < self._deadline:
@@ -79,15 +86,19 @@ class HardEnd(threading.Thread):
 
     def run(self) -> None:
         while True:
-            looked = time.monotonic()
-            wait = None if self._deadline is None else LOOK
+            checked_at = time.monotonic()
+            wait = None if self._deadline is None else CHECK_INTERVAL_S
             if select.select([self._reading], [], [], wait)[0]:
                 self._read()
             now = time.monotonic()
             with self._lock:
-                if wait is not None and self._deadline is not None and now - looked > LOOK_LATE:
-                    # The process stood still; now everything in it gets its time.
-                    self._deadline += now - looked
+                if (
+                    wait is not None
+                    and self._deadline is not None
+                    and now - checked_at > LATE_CHECK_S
+                ):
+                    # The process stood still; everything in it gets that time back.
+                    self._deadline += now - checked_at
                 is_over = self._deadline is not None and now >= self._deadline
             if is_over:
                 self._end()
@@ -97,20 +108,20 @@ class HardEnd(threading.Thread):
             signals = os.read(self._reading, 4096).replace(b"\0", b"")
             if signals and self._passed_on_to >= 0:
                 os.write(self._passed_on_to, signals)
-            self._heard += sum(number in self._numbers for number in signals)
-        self.signalled(self._heard)
+            self._signals_read += sum(number in self._numbers for number in signals)
+        self.signalled(self._signals_read)
 
     def _end(self) -> None:
-        # A log may be blocked, too: whoever reads it, or a lock that another thread has.
+        # A log may be blocked, too: by whoever reads it, or by a lock that another thread holds.
         reporting = threading.Thread(target=self.last_words, name="penstock report", daemon=True)
         with suppress(RuntimeError):
             reporting.start()
-            reporting.join(REPORT_WAIT)
+            reporting.join(REPORT_WAIT_S)
         os._exit(self.exit_code)
 
     def last_words(self) -> None:
-        """Say that the process ends now, and what still runs."""
-        logger_hard_end.critical(
+        """Log that the process ends now, and what still runs."""
+        hard_end_logger.critical(
             "The stop exceeded its time limit, or a third signal arrived. The process exits now "
             "with code %d. Still running:",
             EXIT_CUT_SHORT,
@@ -121,72 +132,75 @@ class HardEnd(threading.Thread):
         sys.stdout.flush()
 
 
-logger_shutdown = logging.getLogger("penstock.worker")
+logger = logging.getLogger("penstock.worker")
 
-# However short the time to leave is, a statement under way has this long to end: PgBouncer before
-# 1.21 may crash when statements are broken off.
+# However short the time to leave is, a running statement has this long to end: PgBouncer before
+# 1.21 may crash when statements are cancelled.
 STATEMENTS_END_S = 0.25
 # The share of the time to leave that claims under way may take, at most.
-CLAIMS_ENDED = 0.25
-# The parts of leaving share its time: each must be over after this share of it.
-CHILDREN_GONE = 0.5
-OUTCOMES_WRITTEN = 0.75
-LEASE_GIVEN_BACK = 0.9
-ALL_CLOSED = 0.95
+CLAIMS_SHARE = 0.25
+# The parts of leaving share its time. Each must be over after this share of it.
+CHILDREN_SHARE = 0.5
+OUTCOMES_SHARE = 0.75
+LEASE_SHARE = 0.9
+CLOSE_SHARE = 0.95
 
 
 class Shutdown:
-    """One stop of one worker. Nothing is lost: what does not finish is given back."""
+    """One stop of one worker. No job is lost: what does not finish is given back."""
 
     def __init__(
         self,
-        crew: Parts,
+        parts: Parts,
         pools: LocalPools,
         events: Events,
         stopping: Stopping,
         hurry: asyncio.Event,
         allow: Callable[[float], None],
     ) -> None:
-        self._crew = crew
+        self._parts = parts
         self._pools = pools
         self._events = events
         self._stopping = stopping
         self._hurry = hurry
-        # Told at each step how long the rest of the stop may take.
+        # Called at each step with how long the rest of the stop may take.
         self._allow = allow
-        # What has been spent beyond the phases: it is taken from the time to leave.
+        # When the phases should be over. Time spent beyond that is taken from the time to leave.
         self._due = time.monotonic()
 
     async def run(self, pool: Pool) -> None:
-        crew, stopping = self._crew, self._stopping
-        crew.begin_nothing()
+        parts, stopping = self._parts, self._stopping
+        parts.stop_starting()
         self._allow(stopping.limit(has_pools=self._pools.is_used))
-        claims = (*crew.scanners.values(), *crew.claimers.values())
-        await wait_at_most(max(CLAIMS_ENDED * stopping.leave, STATEMENTS_END_S), _stopped(claims))
-        crew.dispatcher.release_unstarted()
+        claims = (*parts.scanners.values(), *parts.claimers.values())
+        await wait_at_most(max(CLAIMS_SHARE * stopping.leave, STATEMENTS_END_S), _stop_all(claims))
+        parts.dispatcher.release_unstarted()
         await self._settle_pools()
         await self._finish_jobs("finish", stopping.finish)
-        crew.dispatcher.stop_all("shutdown")
+        parts.dispatcher.stop_all("shutdown")
         self._allow(stopping.limit(signals=2, has_pools=self._pools.is_used))
         await self._finish_jobs("cancel", stopping.cancel)
-        # Once more: jobs that were about to end have submitted calls, too.
+        # Wait once more: jobs that were ending have submitted calls, too.
         await self._settle_pools()
         self._allow(stopping.leave)
         await self._leave(pool)
 
     async def _settle_pools(self) -> None:
-        """Wait for what local pools have. They are the app's, and go on after this worker."""
+        """Wait for the calls in local pools.
+
+        The pools belong to the app, and go on after this worker.
+        """
         if calls := self._pools.calls:
             seconds = self._stopping.pool
-            logger_shutdown.info("Stopping (calls in local pools: %d): up to %g s.", calls, seconds)
+            logger.info("Stopping (calls in local pools: %d): up to %g s.", calls, seconds)
             await self._phase("pool", calls, self._pools.settle(seconds), seconds)
 
     async def _finish_jobs(self, phase: str, seconds: float) -> None:
-        if running := len(self._crew.dispatcher.running):
-            logger_shutdown.info(
+        if running := len(self._parts.dispatcher.running):
+            logger.info(
                 "Stopping (jobs that run: %d): phase %s, up to %g s.", running, phase, seconds
             )
-            await self._phase(phase, running, self._crew.dispatcher.wait_until_idle(), seconds)
+            await self._phase(phase, running, self._parts.dispatcher.wait_until_idle(), seconds)
 
     async def _phase(
         self, name: str, running: int, ended: Coroutine[Any, Any, None], seconds: float
@@ -200,94 +214,103 @@ class Shutdown:
         self._due = min(time.monotonic(), self._due + seconds)
 
     async def _leave(self, pool: Pool) -> None:
-        """Write outcomes, give back the lease, close everything."""
-        crew = self._crew
+        """Write outcomes, give back the lease, and close everything."""
+        parts = self._parts
         self._end = min(time.monotonic(), self._due) + self._stopping.leave
-        for attempt in crew.dispatcher.running.values():
-            logger_shutdown.error(
+        for attempt in parts.dispatcher.running.values():
+            logger.error(
                 "%r did not stop in time; it is given back and may run twice. It is at %s.",
                 attempt,
-                where(attempt.future),
+                describe_place(attempt.future),
             )
-        await self._part("child processes", CHILDREN_GONE, crew.isolation.close())
-        # What users have opened may close meanwhile: their jobs are over.
-        closing = asyncio.ensure_future(self._part("resources", ALL_CLOSED, crew.resources.close()))
-        idle = (
-            crew.progress,
-            crew.budget_writer,
-            crew.reconciler,
-            crew.rules_reader,
-            crew.limit_keeper,
-            crew.mover,
-            crew.suspects,
+        await self._do_part("child processes", CHILDREN_SHARE, parts.child_pool.close())
+        # Users' resources may close meanwhile: the jobs that used them are over.
+        closing = asyncio.ensure_future(
+            self._do_part("resources", CLOSE_SHARE, parts.resources.close())
+        )
+        services = (
+            parts.progress,
+            parts.budget_writer,
+            parts.reconciler,
+            parts.rules_reader,
+            parts.limit_keeper,
+            parts.mover,
+            parts.suspects,
         )
         await asyncio.gather(
-            self._part("outcomes", LEASE_GIVEN_BACK, self._write_outcomes()),
-            self._part("services", OUTCOMES_WRITTEN, _stopped(idle), STATEMENTS_END_S),
-            self._part("maintenance", OUTCOMES_WRITTEN, crew.maintenance.stop(), STATEMENTS_END_S),
+            self._do_part("outcomes", LEASE_SHARE, self._write_outcomes()),
+            self._do_part("services", OUTCOMES_SHARE, _stop_all(services), STATEMENTS_END_S),
+            self._do_part(
+                "maintenance", OUTCOMES_SHARE, parts.maintenance.stop(), STATEMENTS_END_S
+            ),
         )
         await self._give_up_lease()
         await asyncio.gather(
             closing,
-            self._part("listener", ALL_CLOSED, crew.listener.stop()),
-            self._part("heartbeat", ALL_CLOSED, crew.lease_keeper.abandon(self._left(ALL_CLOSED))),
+            self._do_part("listener", CLOSE_SHARE, parts.listener.stop()),
+            self._do_part(
+                "heartbeat",
+                CLOSE_SHARE,
+                parts.lease_keeper.stop_heartbeats(self._left(CLOSE_SHARE)),
+            ),
         )
-        crew.executor.close()
-        if not await self._part("database connections", 1.0, pool.close()):
+        parts.executor.close()
+        if not await self._do_part("database connections", 1.0, pool.close()):
             pool.terminate()
             await asyncio.sleep(0)  # Lets asyncpg finish with the broken transports.
 
     async def _write_outcomes(self) -> None:
-        await self._crew.settler.close(self._left(OUTCOMES_WRITTEN))
-        self._crew.note_unwritten()
+        await self._parts.settler.close(self._left(OUTCOMES_SHARE))
+        self._parts.note_unwritten()
 
     async def _give_up_lease(self) -> None:
-        """Tell the database, if it listens; otherwise the lease runs out."""
+        """Give back the lease if the database answers; otherwise the lease expires."""
         try:
-            if await self._ends(LEASE_GIVEN_BACK, self._close_lease()):
+            if await self._ends_in_time(LEASE_SHARE, self._close_lease()):
                 return
             why = "the database did not answer in time"
         except Exception as error:
             why = errors.cause(error)
-        logger_shutdown.warning("The lease could not be given back, it will expire: %s.", why)
+        logger.warning("The lease could not be given back, it will expire: %s.", why)
 
     async def _close_lease(self) -> None:
-        crew = self._crew
-        await crew.progress.flush()
-        await crew.limit_keeper.flush()
-        # If this fails, the lease has to run out: to close it would count no loss.
-        await crew.settler.give_up()
-        await crew.lease_keeper.close()
+        parts = self._parts
+        await parts.progress.flush()
+        await parts.limit_keeper.flush()
+        # If this fails, the lease must expire: closing it would count no loss.
+        await parts.settler.give_up()
+        await parts.lease_keeper.close()
 
     def _left(self, share: float = 1.0) -> float:
-        """The seconds until a share of the time to leave is over."""
+        """Return the seconds until a share of the time to leave is over."""
         end = self._end - (1.0 - share) * self._stopping.leave
         return max(end - time.monotonic(), 0.0)
 
-    async def _ends(
+    async def _ends_in_time(
         self, share: float, work: Coroutine[Any, Any, object], least: float = 0.0
     ) -> bool:
-        """Whether work ends within a share of the time to leave, or the least that it needs. Its
-        cancellation may take a moment more, but not longer than the whole time."""
+        """Return whether work ends within a share of the time to leave, or the least that it needs.
+
+        Its cancellation may take a moment more, but not longer than the whole time.
+        """
         seconds = max(self._left(share), least)
         cancel = max(0.0, min(CANCEL_S, self._left() - seconds))
         return await wait_at_most(seconds, work, cancel=cancel)
 
-    async def _part(
+    async def _do_part(
         self, name: str, share: float, work: Coroutine[Any, Any, object], least: float = 0.0
     ) -> bool:
-        """Do a part of leaving; whether it has ended in time. The others do not depend on it."""
+        """Do one part of leaving, on which the others do not depend; return whether it ended in
+        time."""
         try:
-            has_ended = await self._ends(share, work, least)
+            has_ended = await self._ends_in_time(share, work, least)
         except Exception:
-            logger_shutdown.exception("The worker's %s could not be closed.", name)
+            logger.exception("The worker's %s could not be closed.", name)
             return False
         if not has_ended:
-            logger_shutdown.warning(
-                "The worker's %s did not close in time; the stop goes on.", name
-            )
+            logger.warning("The worker's %s did not close in time; the stop goes on.", name)
         return has_ended
 
 
-async def _stopped(services: Iterable[Service]) -> None:
+async def _stop_all(services: Iterable[Service]) -> None:
     await asyncio.gather(*(service.stop() for service in services))

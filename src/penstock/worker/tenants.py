@@ -11,25 +11,29 @@ from penstock.tasks.options import limit_key
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
-    """All of them, only some, or all but some. On fair queues, whose lanes are tenants."""
+    """The tenants that a worker serves: all, some, or all but some.
+
+    This has an effect on fair queues, whose lanes are tenants.
+    """
 
     only: frozenset[str] | None = None
     excepted: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, only: Iterable[str] | str | None, excepted: Iterable[str] | str) -> Tenants:
-        """As given: a name, several, or None for all."""
-        kept = None if only is None else _names("tenants", only)
-        tenants = cls(kept, _names("except_tenants", excepted))
-        if kept is not None and (not kept or kept & tenants.excepted):
-            raise ConfigError("tenants", sorted(kept), "some that are not in except_tenants too")
+        """Parse the tenants as users give them: a name, several, or None for all."""
+        chosen = None if only is None else _parse_names("tenants", only)
+        tenants = cls(chosen, _parse_names("except_tenants", excepted))
+        if chosen is not None and (not chosen or chosen & tenants.excepted):
+            raise ConfigError("tenants", sorted(chosen), "some that are not in except_tenants too")
         return tenants
 
-    def serves(self, turn: str) -> bool:
-        return (self.only is None or turn in self.only) and turn not in self.excepted
+    def serves(self, tenant: str) -> bool:
+        return (self.only is None or tenant in self.only) and tenant not in self.excepted
 
     def problem(self, queue: str) -> str | None:
-        """What is wrong with this choice on a queue whose lanes are not tenants."""
+        """Return what is wrong with this choice on a queue whose lanes are not tenants; None if
+        nothing is."""
         if self.only is not None:
             effect = "this worker, which is for some tenants only, finds no jobs there"
         elif self.excepted:
@@ -43,6 +47,6 @@ class Tenants:
 ALL = Tenants()
 
 
-def _names(setting: str, given: Iterable[str] | str) -> frozenset[str]:
-    names = [given] if isinstance(given, str) else list(given)
+def _parse_names(setting: str, value: Iterable[str] | str) -> frozenset[str]:
+    names = [value] if isinstance(value, str) else list(value)
     return frozenset(limit_key(setting, name) for name in names)

@@ -10,34 +10,34 @@ from penstock.outcome import MIN_PARK_DELAY_S
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Seconds. Tests shorten what they would otherwise wait for."""
+    """Intervals in seconds. Tests shorten what they would otherwise wait for."""
 
-    # Connections: many processes may wait together, and do not ask all at once.
+    # Connections: processes that wait together do not all retry at once.
     connection_retry: float = 1.0
 
-    # Claims: what would be worked off within this time is fetched ahead, so that a round trip never
+    # Claims: jobs that would be done within this time are fetched ahead, so that a round trip never
     # idles a worker.
     ahead: float = 0.05
 
-    # Rules are looked at so often by a worker that is told nothing.
+    # Without notifications, a worker checks its rules this often.
     rules: float = 5.0
 
-    # Limits: a grant is kept for so long without use; what was refused is asked for again after so
-    # long; who was refused and has not come back for so long does not wait any more.
+    # Limits: how long an unused grant is kept, after how long a refused one is asked for again, and
+    # after how long a refused worker that has not asked again no longer waits.
     limit_idle: float = 2.0
     limit_retry: float = 1.0
     limit_patience: float = 3.0
 
-    # Resources that take longer to open are opened while the worker already works; their tasks
-    # wait. What could not be opened is tried again after so long.
+    # Resources that take longer to open are opened while the worker already works, and their tasks
+    # wait. What could not be opened is retried after `resources_retry`.
     resources_wait: float = 5.0
     resources_retry: float = 10.0
 
-    # Jobs that nobody here can run come back after so long at first.
+    # Jobs that nobody here can run come back after this at first.
     parked: float = MIN_PARK_DELAY_S
 
-    # With many keys more groups of items are due than there are slots. One that has found none for
-    # so long goes back: sooner, and they would come and go; later, and a worker that is idle could
+    # With many keys more groups of items are due than there are slots. A group that has found none
+    # for this long goes back. Sooner, and items would come and go; later, and an idle worker could
     # have had them.
     items_wait: float = 5.0
 
@@ -46,25 +46,26 @@ class Timing:
     # mark.
     suspect_window: tuple[float, float] = (3.0, 6.0)
 
-    # A drain waits for a batch whose row somebody holds; what it leaves, workers' folds finish.
+    # A drain waits this long for a batch whose row is locked. What it leaves, workers' folds
+    # finish.
     batch_wait: float = 5.0
 
-    # A step asks for a job that somebody else holds for so long, a moment at a time.
+    # A step waits this long, in short tries, for a job whose row is locked.
     step_lock_wait: float = 10.0
 
-    # Outcomes that could not be written are tried again after so long at first, and at most.
+    # The first and the longest pause before outcomes that could not be written are tried again.
     settle_retry: float = MIN_BACKOFF_S
     settle_retry_most: float = MAX_BACKOFF_S
 
-    # A child that dies before its first job is tried again after these, one after the other; then
-    # none is started for so long.
+    # The pauses before a child that died before its first job is tried again; after the last, none
+    # is started for `children_pause`.
     child_retries: tuple[float, ...] = (0.0, 0.5, 2.0)
     children_pause: float = 10.0
-    # An attempt waits for a child for so long. Its timeout counts from its claim where it is looked
-    # after from outside, with a grace that is longer than this.
+    # How long an attempt waits for a child. Where the leader enforces its timeout, that counts from
+    # the claim, with a grace that is longer than this.
     child_wait: float = 30.0
-    # A child has so long to hear of what it is given, and the handler, counted from when the
-    # attempt began to wait, to begin.
+    # How long a child may take to read a new assignment, and a handler to begin, counted from when
+    # the attempt began to wait.
     child_begin: float = 10.0
     handler_begin: float = 40.0
 

@@ -1,4 +1,4 @@
-"""Where in the code something is that does not end. May be asked from any thread."""
+"""Finds out where code is that does not end. Safe to call from any thread."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penstock.worker.attempt import Attempt
 
 logger = logging.getLogger("penstock.worker")
 
-# How many calls are told: that of the handler is among them.
-CALLS = 3
+# How many calls are shown: the handler's is among them.
+MAX_CALLS_SHOWN = 3
 
 
-def where(future: asyncio.Future[Any] | None) -> str:
-    """The line that a task waits at, and who called that: `shop.py:12 in send, …`."""
+def describe_place(future: asyncio.Future[Any] | None) -> str:
+    """Return the line at which a task waits, and who called it: `shop.py:12 in send, …`."""
     coroutine: Any = future.get_coro() if isinstance(future, asyncio.Task) else None
     places: list[str] = []
     while inspect.iscoroutine(coroutine):
@@ -27,11 +27,11 @@ def where(future: asyncio.Future[Any] | None) -> str:
             code = frame.f_code
             places.append(f"{code.co_filename}:{frame.f_lineno} in {code.co_name}")
         coroutine = coroutine.cr_await
-    return ", called by ".join(places[: -CALLS - 1 : -1]) or "a place that is not known"
+    return ", called by ".join(places[: -MAX_CALLS_SHOWN - 1 : -1]) or "a place that is not known"
 
 
-def attempt_in(thread: int) -> Attempt | None:
-    """The attempt whose async handler a thread is in: found in the frame of the executor."""
+def find_attempt(thread: int) -> Attempt | None:
+    """Return the attempt whose async handler a thread runs, from the executor's stack frame."""
     frame: FrameType | None = sys._current_frames().get(thread)
     while frame is not None:
         attempt = frame.f_locals.get("attempt") if frame.f_code.co_name == "_on_loop" else None

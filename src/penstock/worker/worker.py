@@ -1,4 +1,4 @@
-"""A worker: claims jobs, runs them, settles them, and keeps the queue in order meanwhile."""
+"""A worker: claims jobs, runs them, settles them, and keeps the queues in order."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ from penstock.telemetry import Events
 from penstock.worker.children.pool import parse_children
 from penstock.worker.claim.claimer import Quota
 from penstock.worker.claim.queue import QueueState
-from penstock.worker.drain import run_dry
+from penstock.worker.drain import run_until_drained
 from penstock.worker.limits.slots import DEFAULT_SLOTS, parse_queues
 from penstock.worker.parts import Parts
-from penstock.worker.room import when_there_is_room
+from penstock.worker.room import retry_while_full
 from penstock.worker.run.resources import Resources
 from penstock.worker.settle.report import Tally
 from penstock.worker.stop import Shutdown
 from penstock.worker.tenants import ALL, Tenants
 from penstock.worker.timing import DEFAULT_TIMING
-from penstock.worker.whereabouts import attempt_in, where
+from penstock.worker.whereabouts import describe_place, find_attempt
 
 logger = logging.getLogger("penstock.worker")
 
-# A schedule that somebody edits in a transaction which stays open keeps no worker from its start.
-SCHEDULES_WAIT = 5.0
+# How long to wait for schedules to be written: a transaction that stays open and edits one must not
+# keep a worker from starting.
+SCHEDULES_WAIT_S = 5.0
 NO_TASKS = (
     "Worker %s knows no task, so it can run no job. Import the modules that have the app's tasks "
     "before the worker starts, or register them with app.include."
 )
-# How long a lease may take to be given back by a process that ends at once.
-GIVE_BACK = 1.0
+# How long giving back the lease may take when the process ends at once.
+GIVE_BACK_TIMEOUT_S = 1.0
 
 
 class Worker:
@@ -58,7 +59,7 @@ class Worker:
     tally = await app.worker().drain()       # works off what there is
     """
 
-    # How many connections its statements share, beside those of heartbeat and listener.
+    # How many connections its statements share, besides those of heartbeat and listener.
     _pool_size: ClassVar[int] = 5
 
     def __init__(
@@ -98,16 +99,16 @@ class Worker:
         self._children = parse_children(children)
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(2)}"
         self._queues = queues if callable(queues) else parse_queues(queues)
-        # Made at the start: until then a module may still register tasks.
+        # Set at the start: until then a module may still register tasks.
         self.states: dict[str, QueueState] = {}
         self.tenants = tenants
         self.tally = Tally()
-        self._hurry = asyncio.Event()
+        self._hurry_event = asyncio.Event()
         self._stop_asked = asyncio.Event()
-        self._crew: Parts | None = None
+        self._parts: Parts | None = None
         self._stop: asyncio.Task[None] | None = None
-        self._thread = 0
-        # Told how long the rest of the stop may take, whenever that is known better.
+        self._thread_id = 0
+        # Called with how long the rest of the stop may take, whenever that is known better.
         self.on_stop: Callable[[float], None] = lambda _: None
 
     # Lifecycle
@@ -121,66 +122,69 @@ class Worker:
         await self._start(limit, self._liveness.start_wait)
 
     async def _start(self, limit: int | None, lease_wait: float | None) -> None:
-        if self._crew is not None:
+        if self._parts is not None:
             raise RuntimeError(f"Worker {self.name} has been started already.")
         self._tasks.check()
-        self.states = self._states()
-        self._thread = threading.get_ident()
+        self.states = self._make_states()
+        self._thread_id = threading.get_ident()
         began = time.monotonic()
 
-        def left() -> float | None:
+        def seconds_left() -> float | None:
             return None if lease_wait is None else max(began + lease_wait - time.monotonic(), 0.0)
 
-        await self._in_time(self._link.open, left())
-        await self._in_time(self._add_scheduled, left())
+        await self._ask_within(self._link.open, seconds_left())
+        await self._ask_within(self._add_scheduled, seconds_left())
         self._pool = await self._link.open_another(size=self._pool_size, name="penstock worker")
-        self._crew = crew = self._hire(Quota(limit))
+        self._parts = parts = self._make_parts(Quota(limit))
         try:
-            crew.resources.start()
-            await crew.resources.wait_until_tried(self._timing.resources_wait)
+            parts.resources.start()
+            await parts.resources.wait_until_tried(self._timing.resources_wait)
             schema, place = self._link.store.schema, self._link.database.place
             check = partial(check_worker, self._pool, schema, place)
-            await self._in_time(check, left())
-            await self._in_time(crew.rules_reader.read, left())
-            for service in crew.services:
+            await self._ask_within(check, seconds_left())
+            await self._ask_within(parts.rules_reader.read, seconds_left())
+            for service in parts.services:
                 service.start()
-            await crew.lease_keeper.taken(left())
-            await crew.maintenance.scheduler.written(SCHEDULES_WAIT)
+            await parts.lease_keeper.wait_for_first_lease(seconds_left())
+            await parts.maintenance.scheduler.wait_until_declared(SCHEDULES_WAIT_S)
         except BaseException as error:
-            told = await self._told(error)
+            start_error = await self._explain_start_error(error)
             await self.stop()
-            if told is not None:
-                raise told from error
+            if start_error is not None:
+                raise start_error from error
             raise
         logger.info("Worker %s serves %s.", self.name, ", ".join(self.states))
         if not len(self._tasks):
             logger.warning(NO_TASKS, self.name)
 
-    def _states(self) -> dict[str, QueueState]:
+    def _make_states(self) -> dict[str, QueueState]:
         queues = (
             parse_queues(self._queues(self._children)) if callable(self._queues) else self._queues
         )
         return {
-            queue: self.states.get(queue) or self._state(queue, slots)
+            queue: self.states.get(queue) or self._make_state(queue, slots)
             for queue, slots in queues.items()
         }
 
-    def _state(self, queue: str, slots: int) -> QueueState:
-        # Two claims' worth ahead: the next is under way while the last is worked off.
+    def _make_state(self, queue: str, slots: int) -> QueueState:
+        # A queue holds up to two claims' worth: the next is under way while the last is worked off.
         return QueueState(queue, slots, 2 * self._pace.claim_most, self.tenants, self._timing)
 
     async def _add_scheduled(self) -> None:
-        """Serve the queues of schedules in the database too, where none were chosen."""
+        """Serve the queues of the database's schedules as well, if no queues were chosen."""
         try:
             names = await self._scheduled() if self._scheduled else ()
         except PenstockError as error:
             logger.debug("The queues of schedules could not be asked for: %s", error)
             return  # The checks that follow report what is wrong with the database.
         for queue in sorted(set(names) - self.states.keys()):
-            self.states[queue] = self._state(queue, DEFAULT_SLOTS)
+            self.states[queue] = self._make_state(queue, DEFAULT_SLOTS)
 
-    async def _in_time(self, ask: Callable[[], Awaitable[object]], seconds: float | None) -> None:
-        """Ask at the start, for so long at most: a database that stands still answers nothing."""
+    async def _ask_within(
+        self, ask: Callable[[], Awaitable[object]], seconds: float | None
+    ) -> None:
+        """Ask the database at the start, within these seconds: one that stands still answers
+        nothing."""
         limit, refusal = asyncio.timeout(seconds), None
 
         def full(error: Exception) -> None:
@@ -190,7 +194,7 @@ class Worker:
 
         try:
             async with limit:
-                await when_there_is_room(
+                await retry_while_full(
                     ask, self._events, seconds, full, retry=self._timing.connection_retry
                 )
         except TimeoutError:
@@ -203,15 +207,15 @@ class Worker:
             place = self._link.database.place
             raise StartTimeout(self.name, start_wait, late, place=place) from late
 
-    async def _told(self, error: BaseException) -> PenstockError | None:
-        """The error of ours for what the database refuses, or does not answer, at the start."""
+    async def _explain_start_error(self, error: BaseException) -> PenstockError | None:
+        """Return our error for what the database refuses, or does not answer, at the start."""
         if errors.is_refused(error):
             return await self._link.permission_error(error, self._pool)
         if isinstance(error, Exception):
             return self._link.translate_error(error, TRY_AGAIN, is_sent=False)
         return None
 
-    def _hire(self, quota: Quota) -> Parts:
+    def _make_parts(self, quota: Quota) -> Parts:
         return Parts(
             self._link,
             self._pool,
@@ -237,56 +241,56 @@ class Worker:
 
         Before and after the jobs, the app's local pools may finish what they have.
         """
-        if self._crew is not None and self._stop is None:
-            self._stop = asyncio.create_task(self._shut_down(self._crew), name="penstock stop")
+        if self._parts is not None and self._stop is None:
+            self._stop = asyncio.create_task(self._shut_down(self._parts), name="penstock stop")
         if self._stop is not None:
-            # A caller that gives up waiting does not leave half a worker behind.
+            # A caller that stops waiting must not leave half a worker behind.
             await asyncio.shield(self._stop)
 
-    async def _shut_down(self, crew: Parts) -> None:
+    async def _shut_down(self, parts: Parts) -> None:
         try:
             shutdown = Shutdown(
-                crew, self._pools, self._events, self._stopping, self._hurry, self.on_stop
+                parts, self._pools, self._events, self._stopping, self._hurry_event, self.on_stop
             )
             await shutdown.run(self._pool)
         finally:
-            if crew.lines is not None:
-                crew.lines.close()
-            self._crew = self._stop = None
+            if parts.lines is not None:
+                parts.lines.close()
+            self._parts = self._stop = None
         logger.info("Worker %s has stopped: %r.", self.name, self.tally)
 
     def hurry(self) -> None:
         """End the present phase of the stop now."""
-        self._hurry.set()
+        self._hurry_event.set()
 
     def ask_to_stop(self) -> None:
         """For signal handlers: from now on no job begins; a second call hurries."""
         if self._stop_asked.is_set():
             self.hurry()
         self._stop_asked.set()
-        if self._crew is not None:
-            self._crew.begin_nothing()
+        if self._parts is not None:
+            self._parts.stop_starting()
 
     def stop_limit(self, signals: int) -> float:
-        """How many seconds a stop may take after so many signals."""
+        """Return how many seconds a stop may take after this many signals."""
         return self._stopping.limit(signals=signals, has_pools=self._pools.is_used)
 
     def last_words(self) -> None:
-        """Log which jobs still run and which outcomes are unwritten, and give the lease back,
-        because the process is about to end.
+        """Log which jobs still run and which outcomes are unwritten, and give back the lease.
 
-        Called in another thread, while the event loop may be blocked.
+        Called as the process is about to end, in another thread, while the event loop may be
+        blocked.
         """
-        if (crew := self._crew) is None:
+        if (parts := self._parts) is None:
             return
-        if (blocking := attempt_in(self._thread)) is not None:
+        if (blocking := find_attempt(self._thread_id)) is not None:
             logger.critical("The event loop is blocked by %r.", blocking)
-        for attempt in list(crew.dispatcher.running.values()):
-            logger.critical("%r still runs, at %s.", attempt, where(attempt.future))
-        unwritten = crew.settler.report_before_exit()
+        for attempt in list(parts.dispatcher.running.values()):
+            logger.critical("%r still runs, at %s.", attempt, describe_place(attempt.future))
+        unwritten = parts.settler.report_before_exit()
         try:
-            given_back = crew.lease_keeper.give_back(unwritten, "The worker's process ended.")
-            asyncio.run(asyncio.wait_for(given_back, GIVE_BACK))
+            given_back = parts.lease_keeper.give_back(unwritten, "The worker's process ended.")
+            asyncio.run(asyncio.wait_for(given_back, GIVE_BACK_TIMEOUT_S))
         except Exception as error:
             logger.warning("The lease could not be given back, it will expire: %r", error)
 
@@ -306,7 +310,7 @@ class Worker:
     async def _start_unless_asked_to_stop(
         self, limit: int | None, lease_wait: float | None
     ) -> bool:
-        """Whether it has started; it is broken off, without an error, by `ask_to_stop`."""
+        """Start, unless `ask_to_stop` interrupts that. Return whether the worker has started."""
         starting = asyncio.create_task(self._start(limit, lease_wait))
         asked = asyncio.create_task(self._stop_asked.wait())
         try:
@@ -347,10 +351,12 @@ class Worker:
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         if not await self._start_unless_asked_to_stop(limit, self._liveness.start_wait):
             return self.tally
-        assert self._crew is not None
+        assert self._parts is not None
         ends = [
             asyncio.ensure_future(
-                run_dry(self._crew, self._pools, self._stopping.pool, self._timing.batch_wait)
+                run_until_drained(
+                    self._parts, self._pools, self._stopping.pool, self._timing.batch_wait
+                )
             ),
             asyncio.ensure_future(self._stop_asked.wait()),
         ]

@@ -365,7 +365,7 @@ async def _keep_processes(command: Sequence[str], processes: int, stop_wait: flo
         processes,
         later_arguments=["--announced"],
         stopping=Stopping(finish=stop_wait),
-        told=on_event,
+        on_event=on_event,
     )
     # A signal that hurries the group also hurries its processes, which end by themselves.
     Stop("the worker processes stop", last_wait=PROCESSES_FORCED_STOP_LIMIT_S).add(group)

@@ -154,7 +154,7 @@ class Claimer(Service):
             if isinstance(error, asyncio.CancelledError) or errors.is_lost(error):
                 # The claim may have happened. The jobs that it took unknown to this worker must be
                 # given back.
-                self._lease_keeper.doubt()
+                self._lease_keeper.note_lost_answer()
             if errors.is_state(error, errors.LEASE_LOST):
                 self._lease_keeper.lapse(lease)
                 raise LeaseLost(str(lease)) from error

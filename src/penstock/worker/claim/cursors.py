@@ -145,8 +145,7 @@ class Cursors:
 
 
 def _rotate_randomly(scanned: Sequence[LaneCursor]) -> Sequence[LaneCursor]:
-    """Start the list at a random place, so that workers which start together claim in different
-    lanes."""
+    """Start the list at a random place, so that workers do not all begin in the same lane."""
     if len(scanned) < MIN_CURSORS_TO_ROTATE:
         return scanned
     start = random.randrange(len(scanned))

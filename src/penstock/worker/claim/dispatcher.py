@@ -153,10 +153,9 @@ class Dispatcher:
     # Limits
 
     def _handle_blocked_lanes(self, state: QueueState) -> bool:
-        """Move jobs that block a lane they do not belong in, and give back those that wait too
-        long.
+        """Move or give back jobs that block their lane; return whether any were moved.
 
-        Return whether jobs were moved, so that the next ones may start.
+        A job that belongs in another lane is moved there. One that waits too long goes back.
         """
         has_moved = False
         for job in state.buffer.pop_newly_blocked():
@@ -235,8 +234,7 @@ class Dispatcher:
     # For the worker
 
     def jobs(self) -> list[int]:
-        """Return the ids of all jobs here: running, prefetched, grouped, or waiting to run
-        alone."""
+        """Return all jobs here: running, prefetched, grouped, or waiting to run alone."""
         waiting = [job.id for state in self._states for job in (*state.buffer, *state.groups)]
         return [*self.running, *waiting, *(job.id for job in self._exclusive)]
 

@@ -322,7 +322,7 @@ class LimitKeeper(Service):
         return max(min(grant.slots.limit, self._slots_to_ask(grant)), grant.slots.used)
 
     async def _ask_slots(self, asking: Sequence[Grant]) -> bool:
-        lease = await self._lease_keeper.held()
+        lease = await self._lease_keeper.wait_for_lease()
         asks: dict[str, SlotRequest] = {}
         unneeded = {grant for grant in asking if grant.is_spare}
         limits = {grant: grant.limit for grant in asking}

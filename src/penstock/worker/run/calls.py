@@ -182,8 +182,10 @@ class Calls:
     async def _drop_completed(
         self, part: list[ItemAttempt], error: BaseException
     ) -> list[ItemAttempt]:
-        """Return the items that ctx.complete has not ended: its transaction may have been rolled
-        back."""
+        """Return the items that ctx.complete has not ended.
+
+        The transaction of a ctx.complete may have been rolled back since.
+        """
         completed_items = [attempt for attempt in part if attempt.completed]
         if not completed_items:
             return part

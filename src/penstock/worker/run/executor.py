@@ -65,7 +65,7 @@ class Executor:
         threads: int,
         park_limit: float,
         log: JobLog | None = None,
-        isolation: ChildPool | None = None,
+        child_pool: ChildPool | None = None,
         suspects: Suspects | None = None,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
@@ -78,7 +78,7 @@ class Executor:
         self._report = report
         self._tracing = tracing
         self._worker = worker
-        self._isolation = isolation
+        self._child_pool = child_pool
         # None where attempts come from no claim of this process: they are marked already.
         self._suspects = suspects
         self._loop = asyncio.get_running_loop()
@@ -175,7 +175,7 @@ class Executor:
         return task is not None and self._process(task, job) is not None
 
     def _process(self, task: Task[Any, Any], job: ClaimedJob) -> Process | None:
-        return self._isolation.process_of(task, job) if self._isolation else None
+        return self._child_pool.process_of(task, job) if self._child_pool else None
 
     def add_to_group(self, job: ClaimedJob, state: QueueState) -> bool:
         """Add an item to the group that will share its call; return False if it cannot run here."""
@@ -310,10 +310,12 @@ class Executor:
             self._outcomes.handle_return(attempt, value)
 
     async def _in_child(self, attempt: Attempt, process: Process) -> None:
-        assert self._isolation is not None
+        assert self._child_pool is not None
         attempt.job.worker = self._worker
         try:
-            answer = await self._isolation.run(attempt, process, self._outcomes.rated_keys(attempt))
+            answer = await self._child_pool.run(
+                attempt, process, self._outcomes.rated_keys(attempt)
+            )
         except asyncio.CancelledError as error:
             attempt.has_begun = False
             self._outcomes.handle_stop(attempt, error)
@@ -336,7 +338,7 @@ class Executor:
             elif attempt.stop_reason is not None or answer is None:
                 self._outcomes.handle_stop(attempt, asyncio.CancelledError())
             else:
-                self._outcomes.conclude(attempt, self._isolation.outcome(attempt, process, answer))
+                self._outcomes.conclude(attempt, self._child_pool.outcome(attempt, process, answer))
 
     def _context(self, attempt: Attempt) -> Context:
         return AttemptContext(

@@ -43,8 +43,7 @@ class GroupStarter:
             self._limit_keeper.undo_start(job)
 
     def start(self, state: QueueState) -> bool:
-        """Start the calls that are due; return whether one is over already, so that more may
-        start."""
+        """Start the calls that are due; return whether one is over already, so more may start."""
         groups, now, is_over = state.groups, self._loop.time(), False
         while state.slots.free > 0 and (group := groups.next(now)):
             state.slots.take()

@@ -206,7 +206,7 @@ class Settler:
         # Since when outcomes have been retried or kept; and for those kept, whether each alone is
         # refused.
         self._waiting_since: dict[int, float] = {}
-        self._refused_alone: dict[int, bool] = {}
+        self._kept_jobs: dict[int, bool] = {}
         self._last_written: dict[str, float] = {}
         # Why the last settle failed, and the last error of each row that was retried.
         self._last_error: Exception | None = None
@@ -240,8 +240,7 @@ class Settler:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the database writes no outcomes of some state, so that no job should be
-        claimed."""
+        """Whether the database refuses all outcomes of some state: no job should be claimed."""
         return self.unwritten is not None and not self.unwritten.is_claiming
 
     @property
@@ -355,7 +354,7 @@ class Settler:
         return rest
 
     def _publish_given_up(self, rest: Sequence[Settlement]) -> None:
-        """List the jobs whose outcomes are given up in the lease: a rescue then counts their
+        """List the jobs of outcomes that are given up in the lease: a rescue counts their
         losses."""
         if rest:
             error = "WorkerStopped" if self.unwritten is None else self.unwritten.error
@@ -366,8 +365,7 @@ class Settler:
         return "The worker stopped." if self.unwritten is None else self.unwritten.message
 
     async def give_up(self) -> None:
-        """After the close, count a loss for each job that has run and whose outcome is
-        unwritten."""
+        """After the close, count a loss for each job that has run, but has no written outcome."""
         rest, begun = self._all_unwritten(), self.list_given_up()
         if not rest:
             return
@@ -461,8 +459,7 @@ class Settler:
         return error
 
     def _warn(self, error: Exception) -> None:
-        """Log a passing error that keeps outcomes from being written, once until all are
-        written."""
+        """Log a passing error that delays outcomes, once until all are written."""
         cause, code = store_errors.cause(error), store_errors.sqlstate(error)
         if code not in self._warned:
             self._warned.add(code)
@@ -486,7 +483,7 @@ class Settler:
         row = batch[0]
         is_written = _state_of(row) in self._written
         is_only_one = store_errors.is_row_fault(error) and (
-            is_written or self._refused_alone.get(row.id, False)
+            is_written or self._kept_jobs.get(row.id, False)
         )
         if store_errors.is_transient(error):
             self._retry_soon(row, error)
@@ -499,7 +496,7 @@ class Settler:
 
     async def _is_unstorable(self, row: Settlement, error: Exception) -> bool:
         """Return whether no table could store an outcome. Each refused one is tested once."""
-        if row.id in self._refused_alone or not store_errors.is_row_fault(error):
+        if row.id in self._kept_jobs or not store_errors.is_row_fault(error):
             return False
         try:
             await self._store.try_outcome(self._pool, row)
@@ -530,13 +527,12 @@ class Settler:
     # Refused rows
 
     async def _finish_flush(self) -> None:
-        """Separate rows that are refused alone from those that wait until the database writes
-        again."""
+        """Tell rows that are refused alone from those that wait for the database to write again."""
         refused, self._refused_rows = self._refused_rows, []
         untried, self._untried = self._untried, []
         written, self._written = self._written, set()
         refused = [row for row in refused if not (row.is_only_one and await self._count_loss(row))]
-        self._refused_alone |= {row.settlement.id: True for row in refused if row.is_only_one}
+        self._kept_jobs |= {row.settlement.id: True for row in refused if row.is_only_one}
         self._in_flight = []
         self._answered.clear()
 
@@ -545,7 +541,7 @@ class Settler:
 
             If it is refused once more now, it is the only one.
             """
-            is_open = row.is_row_fault and not self._refused_alone.get(row.settlement.id, False)
+            is_open = row.is_row_fault and not self._kept_jobs.get(row.settlement.id, False)
             return is_open and _state_of(row.settlement) in written
 
         again = [row for row in refused if needs_proof(row)]
@@ -558,7 +554,7 @@ class Settler:
             # The untried rows go first: one of them may show that the database writes again.
             others = [Refused(settlement, kept[0].error, False) for settlement in untried]
             self._keep_for_retry([*others, *kept])
-        elif not self._refused_alone:
+        elif not self._kept_jobs:
             # No row is kept, nor being tried once more.
             self._clear_unwritten()
 
@@ -585,7 +581,7 @@ class Settler:
         now = time.monotonic()
         for row in rows:
             self._waiting_since.setdefault(row.settlement.id, now)
-            self._refused_alone.setdefault(row.settlement.id, False)
+            self._kept_jobs.setdefault(row.settlement.id, False)
         open_ = [row for row in self._kept if self._may_concern_all(row)]
         states = Counter(_state_of(row.settlement) for row in open_)
         is_claiming = not any(row.is_of_all for row in open_) and all(
@@ -622,14 +618,14 @@ class Settler:
         if row.is_of_all:
             return True
         if row.is_row_fault:
-            return not self._refused_alone[job]
+            return not self._kept_jobs[job]
         last = self._last_written.get(_state_of(row.settlement), 0.0)
         return not isinstance(row.error, RowLocked) and last <= self._waiting_since[job]
 
     def _report_overdue(self) -> None:
         """Report outcomes that have waited for long and are not kept."""
         # Kept rows were judged when they were refused.
-        rows = [row for row in self._all_unwritten() if row.id not in self._refused_alone]
+        rows = [row for row in self._all_unwritten() if row.id not in self._kept_jobs]
         late = self._overdue.filter_overdue(rows)
         if not late:
             return
@@ -651,7 +647,7 @@ class Settler:
         states = self._states_held_up(late)
         held_up = [row for row in rows if _state_of(row) in states and not self._is_locked(row)]
         others = [row for row in late if _state_of(row) not in states or self._is_locked(row)]
-        kept = [row for row in self._all_unwritten() if row.id in self._refused_alone]
+        kept = [row for row in self._all_unwritten() if row.id in self._kept_jobs]
         counts = Counter(map(_state_of, held_up))
         is_claiming = (
             not _takes_no_writes(error)
@@ -775,7 +771,7 @@ class Settler:
     def _forget(self, settlements: Sequence[Settlement]) -> None:
         for settlement in settlements:
             self._waiting_since.pop(settlement.id, None)
-            self._refused_alone.pop(settlement.id, None)
+            self._kept_jobs.pop(settlement.id, None)
             self._last_errors.pop(settlement.id, None)
 
     def _retry_soon(self, settlement: Settlement, error: Exception) -> None:

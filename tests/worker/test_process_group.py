@@ -38,7 +38,7 @@ class Parent:
     ) -> None:
         command = [python, "-I", "-S", "-c", f"import os, signal, sys\n{program}", *arguments]
         self.events: list[Event] = []
-        self.fleet = ProcessGroup(command, processes, told=self.events.append)
+        self.fleet = ProcessGroup(command, processes, on_event=self.events.append)
 
     def told(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]
