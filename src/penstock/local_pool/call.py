@@ -75,7 +75,7 @@ class PoolCounts:
 
 
 def is_async(fn: object) -> bool:
-    """Whether a function runs on an event loop. Raise TypeError if it cannot be called."""
+    """Return whether a function runs on an event loop. Raise TypeError if it cannot be called."""
     if isinstance(fn, FunctionType):
         return inspect.iscoroutinefunction(fn)
     if isinstance(fn, Task):
@@ -85,11 +85,11 @@ def is_async(fn: object) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
-def _not_callable(given: object) -> TypeError:
-    if isinstance(given, Coroutine):
-        given.close()
+def _not_callable(value: object) -> TypeError:
+    if isinstance(value, Coroutine):
+        value.close()
         return TypeError(
             "submit takes the function and its arguments, not a coroutine: "
             "pool.submit(track, 42), not pool.submit(track(42))."
         )
-    return TypeError(f"submit takes a function and its arguments, not {given!r}.")
+    return TypeError(f"submit takes a function and its arguments, not {value!r}.")

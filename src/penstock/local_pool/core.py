@@ -1,4 +1,4 @@
-"""The life of a pool: what its face, its app and code that blocks do with it."""
+"""A pool from its start to its end, for the public pool, for the app, and for blocking code."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ _cores: WeakSet[PoolCore] = WeakSet()
 
 
 def _settle_all_at_exit() -> None:
-    """Let the last calls of a program that exits still run, where a thread or loop is left."""
+    """Let the last calls run while the program exits, where a thread or loop is left."""
     ends_at = time.monotonic() + CLOSE_TIMEOUT_S
     for core in tuple(_cores):
         core.settle_blocking(max(ends_at - time.monotonic(), 0))

@@ -1,4 +1,4 @@
-"""Where calls that await are run."""
+"""The event loops on which async calls run."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class LoopThread:
 
 
 def running_loop() -> Loop | None:
-    """The loop that runs in this thread, if any."""
+    """Return the loop that runs in this thread, if any."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -15,13 +15,16 @@ from penstock.local_pool.loop import running_loop
 
 
 class SyncLocalPool:
-    """Waiting for a pool in code that does not await: `pool.sync.idle()`, `pool.sync.drain(5)`."""
+    """Waits for a pool in sync code: `pool.sync.idle()`, `pool.sync.drain(5)`."""
 
     def __init__(self, core: PoolCore) -> None:
         self._core = core
 
     def idle(self, timeout: float | None = None) -> None:
-        """Wait until no call waits or runs. TimeoutError if that takes too long. For tests."""
+        """Wait until no call waits or runs; raise TimeoutError if that takes too long.
+
+        For tests.
+        """
         _refuse_inside_a_loop("idle")
         ends_at = None if timeout is None else time.monotonic() + timeout
         while self._core.is_busy:
@@ -95,11 +98,14 @@ class LocalPool:
 
     @property
     def sync(self) -> SyncLocalPool:
-        """`idle` and `drain` for code that does not await."""
+        """`idle` and `drain` for sync code."""
         return SyncLocalPool(self._core)
 
     async def idle(self, timeout: float | None = None) -> None:
-        """Wait until no call waits or runs. TimeoutError if that takes too long. For tests."""
+        """Wait until no call waits or runs; raise TimeoutError if that takes too long.
+
+        For tests.
+        """
         async with asyncio.timeout(timeout):
             while self.is_busy:
                 await asyncio.wrap_future(self._core.queue.wait().done)

@@ -1,4 +1,4 @@
-"""Who waits, who runs, and what became of the others."""
+"""The calls of a pool: which wait, which run, and how the others ended."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class CallQueue:
             return len(self._running) + len(self._waiting) - len(self._overdue)
 
     def is_running(self, call: SubmittedCall) -> bool:
-        """Whether a call may run: it was started, and has not been dropped since."""
+        """Return whether a call may run: it was started, and has not been dropped since."""
         return call in self._running
 
     # Start and end

@@ -1,4 +1,4 @@
-"""Run calls: in threads, or on an event loop."""
+"""Runs calls: in threads, or on an event loop."""
 
 from __future__ import annotations
 
@@ -146,10 +146,12 @@ class Runner:
     def _log_failure(self, call: SubmittedCall, error: BaseException) -> Outcome:
         """Log an error by its type only: its message may hold data that must not be logged."""
         kind = type(error).__name__
-        what = f"{kind}: {error}" if isinstance(error, Unawaited) else f"{kind}."
+        description = f"{kind}: {error}" if isinstance(error, Unawaited) else f"{kind}."
         message = "In the pool %s %r failed with %s"
-        logger.warning(message, self._pool, call, what, extra={"pool": self._pool})
-        logger.debug(message, self._pool, call, what, exc_info=error, extra={"pool": self._pool})
+        logger.warning(message, self._pool, call, description, extra={"pool": self._pool})
+        logger.debug(
+            message, self._pool, call, description, exc_info=error, extra={"pool": self._pool}
+        )
         return "failed"
 
     # In threads
@@ -257,7 +259,7 @@ class Runner:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether this task is being cancelled.
+    """Return whether this task is being cancelled.
 
     A CancelledError may also come from what the task awaits. Then it is an error like any other.
     """
@@ -266,7 +268,7 @@ def _is_being_cancelled() -> bool:
 
 
 def _is_ending(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether a loop is about to end: it has then cancelled all of its tasks."""
+    """Return whether a loop is about to end: it has then cancelled all of its tasks."""
     return all(task.cancelling() for task in asyncio.all_tasks(loop))
 
 

@@ -88,8 +88,7 @@ class Rescuer(Service):
         *,
         before_rescue: Callable[[], Awaitable[None]],
     ) -> None:
-        """`before_rescue` writes the outcomes that this worker can still write of jobs it has
-        lost."""
+        """`before_rescue` writes what this worker can still write of the jobs it has lost."""
         super().__init__(health)
         self._before_rescue = before_rescue
         self._pool = pool

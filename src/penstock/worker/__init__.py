@@ -1,4 +1,4 @@
-"""The worker: from a claim to a settle."""
+"""The worker: claims jobs, runs them and settles their outcomes."""
 
 from penstock.worker.run.resources import Resources
 from penstock.worker.settle.report import Tally

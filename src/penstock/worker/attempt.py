@@ -1,4 +1,4 @@
-"""One claimed job while this worker runs it."""
+"""The state of one claimed job while this worker has it."""
 
 from __future__ import annotations
 

@@ -319,8 +319,7 @@ class Parts:
 
     @property
     def gives_up(self) -> bool:
-        """Whether nothing more will be claimed, because the database has refused all outcomes for
-        long."""
+        """Whether nothing more will be claimed: the database has refused all outcomes for long."""
         return self.settler.is_refused and self.settler.is_stuck
 
     def note_unwritten(self) -> None:

@@ -47,8 +47,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def runner() -> asyncio.Runner:
-    """Return a runner for a whole process: with uvloop if there is one, and rare garbage
-    collection.
+    """Return a runner for a whole process: uvloop if there is one, and rare garbage collection.
 
     A worker inside a user's program leaves both as it finds them.
     """
@@ -70,7 +69,7 @@ def end(loop_runner: asyncio.Runner, threads: ThreadPoolExecutor) -> None:
     loop_runner.get_loop().run_until_complete(_end_tasks())
     threads.shutdown(wait=False, cancel_futures=True)
     ends_at = time.monotonic() + END_WAIT_S
-    started = [one for one in threading.enumerate() if one.name.startswith(THREAD_NAME)]
+    started = [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_NAME)]
     for thread in started:
         thread.join(max(ends_at - time.monotonic(), 0.0))
     if not unended and not any(thread.is_alive() for thread in started):
@@ -158,7 +157,7 @@ class WorkerProcess(Struct):
 
 
 class ProcessGroup:
-    """Runs a command several times over.
+    """Runs a command in several processes, and restarts those that end.
 
     group = ProcessGroup([sys.executable, "-m", "penstock.cli", "work", "shop.jobs"], processes=4)
     loop.add_signal_handler(signal.SIGTERM, group.ask_to_stop)

@@ -205,7 +205,7 @@ class Shutdown:
     async def _phase(
         self, name: str, running: int, ended: Coroutine[Any, Any, None], seconds: float
     ) -> None:
-        """Wait for what runs, unless somebody is in a hurry."""
+        """Wait for what runs, unless somebody hurries the stop."""
         self._events.emit(WorkerStopping(name, running))
         waits = [asyncio.ensure_future(ended), asyncio.ensure_future(self._hurry.wait())]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Which tenants a worker serves."""
+"""The choice of tenants that a worker serves."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ class Tenants:
         return (self.only is None or tenant in self.only) and tenant not in self.excepted
 
     def problem(self, queue: str) -> str | None:
-        """Return what is wrong with this choice on a queue whose lanes are not tenants; None if
-        nothing is."""
+        """Return what is wrong with this choice on a queue that is not fair; None if nothing is."""
         if self.only is not None:
             effect = "this worker, which is for some tenants only, finds no jobs there"
         elif self.excepted:

@@ -82,7 +82,8 @@ class Worker:
         children: int | None = None,
         scheduled: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
-        """`scheduled` asks for the queues of schedules in the database, which it serves as well."""
+        """`scheduled` returns the queues of the database's schedules, which the worker serves as
+        well."""
         self._scheduled = scheduled
         self._link = link
         self._tasks = tasks
@@ -117,7 +118,7 @@ class Worker:
         """Take a lease and begin to claim; `limit` is the most jobs it will ever take.
 
         Raises StartTimeout if it gets no lease within `Liveness(start_wait=60)` seconds, as on a
-        standby; a server that takes no more connections is waited for as long, with one warning.
+        standby. A server at its connection limit is retried for as long, with one warning.
         """
         await self._start(limit, self._liveness.start_wait)
 
@@ -239,7 +240,7 @@ class Worker:
     async def stop(self) -> None:
         """Stop claiming and let jobs finish; cancel those that do not; leave. No job is lost.
 
-        Before and after the jobs, the app's local pools may finish what they have.
+        Before and after the jobs, the stop waits for calls in the app's local pools.
         """
         if self._parts is not None and self._stop is None:
             self._stop = asyncio.create_task(self._shut_down(self._parts), name="penstock stop")
@@ -264,7 +265,7 @@ class Worker:
         self._hurry_event.set()
 
     def ask_to_stop(self) -> None:
-        """For signal handlers: from now on no job begins; a second call hurries."""
+        """Start no more jobs, and hurry at a second call. For signal handlers."""
         if self._stop_asked.is_set():
             self.hurry()
         self._stop_asked.set()
@@ -295,9 +296,9 @@ class Worker:
             logger.warning("The lease could not be given back, it will expire: %r", error)
 
     async def run(self, started: Callable[[], object] | None = None) -> None:
-        """Work until `ask_to_stop`; `started` is called once it has its lease.
+        """Work until `ask_to_stop`; `started` is called once the worker has its lease.
 
-        It waits for one as long as it takes, such as until a standby is promoted.
+        It waits for a lease as long as that takes, for example until a standby is promoted.
         """
         try:
             if await self._start_unless_asked_to_stop(None, None):
@@ -342,11 +343,11 @@ class Worker:
     async def drain(
         self, *, limit: int | None = None, seconds: float | timedelta | None = None
     ) -> Tally:
-        """Work off what is ready, then stop: at most so many jobs, for at most so long.
+        """Work off what is ready, then stop: at most `limit` jobs, within `seconds`.
 
-        Jobs that become due meanwhile are included, and what is in the app's local pools. For hosts
-        driven by cron, and for tests. If the database refuses to write outcomes, it ends after
-        `Pace(unwritten_retry=30)` seconds; `Tally.unwritten` counts them.
+        This includes jobs that become due meanwhile, and calls in the app's local pools. It is for
+        hosts driven by cron, and for tests. If the database refuses to write outcomes, it ends
+        after `Pace(unwritten_retry=30)` seconds, and `Tally.unwritten` counts them.
         """
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         if not await self._start_unless_asked_to_stop(limit, self._liveness.start_wait):

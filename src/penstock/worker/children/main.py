@@ -110,8 +110,7 @@ def run_child(connection: socket.socket, limits_page: LimitsPage, row: int, data
 
 
 class MainLoop:
-    """Runs attempts as a worker does, with its own executor, and sends their outcomes to the
-    worker."""
+    """Runs attempts with an executor of its own, and sends their outcomes to the worker."""
 
     def __init__(
         self, channel: Channel, limits_page: LimitsPage, row: int, settings: ChildSettings
@@ -246,8 +245,7 @@ class MainLoop:
         )
 
     def _on_handler_done(self, attempt: Attempt) -> None:
-        """Tell the worker that the handler has returned, perhaps long after its attempt was given
-        up."""
+        """Tell the worker that the handler has returned, perhaps long after its attempt ended."""
         if attempt.timer is not None:
             attempt.timer.cancel()
         if self._attempt is not attempt:

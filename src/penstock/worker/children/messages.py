@@ -167,8 +167,7 @@ def encode_error(error: Exception) -> RemoteError:
 
 
 def decode_error(remote: RemoteError) -> Exception:
-    """Rebuild the error: the same class if it is one of ours, else a RuntimeError that quotes
-    it."""
+    """Rebuild an error: one of ours with its class, any other as a RuntimeError that quotes it."""
     kind: Any = getattr(errors, remote.name, None)
     if not (isinstance(kind, type) and issubclass(kind, errors.PenstockError)):
         return RuntimeError(f"{remote.name}: {remote.message}")

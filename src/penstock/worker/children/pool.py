@@ -138,8 +138,7 @@ class ChildPool:
     async def run(
         self, attempt: Attempt, process: Process, rated_keys: Sequence[str]
     ) -> ChildReply:
-        """Run an attempt in a child, and return its reply; None if it was stopped and has no
-        outcome.
+        """Run an attempt in a child and return its reply; None if it was stopped without one.
 
         Raises NoProcess if there can be no child, NotStarted if none had time for it, LostJob if
         the job was taken back before it started, MarkRefused if the database would not mark it as
@@ -220,8 +219,7 @@ class ChildPool:
         )
 
     def _release_overdue(self) -> None:
-        """Give back attempts that have waited too long: another worker may have a child for
-        them."""
+        """Give back attempts that have waited too long: another worker may have a free child."""
         self._wait_timer, now, count = None, time.monotonic(), 0
         patience = self._timing.child_wait
         while self._waiting and now >= self._waiting[0].waiting_since + patience:

@@ -1,4 +1,4 @@
-"""Puts claimed jobs into slots, and knows what runs."""
+"""Puts claimed jobs into slots, and knows which jobs run."""
 
 from __future__ import annotations
 

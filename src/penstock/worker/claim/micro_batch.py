@@ -25,11 +25,10 @@ class Entry(NamedTuple):
 
 
 def group_key(task: Task[..., Any], job: ClaimedJob, value: Any) -> Hashable:
-    """Return what items must have in common to share a call; raise what a user's key function
-    raises.
+    """Return what items must have in common to share a call.
 
-    Items that have failed before do not share a call with items that have not, so a bad item does
-    not fail fresh ones.
+    Raises what a user's key function raises. Items that have failed before do not share a call with
+    items that have not, so a bad item does not fail fresh ones.
     """
     assert task.settings.batch is not None
     has_failed = job.failures > 0

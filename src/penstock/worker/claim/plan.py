@@ -168,8 +168,10 @@ class _Planner:
         return asking
 
     def _take_from(self, cursor: LaneCursor, max_jobs: int) -> PlannedTake | None:
-        """Plan a take from this cursor: of 0 jobs if its limits are being asked, None if they are
-        full."""
+        """Plan a take from a cursor; return None if its limits are full.
+
+        The take is for 0 jobs if its limits are being asked.
+        """
         if not self._book.is_on:
             return PlannedTake(cursor, max_jobs)
         grants = self._book.grants_of_lane(self._state.name, cursor.lane)

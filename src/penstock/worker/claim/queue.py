@@ -22,7 +22,7 @@ logger = logging.getLogger("penstock.worker")
 
 
 class QueueState:
-    """What a worker knows of one queue."""
+    """The state of one queue in a worker."""
 
     def __init__(
         self,
@@ -74,8 +74,7 @@ class QueueState:
 
     @property
     def has_claimable_cursors(self) -> bool:
-        """Whether some known cursor waits neither for a window nor for somebody to open its
-        lane."""
+        """Whether some known cursor waits neither for a window nor for a person."""
         return self.is_open and any(
             not self.is_lane_stopped(cursor.lane)
             for lane_name in self.cursors.rotation
@@ -106,10 +105,10 @@ class QueueState:
         return groups.room or (groups.expected_items if self.slots.free > groups.full_groups else 0)
 
     def _wanted_for_waiting_lanes(self, prefetched: int, ahead: int) -> int:
-        """Return how many jobs to fetch for lanes that wait in this round, though enough of others
-        are here.
+        """Return how many jobs to fetch for lanes that wait in this round.
 
-        Without them the next free slots would go to lanes that have had their turn.
+        There are enough jobs of other lanes, but without these the next free slots would go to
+        lanes that have had their turn.
         """
         rotation = self.cursors.rotation
         if len(rotation) < 2 or not rotation.waiting:

@@ -115,8 +115,7 @@ class Grant:
 
     @property
     def tokens_wanted(self) -> int:
-        """How many tokens to take at once: for jobs that wait now, or that will start in a
-        moment."""
+        """How many tokens to take at once: for jobs that wait now, or will start in a moment."""
         assert self.limit.rate is not None
         assert self.limit.burst is not None
         if not self.demand or (self.limit.slots is not None and self.slots.free <= 0):

@@ -315,8 +315,10 @@ class LimitKeeper(Service):
         return min(limit, self._max_slots)
 
     def _slots_to_keep(self, grant: Grant) -> int:
-        """Return how many slots may be in use until the answer comes, so that it gives none of them
-        away."""
+        """Return how many slots may be in use until the answer comes.
+
+        The answer gives none of these away.
+        """
         if grant.limit.slots is None:
             return grant.slots.used
         return max(min(grant.slots.limit, self._slots_to_ask(grant)), grant.slots.used)
@@ -414,8 +416,7 @@ class LimitKeeper(Service):
         return has_room
 
     async def _give_back_tokens(self) -> bool:
-        """Give back tokens that were not used in time, or used in vain: others may need them
-        now."""
+        """Give back tokens that were not used in time: others may need them now."""
         back = Counter({grant: grant.tokens_held.drop_stale() for grant in self._with_tokens})
         self._with_tokens = {grant for grant in back if grant.tokens}
         back += self._tokens_to_return  # The sum keeps only the grants with tokens to return.

@@ -90,8 +90,7 @@ class Slots:
         self.used += 1
 
     def give_back(self, seconds: float = 0.0, jobs: int = 1) -> None:
-        """Free the slot of a job that has ended after these seconds, or of several that shared
-        it."""
+        """Free the slot of a job that took this long, or of several that shared it."""
         self.used -= 1
         self._finished += jobs
         self._mean_seconds += (seconds / jobs - self._mean_seconds) / AVERAGED_JOBS

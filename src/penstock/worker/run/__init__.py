@@ -1,1 +1,1 @@
-"""Running an attempt: from a claimed job to what came of it."""
+"""Running an attempt: from a claimed job to its outcome."""

@@ -196,8 +196,7 @@ class Executor:
         return self._calls.start(group.task, group.entries, state, self._worker)
 
     def _decode_or_park(self, task: Task[Any, Any], job: ClaimedJob) -> Call | None:
-        """Decode the handler's arguments; return None if the job cannot run here and is put
-        back."""
+        """Decode the handler's arguments; return None if the job is put back instead."""
         if not self._has_resources(task, job):
             return None
         try:

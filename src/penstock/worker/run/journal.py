@@ -22,10 +22,9 @@ from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 
 def stale_error(attempt: Attempt, error: Exception) -> StaleAttempt | None:
-    """Return the error to raise if the job is no longer this attempt's, which is then marked as
-    refused.
+    """Return the error for an attempt that has lost its job; None for any other error.
 
-    The handler is not cancelled: it must be able to roll back.
+    The attempt is marked as refused. Its handler is not cancelled: it must be able to roll back.
     """
     if (reason := _stop_reason_of(error)) is None:
         return None
@@ -143,8 +142,7 @@ class Journal:
         )
 
     async def completed(self, attempts: Sequence[Attempt]) -> set[int]:
-        """Return the jobs that ctx.complete has ended; the others' transactions were rolled
-        back."""
+        """Return the jobs that ctx.complete has ended; other transactions were rolled back."""
         checks = [Settlement(attempt.job.id, attempt.job.token, DONE, None) for attempt in attempts]
         return await self._retry(
             attempts[0], lambda: self._store.find_completed(self._pool, checks)

@@ -206,7 +206,7 @@ class Outcomes:
             if now - logged_at < PARKED_LOG_INTERVAL_S:
                 return
             self._parked_logged_at[about] = now
-        what = "failed for good" if has_failed else "put back to be tried again"
+        result = "failed for good" if has_failed else "put back to be tried again"
         if parked.reason == "unknown_task":
             why = UNKNOWN_TASK.format(task=job.task)
         else:
@@ -216,7 +216,7 @@ class Outcomes:
             "This worker cannot run job %d of %s, which is %s: %s",
             job.id,
             job.task,
-            what,
+            result,
             why,
             extra=log_fields(job),
         )

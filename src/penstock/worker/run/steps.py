@@ -32,10 +32,10 @@ class SavedSteps:
         self._size = 0
         self._reading = asyncio.Lock()
 
-    def next_number(self, what: str) -> int:
+    def next_number(self, kind: str) -> int:
         """Return the number of this call among those of its kind in this attempt."""
-        self._counts[what] += 1
-        return self._counts[what]
+        self._counts[kind] += 1
+        return self._counts[kind]
 
     async def find(self, kind: str, name: str) -> str | None:
         """Return a step's result if it is done. An attempt may ask for each step once."""

@@ -354,7 +354,7 @@ class Settler:
         return rest
 
     def _publish_given_up(self, rest: Sequence[Settlement]) -> None:
-        """List the jobs of outcomes that are given up in the lease: a rescue counts their
+        """Name in the lease the jobs of outcomes that are given up: a rescue counts their
         losses."""
         if rest:
             error = "WorkerStopped" if self.unwritten is None else self.unwritten.error
