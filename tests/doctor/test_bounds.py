@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from penstock.doctor import CHECKS, Limits, Report, examine
-from penstock.doctor.check import Patient
+from penstock.doctor.check import CheckContext
 from penstock.sql import statement
 from penstock.store import bounded
 from tests.doctor.examined import ERROR, OK, SKIPPED, WARNING, Examined
@@ -59,9 +59,9 @@ async def _examined_while(proxy: Proxy, fault: Callable[[], None]) -> Report:
     by_name = {check.name: check for check in CHECKS}
     workers = by_name["workers"]
 
-    async def read_after_the_fault(patient: Patient) -> Any:
+    async def read_after_the_fault(context: CheckContext) -> Any:
         fault()
-        return await workers.read(patient)
+        return await workers.read(context)
 
     faulty = replace(workers, read=read_after_the_fault)
     return await examine(

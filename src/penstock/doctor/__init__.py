@@ -1,4 +1,4 @@
-"""What is wrong with a queue, its database and its workers, and what to do about it.
+"""Examine a queue, its database and its workers, and say what is wrong and what to do about it.
 
 report = await examine("postgresql://localhost/shop")
 """

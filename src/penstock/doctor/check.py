@@ -1,4 +1,4 @@
-"""A check reads facts from the database and judges them: what it saw, how bad it is, what to do."""
+"""The parts of a check: it reads facts from the database, and makes findings of them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from penstock.tasks import Registry
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds, unless the name says otherwise.
+    """The bounds from which on checks warn. They are seconds unless the name says otherwise.
 
     await examine(url, limits=Limits(snapshot_warning=60))
     """
 
-    # What the doctor itself may cost.
+    # These bound what the doctor itself costs.
     reading: float = 5.0
     sample_jobs: int = 10_000
 
@@ -36,7 +36,7 @@ class Limits:
     connections_warning_share: float = 0.8
     connections_error_share: float = 0.95
 
-    # The queue keeps its speed under an old snapshot; its tables grow all the same.
+    # An old snapshot does not slow the queue down, but its tables grow.
     snapshot_warning: float = 900.0
     snapshot_error: float = 4 * 3600.0
     snapshot_warning_transactions: int = 5_000_000
@@ -55,7 +55,7 @@ class Limits:
     # A heartbeat is due at least twice in a lease's length.
     silent_share: float = 0.5
     leaderless: float = 15.0
-    # What a worker may still be busy with after its start: opening resources, beginning to listen.
+    # After its start a worker may need this long to open its resources and to listen.
     starting: float = 30.0
 
     stuck_error: float = 3600.0
@@ -66,7 +66,7 @@ class Limits:
     batch_over: float = 300.0
     unserved: float = 30.0
     closed: float = 600.0
-    # Workers give back within two seconds what they have no use for.
+    # Workers give slots that they do not use back within two seconds.
     idle_grant: float = 3.0
     laneless_jobs: int = 100
     failures_warning_hourly: int = 10
@@ -74,7 +74,7 @@ class Limits:
 
 
 class Verdict(StrEnum):
-    """How bad it is, the worst last."""
+    """How bad a finding is. The worst is the last."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -87,9 +87,10 @@ class Verdict(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """One thing that was seen.
+    """What a check found.
 
-    `remedy` says what to do in a sentence; `paste` is what to give to psql or a shell.
+    `seen` and `remedy` say in sentences what is the case and what to do. `paste` holds commands
+    for psql or a shell.
     """
 
     verdict: Verdict
@@ -97,8 +98,8 @@ class Finding(Struct, frozen=True):
     remedy: str = ""
     paste: tuple[str, ...] = ()
 
-    def led_to(self, schema: str) -> Finding:
-        """With commands that work on this schema: without the option they mean `penstock`."""
+    def for_schema(self, schema: str) -> Finding:
+        """Return the finding with the option `--schema` in its commands, if they need it."""
         if schema == "penstock":
             return self
         option = f" --schema {shlex.quote(schema)}"
@@ -107,27 +108,27 @@ class Finding(Struct, frozen=True):
 
 
 def ok(seen: str, remedy: str = "") -> Finding:
-    """All is well. With a remedy: and could be better still."""
+    """Make the finding that all is well. With a remedy it says what could still be better."""
     return Finding(Verdict.OK, seen, remedy)
 
 
 def skipped(seen: str, remedy: str = "", *paste: str) -> Finding:
-    """It could not be looked at, for a reason that says nothing about the queue's health."""
+    """Make the finding that a check could not look, which says nothing about the queue's health."""
     return Finding(Verdict.SKIPPED, seen, remedy, paste)
 
 
 def warning(seen: str, remedy: str, *paste: str) -> Finding:
-    """Jobs are done, but not as they should be, or not for much longer."""
+    """Make the finding that jobs run, but not as they should, or not for much longer."""
     return Finding(Verdict.WARNING, seen, remedy, paste)
 
 
 def error(seen: str, remedy: str, *paste: str) -> Finding:
-    """Jobs are not done, or soon will not be."""
+    """Make the finding that jobs do not run, or soon will not."""
     return Finding(Verdict.ERROR, seen, remedy, paste)
 
 
 class Code(Struct, frozen=True):
-    """What an app can run. `name` is where it is, such as `shop.jobs`."""
+    """The tasks and resources of an app. `name` is where it is, such as `shop.jobs`."""
 
     name: str
     tasks: Registry
@@ -139,12 +140,12 @@ Clock = Callable[[], datetime]
 
 
 def local_time() -> datetime:
-    """What this machine takes for the time."""
+    """Return the time by this machine's clock."""
     return datetime.now(UTC)
 
 
-class Patient:
-    """A connection to the database, and all that checks may ask of it."""
+class CheckContext:
+    """What checks read from: a connection to the database, and the settings of the examination."""
 
     def __init__(
         self,
@@ -165,12 +166,12 @@ class Patient:
         self.code = code
         self._reader = BoundedReader(self.store, connection, limits.reading)
 
-    async def ask(self, kind: Callable[..., T], statement: str, *values: Any) -> list[T]:
-        """Each row of a statement as a `kind`, whose fields are named like the columns."""
+    async def fetch(self, kind: Callable[..., T], statement: str, *values: Any) -> list[T]:
+        """Return each row of a statement as a `kind`, whose fields are named like the columns."""
         return [kind(**row) for row in await self._reader.rows(statement, *values)]
 
-    def bounds(self) -> AbstractAsyncContextManager[Connection]:
-        """The connection in a transaction for reading, which may take only so long."""
+    def transaction(self) -> AbstractAsyncContextManager[Connection]:
+        """Begin a read-only transaction whose statements have a timeout."""
         return self._reader.bounds()
 
 
@@ -178,7 +179,7 @@ F = TypeVar("F")
 
 
 class Group(StrEnum):
-    """What a check looks at, in the order in which a person would."""
+    """What a check is about, in the order in which a person would look."""
 
     DATABASE = "Database"
     STORAGE = "Storage"
@@ -188,12 +189,12 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[F]):
-    """Reading needs a database; judging is a pure function, and says at least one thing."""
+    """One check: `read` fetches facts from the database, and `judge` makes at least one finding."""
 
     name: str
     group: Group
     question: str
-    read: Callable[[Patient], Awaitable[F]]
+    read: Callable[[CheckContext], Awaitable[F]]
     judge: Callable[[F, Limits], Sequence[Finding]]
 
 

@@ -1,4 +1,4 @@
-"""An examination runs all checks, none of which can stop the next, and reports what they found."""
+"""Run all checks, so that none can stop the next, and report what they found."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from penstock.doctor.check import (
     AnyCheck,
+    CheckContext,
     Clock,
     Code,
     Finding,
     Group,
     Limits,
-    Patient,
     Verdict,
     error,
     local_time,
@@ -36,7 +36,7 @@ from penstock.wording import span
 
 
 class Result(Struct, frozen=True):
-    """What one check found, the worst first, and how long it took."""
+    """The findings of one check, the worst first, and how many seconds it took."""
 
     check: AnyCheck
     findings: tuple[Finding, ...]
@@ -48,7 +48,7 @@ class Result(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """All results. `database` is its address without a password."""
+    """The results of all checks. `database` is its address without a password."""
 
     database: str
     schema: str
@@ -57,7 +57,7 @@ class Report(Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all; `skipped` only if nothing at all could be looked at."""
+        """The worst verdict; `skipped` only if all checks were."""
         verdicts = {each.verdict for each in self.results}
         if verdicts <= {Verdict.OK, Verdict.SKIPPED}:
             return Verdict.OK if Verdict.OK in verdicts else Verdict.SKIPPED
@@ -65,23 +65,23 @@ class Report(Struct, frozen=True):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many checks came to which verdict."""
+        """The number of checks by verdict."""
         counted = Counter(each.verdict for each in self.results)
         return {str(verdict): counted[verdict] for verdict in Verdict}
 
     def as_document(self) -> dict[str, Any]:
-        """For JSON: the verdict first, then every check with its findings."""
+        """Return the report for JSON: the verdict first, then every check with its findings."""
         return {
             "verdict": str(self.verdict),
             "counts": self.counts,
             "database": self.database,
             "schema": self.schema,
             "penstock": self.penstock,
-            "checks": [_described(result) for result in self.results],
+            "checks": [_as_document(result) for result in self.results],
         }
 
 
-def _described(result: Result) -> dict[str, Any]:
+def _as_document(result: Result) -> dict[str, Any]:
     return {
         "check": result.check.name,
         "group": str(result.check.group),
@@ -92,7 +92,7 @@ def _described(result: Result) -> dict[str, Any]:
 
 
 def unreachable(url: str, problem: Exception) -> Finding:
-    """What it means that no connection could be opened."""
+    """Return the finding that no connection could be opened."""
     match problem:
         case asyncpg.InvalidCatalogNameError():
             return _no_database(_database(url))
@@ -102,7 +102,7 @@ def unreachable(url: str, problem: Exception) -> Finding:
                 "Mend the role's name or password in the address, or the server's pg_hba.conf.",
             )
         case asyncpg.TooManyConnectionsError():
-            return _full(problem)
+            return _no_free_connection(problem)
         case asyncpg.PostgresError():
             return error(f"The server refuses: {problem}.", "Look at the server's log.")
     return _no_server(url, errors.why(problem))
@@ -118,11 +118,11 @@ def _no_database(name: str) -> Finding:
 
 def _database(url: str) -> str:
     parts = urlsplit(url)
-    # Without a name in the address it is the role's.
+    # Without a name in the address, the database has the name of the role.
     return parts.path.lstrip("/") or parts.username or ""
 
 
-def _full(problem: Exception) -> Finding:
+def _no_free_connection(problem: Exception) -> Finding:
     return error(
         f"The server takes no more connections: {problem}.",
         "End what is not needed, put a pooler between, or raise the limit. As a superuser:",
@@ -157,12 +157,13 @@ async def examine(
     clock: Clock = local_time,
     code: Code | None = None,
 ) -> Report:
-    """Examine a queue, its database and its workers. It reads only, and never for long.
+    """Examine a queue, its database and its workers. It only reads, and never for long.
 
     report = await examine("postgresql://localhost/shop")
     assert report.verdict == "ok"
 
-    `code` is an app to compare the waiting jobs with; without it the check `app` is left out.
+    `code` holds the tasks of an app, with which the check `app` compares the waiting jobs. Without
+    it that check is left out.
     """
     limits = limits or Limits()
     chosen = [check for check in checks if code is not None or check is not APP]
@@ -171,68 +172,72 @@ async def examine(
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
         results = _all_skipped(chosen, unreachable(url, problem))
     else:
-        patient = Patient(connection, url, schema, limits, clock=clock, code=code)
-        results = await _examined(patient, chosen)
+        context = CheckContext(connection, url, schema, limits, clock=clock, code=code)
+        results = await _run_checks(context, chosen)
     return Report(place(url), schema, version("penstock"), tuple(results))
 
 
-async def _examined(patient: Patient, checks: Sequence[AnyCheck]) -> list[Result]:
+async def _run_checks(context: CheckContext, checks: Sequence[AnyCheck]) -> list[Result]:
     results: list[Result] = []
     try:
-        hidden = await _hidden(patient)
+        confined = await _find_confinement(context)
         for check in checks:
             began = time.monotonic()
-            if hidden is not None and check.group is not Group.DATABASE:
-                findings = [hidden]
+            if confined is not None and check.group is not Group.DATABASE:
+                findings = [confined]
             else:
-                findings = await _looked_at(check, patient)
+                findings = await _run_check(check, context)
             findings.sort(key=lambda finding: -finding.verdict.rank)
-            led = tuple(finding.led_to(patient.schema) for finding in findings)
-            results.append(Result(check, led, time.monotonic() - began))
+            with_commands = tuple(finding.for_schema(context.schema) for finding in findings)
+            results.append(Result(check, with_commands, time.monotonic() - began))
     finally:
-        await _leave(patient.connection)
+        await _close(context.connection)
     return results
 
 
-async def _hidden(patient: Patient) -> Finding | None:
-    """Why the queue cannot be seen, if the role is under row level security: none is no news."""
+async def _find_confinement(context: CheckContext) -> Finding | None:
+    """Return a finding if row level security hides jobs from the role, else None.
+
+    To such a role an empty queue would look healthy.
+    """
     try:
-        async with patient.bounds() as connection:
-            found = await read_role_rights(connection, patient.schema)
+        async with context.transaction() as connection:
+            role_rights = await read_role_rights(connection, context.schema)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-        return None  # the checks say why
-    if found is None or not found.is_confined:
+        return None  # The checks report the error.
+    if role_rights is None or not role_rights.is_confined:
         return None
     return skipped(
-        f"Row level security is on, and the role {found.role} does not see all tenants' jobs.",
-        f"Run the doctor as the owner of the schema, {found.owner}.",
+        f"Row level security is on, and the role {role_rights.role} does not see all tenants' "
+        "jobs.",
+        f"Run the doctor as the owner of the schema, {role_rights.owner}.",
     )
 
 
-async def _looked_at(check: AnyCheck, patient: Patient) -> list[Finding]:
-    if patient.connection.is_closed():
+async def _run_check(check: AnyCheck, context: CheckContext) -> list[Finding]:
+    if context.connection.is_closed():
         return [skipped(NO_CONNECTION)]
     try:
-        facts = await check.read(patient)
+        facts = await check.read(context)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as problem:
-        return [_unread(problem, patient)]
-    return list(check.judge(facts, patient.limits))
+        return [_read_failure(problem, context)]
+    return list(check.judge(facts, context.limits))
 
 
-def _unread(problem: Exception, patient: Patient) -> Finding:
-    """What it means that a check could not look."""
+def _read_failure(problem: Exception, context: CheckContext) -> Finding:
+    """Return the finding that a check could not read its facts."""
     if isinstance(problem, asyncpg.QueryCanceledError):
         return warning(
-            f"The database had no answer within {span(patient.limits.reading)}.",
+            f"The database had no answer within {span(context.limits.reading)}.",
             "It is busy, or its indexes are full of dead entries: look at the checks snapshots "
             "and bloat, or ask again with a longer --timeout.",
         )
     if isinstance(problem, asyncpg.InsufficientPrivilegeError):
         return skipped(f"The role may not look: {problem}.", "The check rights says what to grant.")
-    if errors.is_schema_missing(problem, patient.schema):
+    if errors.is_schema_missing(problem, context.schema):
         return skipped(f"A table or a function is missing: {problem}.", "See the check schema.")
     if errors.is_lost(problem):
-        patient.connection.terminate()
+        context.connection.terminate()
         return error(
             f"The connection broke: {str(problem) or 'the database fell silent'}.",
             "Look at the server's log, and at the network between.",
@@ -248,7 +253,7 @@ def _all_skipped(checks: Sequence[AnyCheck], reason: Finding) -> list[Result]:
     ]
 
 
-async def _leave(connection: Connection) -> None:
+async def _close(connection: Connection) -> None:
     try:
         await connection.close(timeout=1)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):

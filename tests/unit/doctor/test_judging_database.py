@@ -6,7 +6,7 @@ import pytest
 
 from penstock.doctor.check import Limits, Verdict
 from penstock.doctor.checks import database as checks_database
-from penstock.doctor.checks.database import RULES, Reached, Reading, Server, Setting, Usage, Way
+from penstock.doctor.checks.database import RULES, Pooling, Reached, Reading, Server, Setting, Usage
 
 LIMITS = Limits()
 NOON = datetime(2026, 7, 18, 12, tzinfo=UTC)
@@ -112,11 +112,11 @@ def test_each_limit_of_connections_is_judged_by_itself() -> None:
 @pytest.mark.parametrize(
     ("way", "word"),
     [
-        (Way(pooled=False), "Nothing stands between"),
-        (Way(pooled=True), "a backend of its own"),
-        (Way(pooled=True, shared=True), "transaction mode"),
+        (Pooling(pooled=False), "Nothing stands between"),
+        (Pooling(pooled=True), "a backend of its own"),
+        (Pooling(pooled=True, shared=True), "transaction mode"),
     ],
 )
-def test_a_pooler(way: Way, word: str) -> None:
+def test_a_pooler(way: Pooling, word: str) -> None:
     [finding] = checks_database.judge_pooler(way, LIMITS)
     assert (finding.verdict, word in finding.seen) == (Verdict.OK, True)

@@ -8,13 +8,13 @@ import pytest
 from penstock.doctor.check import Limits
 from penstock.doctor.checks import storage
 from penstock.doctor.checks.storage import (
-    Ahead,
-    Gap,
-    Hidden,
-    Holder,
+    HiddenSessions,
+    LockTable,
+    MissingPartition,
+    Partitions,
     Relation,
     Relations,
-    Room,
+    SnapshotHolder,
     Snapshots,
 )
 
@@ -27,26 +27,26 @@ GB = 1 << 30
 @pytest.mark.parametrize(
     ("holder", "verdict"),
     [
-        (Holder("session", 5, seconds=899, pid=1), "ok"),
-        (Holder("session", 5, seconds=900, pid=1), "warning"),
-        (Holder("session", 5, seconds=14_400, pid=1), "error"),
+        (SnapshotHolder("session", 5, seconds=899, pid=1), "ok"),
+        (SnapshotHolder("session", 5, seconds=900, pid=1), "warning"),
+        (SnapshotHolder("session", 5, seconds=14_400, pid=1), "error"),
         # Where the age is known, it counts alone.
-        (Holder("session", 200 * MILLION, seconds=1, pid=1), "ok"),
-        (Holder("prepared", 5, seconds=900, name="order"), "warning"),
-        (Holder("slot", 4 * MILLION, name="standby"), "ok"),
-        (Holder("slot", 5 * MILLION, name="standby"), "warning"),
-        (Holder("slot", 100 * MILLION, name="standby"), "error"),
-        (Holder("standby", 5 * MILLION, pid=1, application="berlin"), "warning"),
+        (SnapshotHolder("session", 200 * MILLION, seconds=1, pid=1), "ok"),
+        (SnapshotHolder("prepared", 5, seconds=900, name="order"), "warning"),
+        (SnapshotHolder("slot", 4 * MILLION, name="standby"), "ok"),
+        (SnapshotHolder("slot", 5 * MILLION, name="standby"), "warning"),
+        (SnapshotHolder("slot", 100 * MILLION, name="standby"), "error"),
+        (SnapshotHolder("standby", 5 * MILLION, pid=1, application="berlin"), "warning"),
     ],
 )
-def test_a_holder_of_a_snapshot(holder: Holder, verdict: str) -> None:
-    [finding] = storage.judge_snapshots(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
+def test_a_holder_of_a_snapshot(holder: SnapshotHolder, verdict: str) -> None:
+    [finding] = storage.judge_snapshots(Snapshots((holder,), HiddenSessions(0, "ada")), LIMITS)
     assert finding.verdict == verdict
 
 
 def test_prepared_transaction_is_quoted_for_pasting() -> None:
-    holder = Holder("prepared", 5, seconds=10**6, name="ada's")
-    [finding] = storage.judge_snapshots(Snapshots((holder,), Hidden(0, "ada")), LIMITS)
+    holder = SnapshotHolder("prepared", 5, seconds=10**6, name="ada's")
+    [finding] = storage.judge_snapshots(Snapshots((holder,), HiddenSessions(0, "ada")), LIMITS)
     assert finding.paste == ("ROLLBACK PREPARED 'ada''s';",)
 
 
@@ -87,13 +87,15 @@ def test_a_table(relation: dict[str, Any], verdict: str) -> None:
     ],
 )
 def test_partitions_ahead(gap: int | None, verdict: str) -> None:
-    found = None if gap is None else Gap(gap, 30, SOMEDAY, apart=False)
-    [finding] = storage.judge_partitions(Ahead("penstock", found), LIMITS)
+    found = None if gap is None else MissingPartition(gap, 30, SOMEDAY, apart=False)
+    [finding] = storage.judge_partitions(Partitions("penstock", found), LIMITS)
     assert finding.verdict == verdict
 
 
 def test_the_schemas_name_is_in_what_is_to_be_pasted() -> None:
-    [finding] = storage.judge_partitions(Ahead("Queue", Gap(0, 30, SOMEDAY, apart=True)), LIMITS)
+    [finding] = storage.judge_partitions(
+        Partitions("Queue", MissingPartition(0, 30, SOMEDAY, apart=True)), LIMITS
+    )
     assert finding.paste == (
         'ALTER TABLE "Queue".job_history ATTACH PARTITION "Queue"."job_history_20260718" '
         "FOR VALUES FROM ('2026-07-18') TO ('2026-07-19');",
@@ -113,7 +115,9 @@ def test_the_schemas_name_is_in_what_is_to_be_pasted() -> None:
 def test_the_lock_table_has_room_for_twenty_readers(
     partitions: int, transactions: int, verdict: str, setting: int | None
 ) -> None:
-    room = Room(partitions, locks=6 * (partitions + 1), max_locks=64, transactions=transactions)
+    room = LockTable(
+        partitions, locks=6 * (partitions + 1), max_locks=64, transactions=transactions
+    )
     [finding] = storage.judge_locks(room, LIMITS)
     assert finding.verdict == verdict
     if setting is not None:

@@ -10,8 +10,8 @@ from penstock.doctor.checks import jobs as checks_jobs
 from penstock.doctor.checks import queues as checks_queues
 from penstock.doctor.checks import workers
 from penstock.doctor.checks import workers as checks_workers
-from penstock.doctor.checks.jobs import Due, Failures, Lost, LostJobs, Overdue, Stuck
-from penstock.doctor.checks.queues import Service, Waiting
+from penstock.doctor.checks.jobs import Due, Failures, LostJobs, LostWorker, Overdue, StuckJobs
+from penstock.doctor.checks.queues import QueueService, ReadyJobs
 from penstock.insights import Count, Unwritten, WorkerInsight
 
 LIMITS = Limits()
@@ -128,8 +128,8 @@ def test_notifications(found: list[WorkerInsight], expected: str) -> None:
     assert verdicts(checks_workers.judge_notifications(found, LIMITS)) == [expected]
 
 
-def line(queue: str, task: str = "greet", *, seconds: float = 60, **more: Any) -> Waiting:
-    return Waiting(queue, task, 3, seconds, example=1, **more)
+def line(queue: str, task: str = "greet", *, seconds: float = 60, **more: Any) -> ReadyJobs:
+    return ReadyJobs(queue, task, 3, seconds, example=1, **more)
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def line(queue: str, task: str = "greet", *, seconds: float = 60, **more: Any) -
         ),
     ],
 )
-def test_service(waiting: list[Waiting], found: list[WorkerInsight], expected: list[str]) -> None:
-    findings = checks_queues.judge_unserved(Service(tuple(waiting), tuple(found)), LIMITS)
+def test_service(waiting: list[ReadyJobs], found: list[WorkerInsight], expected: list[str]) -> None:
+    findings = checks_queues.judge_unserved(QueueService(tuple(waiting), tuple(found)), LIMITS)
     assert verdicts(findings) == expected
 
 
 def test_queue_without_a_worker_is_not_called_served() -> None:
-    [finding] = checks_queues.judge_unserved(Service((line("mail", seconds=5),), ()), LIMITS)
+    [finding] = checks_queues.judge_unserved(QueueService((line("mail", seconds=5),), ()), LIMITS)
     assert "there is no worker" in finding.seen
 
 
@@ -193,7 +193,7 @@ def test_paused_queues_are_told_one_by_one() -> None:
     "reason", ["unknown_task", "bad_arguments", "missing_resource", "of_another_version"]
 )
 def test_stuck_jobs(reason: str, seconds: float, expected: str) -> None:
-    found = Stuck("mail", "greet", reason, 2, seconds, example=7)
+    found = StuckJobs("mail", "greet", reason, 2, seconds, example=7)
     [finding] = checks_jobs.judge_stuck([found], LIMITS)
     assert finding.verdict == expected
     assert finding.remedy
@@ -201,7 +201,7 @@ def test_stuck_jobs(reason: str, seconds: float, expected: str) -> None:
 
 @pytest.mark.parametrize(("seconds", "expected"), [(29, "ok"), (30, "error")])
 def test_lost_jobs(seconds: float, expected: str) -> None:
-    found = LostJobs("penstock", (Lost("ada", 2, seconds, example=7),))
+    found = LostJobs("penstock", (LostWorker("ada", 2, seconds, example=7),))
     assert verdicts(checks_jobs.judge_lost(found, LIMITS)) == [expected]
 
 

@@ -1,4 +1,4 @@
-"""All checks, in the order in which a person would look."""
+"""All checks, in the order in which they run and are reported."""
 
 from penstock.doctor.check import AnyCheck
 from penstock.doctor.checks.app import APP

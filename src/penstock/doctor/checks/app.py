@@ -1,4 +1,4 @@
-"""Can the app that was named run what waits in the queue?"""
+"""The check whether an app can run the jobs that wait in the queue."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from penstock.doctor.check import Check, Code, Finding, Group, Limits, Patient, error, ok
+from penstock.doctor.check import Check, CheckContext, Code, Finding, Group, Limits, error, ok
 from penstock.errors import ArgumentsDoNotFit
 from penstock.wording import counted, listed
 
-ARGUMENTS_TRIED = 5
+JOBS_DECODED_PER_TASK = 5
 
 
-class Waiting(Struct, frozen=True):
-    """One job that waits; `jobs` is how many of its task do in its queue, as far as was
-    looked."""
+class WaitingJob(Struct, frozen=True):
+    """One waiting job. `jobs` is how many jobs of its task wait in its queue, up to a bound."""
 
     id: int
     task: str
@@ -27,27 +26,31 @@ class Waiting(Struct, frozen=True):
 
 class Comparison(Struct, frozen=True):
     code: Code
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[WaitingJob, ...]
 
 
-async def read(patient: Patient) -> Comparison:
-    assert patient.code is not None
-    found = await patient.ask(
-        Waiting, "examine_waiting_jobs", patient.limits.sample_jobs, ARGUMENTS_TRIED
+async def read(context: CheckContext) -> Comparison:
+    assert context.code is not None
+    waiting = await context.fetch(
+        WaitingJob, "examine_waiting_jobs", context.limits.sample_jobs, JOBS_DECODED_PER_TASK
     )
-    return Comparison(patient.code, tuple(found))
+    return Comparison(context.code, tuple(waiting))
 
 
 def judge(comparison: Comparison, limits: Limits) -> Sequence[Finding]:
     code = comparison.code
-    findings = [*_without_task(comparison, limits), *_unfit(comparison), *_unopened(code)]
+    findings = [
+        *_without_task(comparison, limits),
+        *_misfits(comparison),
+        *_missing_resources(code),
+    ]
     tasks = counted(len(code.tasks), "task")
     return findings or [ok(f"The app {code.name} with its {tasks} can run all that waits.")]
 
 
 def _without_task(comparison: Comparison, limits: Limits) -> list[Finding]:
     code = comparison.code
-    unknown: dict[tuple[str, str], Waiting] = {}
+    unknown: dict[tuple[str, str], WaitingJob] = {}
     for job in comparison.waiting:
         if job.task not in code.tasks:
             unknown.setdefault((job.task, job.queue), job)
@@ -63,10 +66,10 @@ def _without_task(comparison: Comparison, limits: Limits) -> list[Finding]:
     ]
 
 
-def _unfit(comparison: Comparison) -> list[Finding]:
+def _misfits(comparison: Comparison) -> list[Finding]:
     findings = []
     for job in comparison.waiting:
-        if (problem := _misfit(comparison.code, job)) is not None:
+        if (problem := _decode_problem(comparison.code, job)) is not None:
             findings.append(
                 error(
                     f"Job {job.id} cannot be run by the app {comparison.code.name}. {problem}",
@@ -77,7 +80,7 @@ def _unfit(comparison: Comparison) -> list[Finding]:
     return findings
 
 
-def _misfit(code: Code, job: Waiting) -> str | None:
+def _decode_problem(code: Code, job: WaitingJob) -> str | None:
     task = code.tasks.find(job.task)
     if task is None:
         return None
@@ -88,7 +91,7 @@ def _misfit(code: Code, job: Waiting) -> str | None:
     return None
 
 
-def _unopened(code: Code) -> list[Finding]:
+def _missing_resources(code: Code) -> list[Finding]:
     findings = []
     for task in code.tasks:
         names = [kind.__name__ for kind in task.settings.resources]

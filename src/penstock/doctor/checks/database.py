@@ -14,10 +14,10 @@ from msgspec import Struct
 from penstock import sql
 from penstock.doctor.check import (
     Check,
+    CheckContext,
     Finding,
     Group,
     Limits,
-    Patient,
     Verdict,
     error,
     ok,
@@ -42,7 +42,7 @@ from penstock.wording import listed, span
 # Can the database be reached, is it one that Penstock runs on, and how far away is it?
 
 
-CONNECTION_TRIES = 5
+ROUND_TRIPS_MEASURED = 5
 
 
 class Server(Struct, frozen=True):
@@ -58,17 +58,17 @@ class Reached(Struct, frozen=True):
     latency: float
 
 
-async def read_connection(patient: Patient) -> Reached:
-    [server] = await patient.ask(Server, "examine_server")
-    async with patient.bounds() as connection:
+async def read_connection(context: CheckContext) -> Reached:
+    [server] = await context.fetch(Server, "examine_server")
+    async with context.transaction() as connection:
         return Reached(
-            server, median([await _round_trip(connection) for _ in range(CONNECTION_TRIES)])
+            server, median([await _round_trip(connection) for _ in range(ROUND_TRIPS_MEASURED)])
         )
 
 
 async def _round_trip(connection: Connection) -> float:
     began = time.monotonic()
-    # One way there and one back, which a statement with parameters would not be.
+    # A statement with parameters would take more than one round trip.
     await connection.execute("SELECT")
     return time.monotonic() - began
 
@@ -122,32 +122,32 @@ CONNECTION = Check(
 # Does a pooler stand between us and Postgres, and in which mode?
 
 
-class Way(Struct, frozen=True):
-    """How a connection of ours gets to Postgres."""
+class Pooling(Struct, frozen=True):
+    """Whether a pooler is between us and Postgres, and whether it shares connections."""
 
     pooled: bool
     shared: bool = False
 
 
-async def read_pooler(patient: Patient) -> Way:
-    async with patient.bounds() as connection:
+async def read_pooler(context: CheckContext) -> Pooling:
+    async with context.transaction() as connection:
         pooled = await is_behind_pooler(connection)
-    return Way(pooled, shared=pooled and await _is_shared(patient))
+    return Pooling(pooled, shared=pooled and await _is_shared(context))
 
 
-async def _is_shared(patient: Patient) -> bool:
-    other = await connect(patient.url, name="penstock doctor")
+async def _is_shared(context: CheckContext) -> bool:
+    other = await connect(context.url, name="penstock doctor")
     try:
-        async with asyncio.timeout(patient.limits.reading):
-            return await is_transaction_pooled(patient.connection, other)
+        async with asyncio.timeout(context.limits.reading):
+            return await is_transaction_pooled(context.connection, other)
     finally:
         await other.close(timeout=1)
 
 
-def judge_pooler(way: Way, _: Limits) -> Sequence[Finding]:
-    if not way.pooled:
+def judge_pooler(pooling: Pooling, _: Limits) -> Sequence[Finding]:
+    if not pooling.pooled:
         return [ok("Nothing stands between here and Postgres.")]
-    if not way.shared:
+    if not pooling.shared:
         return [ok("A pooler stands between; each connection seems to have a backend of its own.")]
     return [
         ok(
@@ -171,7 +171,7 @@ POOLER = Check(
 
 
 class Owner(Struct, frozen=True):
-    """Who owns the history, and whether the role may act as that one."""
+    """The owner of the history, and whether the role may act as the owner."""
 
     owner: str
     role: str
@@ -181,24 +181,24 @@ class Owner(Struct, frozen=True):
 
 class Rights(Struct, frozen=True):
     schema: str
-    lacks: tuple[MissingRight, ...]
+    missing: tuple[MissingRight, ...]
     owner: Owner | None
     is_secured: bool = False
-    """Whether row level security is on, and has roles of its own."""
+    """Whether row level security is on, which has roles of its own."""
 
 
-async def read_rights(patient: Patient) -> Rights:
-    async with patient.bounds() as connection:
-        lacks = await find_missing_rights(
+async def read_rights(context: CheckContext) -> Rights:
+    async with context.transaction() as connection:
+        missing = await find_missing_rights(
             connection,
-            patient.schema,
+            context.schema,
             tables=(CLIENT_TABLES, WORKER_TABLES),
             functions=newest_functions(),
         )
-    owners = await patient.ask(Owner, "examine_owner", patient.schema)
-    async with patient.bounds() as connection:
-        is_secured = await rls.is_on(connection, patient.schema)
-    return Rights(patient.schema, lacks, owners[0] if owners else None, is_secured)
+    owners = await context.fetch(Owner, "examine_owner", context.schema)
+    async with context.transaction() as connection:
+        is_secured = await rls.is_on(connection, context.schema)
+    return Rights(context.schema, missing, owners[0] if owners else None, is_secured)
 
 
 def judge_rights(rights: Rights, _: Limits) -> Sequence[Finding]:
@@ -206,9 +206,9 @@ def judge_rights(rights: Rights, _: Limits) -> Sequence[Finding]:
     if owner is None:
         return [ok("There is nothing to have rights to yet.")]
     if rights.is_secured and not owner.ours:
-        return [_secured(rights, owner)]
-    if rights.lacks:
-        return [_lacking(rights, owner)]
+        return [_row_security_finding(rights, owner)]
+    if rights.missing:
+        return [_missing_rights_finding(rights, owner)]
     if not (owner.ours and owner.creates):
         return [
             warning(
@@ -221,21 +221,21 @@ def judge_rights(rights: Rights, _: Limits) -> Sequence[Finding]:
     return [ok(f"The role {owner.role} may do all that clients and workers do.")]
 
 
-def _secured(rights: Rights, owner: Owner) -> Finding:
+def _row_security_finding(rights: Rights, owner: Owner) -> Finding:
     called, _ = worker_functions()
-    lacks = [each for each in rights.lacks if each.function in called]
+    missing = [each for each in rights.missing if each.function in called]
     worker, app = roles(rights.schema)
-    if not lacks:
+    if not missing:
         return ok(f"Row level security is on, and the role {owner.role} may do what workers do.")
-    if len({each.function for each in lacks}) < len(called):
-        names = listed(sorted({each.name for each in lacks}))
+    if len({each.function for each in missing}) < len(called):
+        names = listed(sorted({each.name for each in missing}))
         return error(
             f"Row level security is on, and the role {owner.role} lacks rights to {names}, so that "
             "no worker starts with it.",
             f"Grant them, as {owner.owner}:",
-            *grant_statements(lacks, rights.schema, owner.role),
+            *grant_statements(missing, rights.schema, owner.role),
         )
-    if not any((each.name, each.privilege) == ("job", "INSERT") for each in rights.lacks):
+    if not any((each.name, each.privilege) == ("job", "INSERT") for each in rights.missing):
         return ok(f"Row level security is on, and the role {owner.role} may do what an app does.")
     return error(
         f"Row level security is on, and the role {owner.role} may do nothing.",
@@ -245,19 +245,19 @@ def _secured(rights: Rights, owner: Owner) -> Finding:
     )
 
 
-def _lacking(rights: Rights, owner: Owner) -> Finding:
-    names = listed(sorted({each.name for each in rights.lacks}))
+def _missing_rights_finding(rights: Rights, owner: Owner) -> Finding:
+    names = listed(sorted({each.name for each in rights.missing}))
     return error(
-        f"The role {owner.role} lacks rights to {names}, so it {_consequence(rights.lacks)}.",
+        f"The role {owner.role} lacks rights to {names}, so it {_consequence(rights.missing)}.",
         f"Grant them, as {owner.owner}:",
-        *grant_statements(rights.lacks, rights.schema, owner.role),
+        *grant_statements(rights.missing, rights.schema, owner.role),
     )
 
 
-def _consequence(lacks: Sequence[MissingRight]) -> str:
+def _consequence(missing: Sequence[MissingRight]) -> str:
     for_workers_alone = all(
         each.kind == "table" and each.privilege not in CLIENT_TABLES.get(each.name, "").split()
-        for each in lacks
+        for each in missing
     )
     return "can enqueue but not work" if for_workers_alone else "can neither enqueue nor work fully"
 
@@ -274,8 +274,8 @@ RIGHTS = Check(
 # Are the tables there, of the right version, and nothing missing or altered by hand?
 
 
-class Part(Struct, frozen=True):
-    """A function or an index that is not as it was made."""
+class ChangedPart(Struct, frozen=True):
+    """A function or an index that is missing or was changed."""
 
     name: str
     missing: bool
@@ -284,14 +284,14 @@ class Part(Struct, frozen=True):
 class Schema(Struct, frozen=True):
     name: str
     problem: str | None = None
-    functions: tuple[Part, ...] = ()
-    indexes: tuple[Part, ...] = ()
+    functions: tuple[ChangedPart, ...] = ()
+    indexes: tuple[ChangedPart, ...] = ()
 
 
-async def read_schema(patient: Patient) -> Schema:
-    name = patient.schema
+async def read_schema(context: CheckContext) -> Schema:
+    name = context.schema
     try:
-        async with patient.bounds() as connection:
+        async with context.transaction() as connection:
             await check_version(connection, name)
     except SchemaError as problem:
         return Schema(name, str(problem))
@@ -300,8 +300,8 @@ async def read_schema(patient: Patient) -> Schema:
     return Schema(
         name,
         None,
-        tuple(await patient.ask(Part, "examine_functions", name, functions, bodies)),
-        tuple(await patient.ask(Part, "examine_indexes", name, list(sql.indexes(name)))),
+        tuple(await context.fetch(ChangedPart, "examine_functions", name, functions, bodies)),
+        tuple(await context.fetch(ChangedPart, "examine_indexes", name, list(sql.indexes(name)))),
     )
 
 
@@ -332,17 +332,17 @@ def _function_findings(schema: Schema) -> list[Finding]:
             warning(
                 f"Functions are not as Penstock made them: {listed(altered)}.",
                 "Somebody has altered them. Put them back, unless that was meant:",
-                *(_replacing(sql.function(name, schema.name)) for name in altered),
+                *(_or_replace(sql.function(name, schema.name)) for name in altered),
             )
         )
     return findings
 
 
-def _replacing(definition: str) -> str:
+def _or_replace(definition: str) -> str:
     return definition.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", 1)
 
 
-def _index_finding(schema: str, index: Part) -> Finding:
+def _index_finding(schema: str, index: ChangedPart) -> Finding:
     if index.missing:
         return error(
             f"The index {index.name} is missing.",
@@ -357,7 +357,7 @@ def _index_finding(schema: str, index: Part) -> Finding:
 
 
 def _concurrently(definition: str) -> str:
-    # Of a partitioned table that is not possible.
+    # Postgres cannot do that for a partitioned table.
     if ".job_history " in definition:
         return definition
     return definition.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1)
@@ -375,11 +375,11 @@ SCHEMA = Check(
 # Does this machine's clock agree with the database's?
 
 
-CLOCK_TRIES = 3
+CLOCK_READINGS = 3
 
 
 class Reading(Struct, frozen=True):
-    """The database's clock, read between two looks at ours."""
+    """The time of the database, and our own before the query was sent and after it returned."""
 
     sent: datetime
     theirs: datetime
@@ -387,7 +387,7 @@ class Reading(Struct, frozen=True):
 
     @property
     def doubt(self) -> timedelta:
-        """It was read at some moment in between."""
+        """How inexact the comparison is: the database read its clock at some time in between."""
         return (self.received - self.sent) / 2
 
     @property
@@ -396,30 +396,30 @@ class Reading(Struct, frozen=True):
         return self.theirs - (self.sent + self.doubt)
 
 
-class Told(Struct, frozen=True):
+class DatabaseTime(Struct, frozen=True):
     now: datetime
 
 
-async def read_clock(patient: Patient) -> Reading:
-    """The quickest of several readings is the surest."""
+async def read_clock(context: CheckContext) -> Reading:
+    """Return the quickest of several readings, since it is the most exact."""
     readings = []
-    for _ in range(CLOCK_TRIES):
-        sent = patient.clock()
-        [told] = await patient.ask(Told, "get_time")
-        readings.append(Reading(sent, told.now, patient.clock()))
+    for _ in range(CLOCK_READINGS):
+        sent = context.clock()
+        [database_time] = await context.fetch(DatabaseTime, "get_time")
+        readings.append(Reading(sent, database_time.now, context.clock()))
     return min(readings, key=lambda reading: reading.doubt)
 
 
 def judge_clock(reading: Reading, limits: Limits) -> Sequence[Finding]:
     apart = abs(reading.ahead.total_seconds())
-    sure = apart - reading.doubt.total_seconds()
-    if sure <= limits.clock_warning:
+    certainly_apart = apart - reading.doubt.total_seconds()
+    if certainly_apart <= limits.clock_warning:
         return [ok(f"This machine's clock and the database's agree within {span(apart)}.")]
-    which = "behind" if reading.ahead > timedelta() else "ahead of"
-    finding = error if sure > limits.clock_error else warning
+    relation = "behind" if reading.ahead > timedelta() else "ahead of"
+    finding = error if certainly_apart > limits.clock_error else warning
     return [
         finding(
-            f"This machine's clock is {span(apart)} {which} the database's.",
+            f"This machine's clock is {span(apart)} {relation} the database's.",
             "The queue goes by the database's time alone; but times that programs here compute "
             "(run_at, deadline) and write to logs are off. Let both machines keep time by NTP:",
             "timedatectl set-ntp true",
@@ -440,7 +440,7 @@ CLOCK = Check(
 
 
 class Setting(Struct, frozen=True):
-    """What a new connection of the role gets."""
+    """The value of a setting in a new connection of the role."""
 
     name: str
     value: str
@@ -449,7 +449,7 @@ class Setting(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When a value is bad, what comes of it, and which one is good."""
+    """Which values of a setting are bad, what they cause, and which value is good."""
 
     name: str
     is_bad: Callable[[str], bool]
@@ -477,7 +477,7 @@ def _is(*values: str) -> Callable[[str], bool]:
 
 
 def _under(milliseconds: int) -> Callable[[str], bool]:
-    """A limit that is set (0 means none) and that is shorter."""
+    """Return a test for a timeout that is set (0 means none) and is shorter."""
     return lambda value: 0 < int(value) < milliseconds
 
 
@@ -531,17 +531,17 @@ RULES = (
 )  # fmt: skip
 
 
-async def read_settings(patient: Patient) -> list[Setting]:
-    # An older server does not have them all.
-    return await patient.ask(Setting, "examine_settings", [rule.name for rule in RULES])
+async def read_settings(context: CheckContext) -> list[Setting]:
+    # Older servers lack some of them, and return no row for these.
+    return await context.fetch(Setting, "examine_settings", [rule.name for rule in RULES])
 
 
 def judge_settings(settings: Sequence[Setting], _: Limits) -> Sequence[Finding]:
-    found = {setting.name: setting for setting in settings}
+    by_name = {setting.name: setting for setting in settings}
     findings = [
-        rule.finding(found[rule.name])
+        rule.finding(by_name[rule.name])
         for rule in RULES
-        if rule.name in found and rule.is_bad(found[rule.name].value)
+        if rule.name in by_name and rule.is_bad(by_name[rule.name].value)
     ]
     return findings or [ok("No setting of the server or the role hurts the queue.")]
 
@@ -559,7 +559,7 @@ SETTINGS = Check(
 
 
 class Usage(Struct, frozen=True):
-    """Connections in use, and the most there may be: of the server, the database or the role."""
+    """How many connections the server, a database or a role has, and how many it may have."""
 
     whose: str
     name: str
@@ -575,19 +575,19 @@ class Usage(Struct, frozen=True):
         return self.used / self.most if self.most else 1.0
 
 
-async def read_connections(patient: Patient) -> list[Usage]:
-    return await patient.ask(Usage, "examine_connections")
+async def read_connections(context: CheckContext) -> list[Usage]:
+    return await context.fetch(Usage, "examine_connections")
 
 
 def judge_connections(usages: Sequence[Usage], limits: Limits) -> Sequence[Finding]:
-    tight = [each for each in usages if each.share >= limits.connections_warning_share]
-    if tight:
-        return [_finding(each, limits) for each in tight]
-    nearest = max(usages, key=lambda usage: usage.share)
-    return [ok(f"{nearest.used} of {nearest.most} connections of the {nearest.whose} are in use.")]
+    nearly_full = [each for each in usages if each.share >= limits.connections_warning_share]
+    if nearly_full:
+        return [_usage_finding(each, limits) for each in nearly_full]
+    fullest = max(usages, key=lambda usage: usage.share)
+    return [ok(f"{fullest.used} of {fullest.most} connections of the {fullest.whose} are in use.")]
 
 
-def _finding(usage: Usage, limits: Limits) -> Finding:
+def _usage_finding(usage: Usage, limits: Limits) -> Finding:
     finding = error if usage.share >= limits.connections_error_share else warning
     return finding(
         f"{usage.used} of {usage.most} connections of the {usage.limited} are in use; "
@@ -595,11 +595,11 @@ def _finding(usage: Usage, limits: Limits) -> Finding:
         "End what is idle, put a pooler between, or raise the limit:",
         "SELECT usename, application_name, state, count(*) FROM pg_stat_activity "
         "GROUP BY 1, 2, 3 ORDER BY 4 DESC;",
-        _higher(usage),
+        _raise_limit(usage),
     )
 
 
-def _higher(usage: Usage) -> str:
+def _raise_limit(usage: Usage) -> str:
     match usage.whose:
         case "database":
             return f"ALTER DATABASE {quote(usage.name)} CONNECTION LIMIT {usage.most * 2};"

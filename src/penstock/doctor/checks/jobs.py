@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from penstock.doctor.check import Check, Finding, Group, Limits, Patient, error, ok, warning
+from penstock.doctor.check import Check, CheckContext, Finding, Group, Limits, error, ok, warning
 from penstock.sql import quote
 from penstock.wording import counted, listed, span
 
@@ -29,8 +29,8 @@ REMEDIES = {
 }
 
 
-class Stuck(Struct, frozen=True):
-    """Jobs put back for one reason; `seconds` is how long the oldest has been."""
+class StuckJobs(Struct, frozen=True):
+    """Jobs that were put back for one reason. `seconds` is how long the oldest has been stuck."""
 
     queue: str
     task: str
@@ -41,19 +41,20 @@ class Stuck(Struct, frozen=True):
     message: str | None = None
 
 
-async def read_stuck(patient: Patient) -> list[Stuck]:
-    return await patient.ask(Stuck, "examine_stuck_jobs", patient.limits.sample_jobs)
+async def read_stuck(context: CheckContext) -> list[StuckJobs]:
+    return await context.fetch(StuckJobs, "examine_stuck_jobs", context.limits.sample_jobs)
 
 
-def judge_stuck(stuck: Sequence[Stuck], limits: Limits) -> Sequence[Finding]:
+def judge_stuck(stuck: Sequence[StuckJobs], limits: Limits) -> Sequence[Finding]:
     return [_stuck_finding(each, limits) for each in stuck] or [
         ok("Workers can run every job they get.")
     ]
 
 
-def _stuck_finding(stuck: Stuck, limits: Limits) -> Finding:
+def _stuck_finding(stuck: StuckJobs, limits: Limits) -> Finding:
     detail = f" {stuck.message}" if stuck.message else ""
-    return (error if stuck.seconds >= limits.stuck_error else warning)(
+    verdict = error if stuck.seconds >= limits.stuck_error else warning
+    return verdict(
         f"{counted(stuck.jobs, 'job')} of the task {stuck.task} in the queue {stuck.queue} cannot "
         f"be run ({stuck.reason}), since {span(stuck.seconds)} ago.{detail}",
         REMEDIES.get(stuck.reason, "Look at one:"),
@@ -77,8 +78,8 @@ STUCK = Check(
 # Are there running jobs whose worker is gone, and that nobody takes back?
 
 
-class Lost(Struct, frozen=True):
-    """Running jobs of one worker that is gone; `seconds` is for how long."""
+class LostWorker(Struct, frozen=True):
+    """Running jobs of a worker that is gone. `seconds` is for how long it has been gone."""
 
     worker: str | None
     jobs: int
@@ -88,24 +89,24 @@ class Lost(Struct, frozen=True):
 
 class LostJobs(Struct, frozen=True):
     schema: str
-    found: tuple[Lost, ...]
+    by_worker: tuple[LostWorker, ...]
 
 
-async def read_lost(patient: Patient) -> LostJobs:
-    found = await patient.ask(Lost, "examine_lost_jobs", patient.limits.sample_jobs)
-    return LostJobs(patient.schema, tuple(found))
+async def read_lost(context: CheckContext) -> LostJobs:
+    workers = await context.fetch(LostWorker, "examine_lost_jobs", context.limits.sample_jobs)
+    return LostJobs(context.schema, tuple(workers))
 
 
 def judge_lost(lost: LostJobs, limits: Limits) -> Sequence[Finding]:
-    left = [each for each in lost.found if each.seconds >= limits.lost]
-    if left:
-        return [_lost_finding(lost.schema, each, limits) for each in left]
-    waiting = sum(each.jobs for each in lost.found)
+    long_gone = [each for each in lost.by_worker if each.seconds >= limits.lost]
+    if long_gone:
+        return [_lost_finding(lost.schema, each, limits) for each in long_gone]
+    waiting = sum(each.jobs for each in lost.by_worker)
     also = f" {counted(waiting, 'job')} will be in a moment." if waiting else ""
     return [ok(f"No job waits to be taken back from a lost worker.{also}")]
 
 
-def _lost_finding(schema: str, lost: Lost, limits: Limits) -> Finding:
+def _lost_finding(schema: str, lost: LostWorker, limits: Limits) -> Finding:
     worker = lost.worker or "(long forgotten)"
     jobs = counted(lost.jobs, "job", limits.sample_jobs)
     return error(
@@ -129,7 +130,7 @@ LOST = Check(
 
 
 class Overtime(Struct, frozen=True):
-    """Running jobs of one task on one worker; `seconds` is how far past their timeout."""
+    """Running jobs of one task on one worker. `seconds` is how far they are past their timeout."""
 
     task: str
     worker: str | None
@@ -138,9 +139,11 @@ class Overtime(Struct, frozen=True):
     example: int
 
 
-async def read_overtime(patient: Patient) -> list[Overtime]:
-    limits = patient.limits
-    return await patient.ask(Overtime, "examine_overtime_jobs", limits.overtime, limits.sample_jobs)
+async def read_overtime(context: CheckContext) -> list[Overtime]:
+    limits = context.limits
+    return await context.fetch(
+        Overtime, "examine_overtime_jobs", limits.overtime, limits.sample_jobs
+    )
 
 
 def judge_overtime(overtime: Sequence[Overtime], _: Limits) -> Sequence[Finding]:
@@ -171,7 +174,7 @@ OVERTIME = Check(
 
 
 class Due(Struct, frozen=True):
-    """Scheduled jobs whose time has come; `seconds` is how long ago the first one's did."""
+    """Scheduled jobs whose time has come. `seconds` is how long ago that of the first one was."""
 
     jobs: int
     seconds: float | None
@@ -182,9 +185,9 @@ class Overdue(Struct, frozen=True):
     due: Due
 
 
-async def read_overdue(patient: Patient) -> Overdue:
-    [due] = await patient.ask(Due, "examine_overdue_jobs", patient.limits.sample_jobs)
-    return Overdue(patient.schema, due)
+async def read_overdue(context: CheckContext) -> Overdue:
+    [due] = await context.fetch(Due, "examine_overdue_jobs", context.limits.sample_jobs)
+    return Overdue(context.schema, due)
 
 
 def judge_overdue(overdue: Overdue, limits: Limits) -> Sequence[Finding]:
@@ -213,8 +216,8 @@ OVERDUE = Check(
 # Do schedules fire, and can what they enqueue be run?
 
 
-class Troubled(Struct, frozen=True):
-    """A schedule with something the matter; `overdue` is how long ago its tick was, in seconds."""
+class ScheduleProblem(Struct, frozen=True):
+    """A schedule with a problem. `overdue` is how many seconds ago its tick was due."""
 
     name: str
     task: str
@@ -223,15 +226,15 @@ class Troubled(Struct, frozen=True):
     overdue: float
 
 
-async def read_schedules(patient: Patient) -> list[Troubled]:
-    return await patient.ask(Troubled, "examine_schedules", patient.limits.sample_jobs)
+async def read_schedules(context: CheckContext) -> list[ScheduleProblem]:
+    return await context.fetch(ScheduleProblem, "examine_schedules", context.limits.sample_jobs)
 
 
-def judge_schedules(schedules: Sequence[Troubled], limits: Limits) -> Sequence[Finding]:
-    return list(_findings(schedules, limits)) or [ok("Schedules fire in time.")]
+def judge_schedules(schedules: Sequence[ScheduleProblem], limits: Limits) -> Sequence[Finding]:
+    return list(_schedule_findings(schedules, limits)) or [ok("Schedules fire in time.")]
 
 
-def _findings(schedules: Sequence[Troubled], limits: Limits) -> Iterator[Finding]:
+def _schedule_findings(schedules: Sequence[ScheduleProblem], limits: Limits) -> Iterator[Finding]:
     active = [each for each in schedules if each.is_active]
     if late := [each for each in active if each.overdue >= limits.overdue]:
         longest = span(max(each.overdue for each in late))
@@ -240,14 +243,14 @@ def _findings(schedules: Sequence[Troubled], limits: Limits) -> Iterator[Finding
             f"{listed(each.name for each in late)}.",
             "The leader fires them, and its log says why one cannot: see the checks workers and "
             "leader.",
-            _show(late[0]),
+            _show_command(late[0]),
         )
-    if strange := [each for each in active if not each.has_task]:
+    if without_task := [each for each in active if not each.has_task]:
         yield warning(
-            f"{counted(len(strange), 'schedule')} enqueue tasks that no living worker has: "
-            f"{listed(f'{each.name} ({each.task})' for each in strange)}.",
+            f"{counted(len(without_task), 'schedule')} enqueue tasks that no living worker has: "
+            f"{listed(f'{each.name} ({each.task})' for each in without_task)}.",
             "Deploy the code that has them, or let the schedule enqueue another task.",
-            _show(strange[0]),
+            _show_command(without_task[0]),
         )
     if undeclared := [each.name for each in schedules if not each.is_active]:
         yield warning(
@@ -258,7 +261,7 @@ def _findings(schedules: Sequence[Troubled], limits: Limits) -> Iterator[Finding
         )
 
 
-def _show(schedule: Troubled) -> str:
+def _show_command(schedule: ScheduleProblem) -> str:
     return f"penstock schedules show {shlex.quote(schedule.name)}"
 
 
@@ -274,11 +277,11 @@ SCHEDULES = Check(
 # Do batches come to their end?
 
 
-SHOWN = 5
+MAX_BATCHES_NAMED = 5
 
 
-class Unfinished(Struct, frozen=True):
-    """A batch that is open without a change for so long, or over and not finished."""
+class UnfinishedBatch(Struct, frozen=True):
+    """A batch that has been open for long without a change, or is over but not finished."""
 
     id: int
     name: str | None
@@ -286,27 +289,27 @@ class Unfinished(Struct, frozen=True):
     seconds: float
 
 
-async def read_batches(patient: Patient) -> list[Unfinished]:
-    limits = patient.limits
-    return await patient.ask(
-        Unfinished, "examine_batches", limits.batch_open, limits.batch_over, limits.sample_jobs
+async def read_batches(context: CheckContext) -> list[UnfinishedBatch]:
+    limits = context.limits
+    return await context.fetch(
+        UnfinishedBatch, "examine_batches", limits.batch_open, limits.batch_over, limits.sample_jobs
     )
 
 
-def judge_batches(found: Sequence[Unfinished], limits: Limits) -> Sequence[Finding]:
-    forgotten = [each for each in found if each.is_open]
-    held_up = [each for each in found if not each.is_open]
+def judge_batches(batches: Sequence[UnfinishedBatch], limits: Limits) -> Sequence[Finding]:
+    forgotten = [each for each in batches if each.is_open]
+    held_up = [each for each in batches if not each.is_open]
     findings = []
     if forgotten:
-        findings.append(_forgotten(forgotten))
+        findings.append(_forgotten_finding(forgotten))
     if held_up:
-        findings.append(_held_up(held_up))
+        findings.append(_held_up_finding(held_up))
     return findings or [ok("No batch is forgotten or held up.")]
 
 
-def _forgotten(batches: Sequence[Unfinished]) -> Finding:
+def _forgotten_finding(batches: Sequence[UnfinishedBatch]) -> Finding:
     return warning(
-        f"{_named(batches, 'is', 'are')} open without a change for up to "
+        f"{_subject(batches)} open without a change for up to "
         f"{span(batches[0].seconds)}: whoever opened it may have died. It will never be finished, "
         "and its callbacks will not come.",
         "Close it if all is in it that was to be, else cancel it:",
@@ -314,21 +317,27 @@ def _forgotten(batches: Sequence[Unfinished]) -> Finding:
     )
 
 
-def _held_up(batches: Sequence[Unfinished]) -> Finding:
+def _held_up_finding(batches: Sequence[UnfinishedBatch]) -> Finding:
     return error(
-        f"{_named(batches, 'is', 'are')} over, since {span(batches[0].seconds)} ago at most, and "
+        f"{_subject(batches)} over, since {span(batches[0].seconds)} ago at most, and "
         "not finished.",
         "Workers do that: see the check workers. If there is one, the database refuses a "
         "callback; the server's log says why.",
     )
 
 
-def _named(batches: Sequence[Unfinished], one: str, many: str) -> str:
-    names = [f"{each.id} ({each.name})" if each.name else str(each.id) for each in batches[:SHOWN]]
-    more = f" and {len(batches) - SHOWN} more" if len(batches) > SHOWN else ""
+def _subject(batches: Sequence[UnfinishedBatch]) -> str:
+    """Return the beginning of a sentence: the names of batches, and "is" or "are"."""
+    names = [
+        f"{each.id} ({each.name})" if each.name else str(each.id)
+        for each in batches[:MAX_BATCHES_NAMED]
+    ]
+    more = (
+        f" and {len(batches) - MAX_BATCHES_NAMED} more" if len(batches) > MAX_BATCHES_NAMED else ""
+    )
     if len(batches) == 1:
-        return f"Batch {names[0]} {one}"
-    return f"Batches {', '.join(names)}{more} {many}"
+        return f"Batch {names[0]} is"
+    return f"Batches {', '.join(names)}{more} are"
 
 
 BATCHES = Check(
@@ -343,8 +352,8 @@ BATCHES = Check(
 # Are jobs later than they should be?
 
 
-class Late(Struct, frozen=True):
-    """The late jobs of one queue; `seconds` is by how much the latest of them is late."""
+class LateJobs(Struct, frozen=True):
+    """The late jobs of one queue. `seconds` is by how much the latest of them is late."""
 
     queue: str
     jobs: int
@@ -352,16 +361,16 @@ class Late(Struct, frozen=True):
     seconds: float
 
 
-async def read_late(patient: Patient) -> list[Late]:
-    return await patient.ask(Late, "examine_late_jobs", patient.limits.sample_jobs)
+async def read_late(context: CheckContext) -> list[LateJobs]:
+    return await context.fetch(LateJobs, "examine_late_jobs", context.limits.sample_jobs)
 
 
-def judge_late(found: Sequence[Late], limits: Limits) -> Sequence[Finding]:
-    findings = [_late_finding(late, limits) for late in found]
+def judge_late(late_jobs: Sequence[LateJobs], limits: Limits) -> Sequence[Finding]:
+    findings = [_late_finding(late, limits) for late in late_jobs]
     return findings or [ok("No job is past its soft deadline.")]
 
 
-def _late_finding(late: Late, limits: Limits) -> Finding:
+def _late_finding(late: LateJobs, limits: Limits) -> Finding:
     lanes = f" in {counted(late.lanes, 'lane')}" if late.lanes > 1 else ""
     return warning(
         f"The queue {late.queue} has {counted(late.jobs, 'job', limits.sample_jobs)}{lanes} past "
@@ -395,9 +404,9 @@ class Failures(Struct, frozen=True):
     message: str | None = None
 
 
-async def read_failed(patient: Patient) -> list[Failures]:
-    """The commonest first."""
-    return await patient.ask(Failures, "examine_failures", patient.limits.sample_jobs)
+async def read_failed(context: CheckContext) -> list[Failures]:
+    """Return the failures of the last hour by task, reason and error, the most frequent first."""
+    return await context.fetch(Failures, "examine_failures", context.limits.sample_jobs)
 
 
 def judge_failed(failures: Sequence[Failures], limits: Limits) -> Sequence[Finding]:
@@ -413,14 +422,17 @@ def judge_failed(failures: Sequence[Failures], limits: Limits) -> Sequence[Findi
 
 def _failed_finding(task: str, kinds: Sequence[Failures], limits: Limits) -> Finding:
     jobs = sum(kind.jobs for kind in kinds)
-    common = max(kinds, key=lambda kind: kind.jobs)
-    detail = f": {common.message}" if common.message else ""
-    return (error if jobs >= limits.failures_error_hourly else warning)(
+    most_frequent = max(kinds, key=lambda kind: kind.jobs)
+    detail = f": {most_frequent.message}" if most_frequent.message else ""
+    verdict = error if jobs >= limits.failures_error_hourly else warning
+    return verdict(
         f"{counted(jobs, 'job', limits.sample_jobs)} of the task {task} failed for good in the "
-        f"last hour; {common.jobs:,} of them ({common.reason}) with "
-        f"{common.error or 'no error'}{detail}",
-        POISON if common.reason == "poison" else "Look at one, mend the cause, then redrive them:",
-        f"penstock jobs show {common.example}",
+        f"last hour; {most_frequent.jobs:,} of them ({most_frequent.reason}) with "
+        f"{most_frequent.error or 'no error'}{detail}",
+        POISON
+        if most_frequent.reason == "poison"
+        else "Look at one, mend the cause, then redrive them:",
+        f"penstock jobs show {most_frequent.example}",
         f"penstock dead summary --task {task}",
         f"penstock dead redrive --task {task} --rate 10/s",
     )

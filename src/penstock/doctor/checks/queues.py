@@ -1,4 +1,4 @@
-"""Checks of what keeps jobs from workers: nobody serves them, a pause, a window or a limit."""
+"""Checks of what keeps workers from waiting jobs: no worker, a pause, a window or a limit."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.doctor.check import Check, Finding, Group, Limits, Patient, error, ok, warning
-from penstock.doctor.checks.workers import living, workforce
+from penstock.doctor.check import Check, CheckContext, Finding, Group, Limits, error, ok, warning
+from penstock.doctor.checks.workers import living, read_workers
 from penstock.insights import Window, WorkerInsight
 from penstock.insights.queues import lane_window
 from penstock.job import split_lane
 from penstock.wording import counted, listed, span
 
-# What waits to be claimed, by queue and task.
+# The ready jobs, by queue and task.
 
 
-class Waiting(Struct, frozen=True):
-    """Ready jobs of one task in one queue, as far as was looked; times in seconds.
+class ReadyJobs(Struct, frozen=True):
+    """Ready jobs of one task in one queue, counted up to a bound.
 
-    `seconds` is how long the oldest waits, `paused` how long the queue has been paused, if it is.
+    `seconds` is how long the oldest has waited, `paused` for how long the queue has been paused,
+    if it is.
     """
 
     queue: str
@@ -33,16 +34,16 @@ class Waiting(Struct, frozen=True):
     paused: float | None = None
 
 
-async def waiting(patient: Patient) -> list[Waiting]:
-    """Of each queue the first in line."""
-    return await patient.ask(Waiting, "examine_ready_jobs", patient.limits.sample_jobs)
+async def read_ready_jobs(context: CheckContext) -> list[ReadyJobs]:
+    """Read the first ready jobs of each queue, by task."""
+    return await context.fetch(ReadyJobs, "examine_ready_jobs", context.limits.sample_jobs)
 
 
-# The lanes in which jobs wait, and what may hold them.
+# The lanes in which jobs wait, and what may hold these up.
 
 
 class WaitingLane(Struct, frozen=True, kw_only=True):
-    """One lane with ready jobs; times in seconds."""
+    """One lane with ready jobs. Times are in seconds."""
 
     queue: str
     name: str
@@ -54,18 +55,18 @@ class WaitingLane(Struct, frozen=True, kw_only=True):
     window: Window = Window()
     fair: bool = False
     laneless: int | None = None
-    """How many jobs of a fair queue are in no tenant's lane."""
+    """How many jobs of a fair queue have no lane."""
     shut_by: str | None = None
-    """A limit that lets none of its jobs run."""
+    """The key of a limit that lets none of its jobs run."""
 
 
-async def waiting_lanes(patient: Patient) -> list[WaitingLane]:
-    """By queue and name, as many as the doctor looks at."""
-    most, laneless = patient.limits.sample_jobs, patient.limits.laneless_jobs
-    return await patient.ask(_lane, "examine_lanes", most, laneless)
+async def read_waiting_lanes(context: CheckContext) -> list[WaitingLane]:
+    """Read lanes with ready jobs by queue and name, up to a bound."""
+    max_lanes, laneless = context.limits.sample_jobs, context.limits.laneless_jobs
+    return await context.fetch(_lane_from, "examine_lanes", max_lanes, laneless)
 
 
-def _lane(**row: Any) -> WaitingLane:
+def _lane_from(**row: Any) -> WaitingLane:
     name, limits = split_lane(row.pop("lane"))
     window = lane_window(row)
     return WaitingLane(name=name, limits=limits, window=window, **row)
@@ -74,69 +75,70 @@ def _lane(**row: Any) -> WaitingLane:
 # Are there ready jobs that no living worker serves?
 
 
-class Service(Struct, frozen=True):
-    """What waits, ordered by queue, and who is there for it."""
+class QueueService(Struct, frozen=True):
+    """The ready jobs, ordered by queue, and the living workers."""
 
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[ReadyJobs, ...]
     alive: tuple[WorkerInsight, ...]
 
-    def of(self, queue: str) -> list[WorkerInsight]:
+    def workers_of(self, queue: str) -> list[WorkerInsight]:
         return [worker for worker in self.alive if queue in worker.queues]
 
 
-async def read_unserved(patient: Patient) -> Service:
-    return Service(tuple(await waiting(patient)), tuple(living(await workforce(patient))))
+async def read_unserved(context: CheckContext) -> QueueService:
+    ready_jobs = await read_ready_jobs(context)
+    return QueueService(tuple(ready_jobs), tuple(living(await read_workers(context))))
 
 
-def judge_unserved(service: Service, limits: Limits) -> Sequence[Finding]:
-    # What is paused is meant to wait, and has a check of its own.
-    patiently = [each for each in service.waiting if each.paused is None]
+def judge_unserved(service: QueueService, limits: Limits) -> Sequence[Finding]:
+    # Paused queues are meant to wait, and have a check of their own.
+    active = [each for each in service.waiting if each.paused is None]
     findings: list[Finding] = []
-    for queue, grouped in groupby(patiently, key=lambda line: line.queue):
-        lines, workers = list(grouped), service.of(queue)
-        late = [line for line in lines if line.seconds >= limits.unserved]
+    for queue, group in groupby(active, key=lambda ready: ready.queue):
+        by_task, workers = list(group), service.workers_of(queue)
+        late = [ready for ready in by_task if ready.seconds >= limits.unserved]
         if workers:
-            findings += _by_task(late, workers, limits)
+            findings += _unserved_task_findings(late, workers, limits)
         elif late:
-            findings.append(_queue(error, queue, late, limits))
+            findings.append(_unserved_queue_finding(error, queue, late, limits))
         elif service.alive:
-            # Others have started, so its worker is hardly just about to.
-            findings.append(_queue(warning, queue, lines, limits))
+            # Workers of other queues have started, so it is unlikely that one is about to.
+            findings.append(_unserved_queue_finding(warning, queue, by_task, limits))
     if findings:
         return findings
-    if patiently and not service.alive:
+    if active and not service.alive:
         return [
             ok(f"No job has been ready for {span(limits.unserved)} yet, but there is no worker.")
         ]
     return [ok("Every queue and task with ready jobs has a worker.")]
 
 
-def _queue(
-    verdict: Callable[..., Finding], queue: str, lines: Sequence[Waiting], limits: Limits
+def _unserved_queue_finding(
+    verdict: Callable[..., Finding], queue: str, by_task: Sequence[ReadyJobs], limits: Limits
 ) -> Finding:
-    jobs = sum(line.jobs for line in lines)
+    jobs = sum(ready.jobs for ready in by_task)
     return verdict(
         f"The queue {queue} has {counted(jobs, 'job', limits.sample_jobs)} and no living worker; "
-        f"the oldest has waited for {span(max(line.seconds for line in lines))}. Tasks: "
-        f"{listed(line.task for line in lines)}.",
+        f"the oldest has waited for {span(max(ready.seconds for ready in by_task))}. Tasks: "
+        f"{listed(ready.task for ready in by_task)}.",
         "Start a worker for it where the code of these tasks is:",
         f"penstock work APP --queue {queue}",
     )
 
 
-def _by_task(
-    lines: Sequence[Waiting], workers: Sequence[WorkerInsight], limits: Limits
+def _unserved_task_findings(
+    by_task: Sequence[ReadyJobs], workers: Sequence[WorkerInsight], limits: Limits
 ) -> list[Finding]:
     return [
         error(
-            f"The queue {line.queue} has {counted(line.jobs, 'job', limits.sample_jobs)} of the "
-            f"task {line.task}, which none of its workers has; the oldest has waited for "
-            f"{span(line.seconds)}. Its workers: {listed(worker.name for worker in workers)}.",
+            f"The queue {ready.queue} has {counted(ready.jobs, 'job', limits.sample_jobs)} of the "
+            f"task {ready.task}, which none of its workers has; the oldest has waited for "
+            f"{span(ready.seconds)}. Its workers: {listed(worker.name for worker in workers)}.",
             "Deploy the code that has it, or register the task with the app that they run.",
-            f"penstock jobs show {line.example}",
+            f"penstock jobs show {ready.example}",
         )
-        for line in lines
-        if not any(worker.may_run(line.task) for worker in workers)
+        for ready in by_task
+        if not any(worker.may_run(ready.task) for worker in workers)
     ]
 
 
@@ -152,32 +154,32 @@ UNSERVED = Check(
 # Do jobs wait for a worker that serves their tenant?
 
 
-class Dedication(Struct, frozen=True):
+class TenantService(Struct, frozen=True):
     """The lanes in which jobs wait, and the living workers with the tenants that they serve."""
 
     lanes: tuple[WaitingLane, ...]
     alive: tuple[WorkerInsight, ...]
 
 
-async def read_unserved_tenants(patient: Patient) -> Dedication:
-    alive = living(await workforce(patient))
+async def read_unserved_tenants(context: CheckContext) -> TenantService:
+    alive = living(await read_workers(context))
     if all(worker.tenants is None and not worker.except_tenants for worker in alive):
-        return Dedication((), tuple(alive))
-    return Dedication(tuple(await waiting_lanes(patient)), tuple(alive))
+        return TenantService((), tuple(alive))
+    return TenantService(tuple(await read_waiting_lanes(context)), tuple(alive))
 
 
-def judge_unserved_tenants(dedication: Dedication, limits: Limits) -> Sequence[Finding]:
-    alone: dict[str, list[WaitingLane]] = {}
-    for lane in dedication.lanes:
-        # A queue that nobody serves at all has a check of its own.
-        serving = [worker for worker in dedication.alive if lane.queue in worker.queues]
+def judge_unserved_tenants(service: TenantService, limits: Limits) -> Sequence[Finding]:
+    unserved: dict[str, list[WaitingLane]] = {}
+    for lane in service.lanes:
+        # A queue without any worker has a check of its own.
+        serving = [worker for worker in service.alive if lane.queue in worker.queues]
         if (
             serving
             and lane.seconds >= limits.unserved
             and not any(worker.serves(lane.name) for worker in serving)
         ):
-            alone.setdefault(lane.queue, []).append(lane)
-    findings = [_unserved_tenants_finding(queue, lanes) for queue, lanes in alone.items()]
+            unserved.setdefault(lane.queue, []).append(lane)
+    findings = [_unserved_tenants_finding(queue, lanes) for queue, lanes in unserved.items()]
     return findings or [ok("Every tenant whose jobs wait has a worker.")]
 
 
@@ -205,24 +207,24 @@ UNSERVED_TENANTS = Check(
 # Do jobs wait in queues that are paused?
 
 
-async def read_paused(patient: Patient) -> list[Waiting]:
-    return [line for line in await waiting(patient) if line.paused is not None]
+async def read_paused(context: CheckContext) -> list[ReadyJobs]:
+    return [ready for ready in await read_ready_jobs(context) if ready.paused is not None]
 
 
-def judge_paused(lines: Sequence[Waiting], limits: Limits) -> Sequence[Finding]:
+def judge_paused(ready_jobs: Sequence[ReadyJobs], limits: Limits) -> Sequence[Finding]:
     findings = [
-        _paused_finding(queue, list(lines), limits)
-        for queue, lines in groupby(lines, key=lambda line: line.queue)
+        _paused_finding(queue, list(by_task), limits)
+        for queue, by_task in groupby(ready_jobs, key=lambda ready: ready.queue)
     ]
     return findings or [ok("No job waits in a queue that is paused.")]
 
 
-def _paused_finding(queue: str, lines: Sequence[Waiting], limits: Limits) -> Finding:
-    jobs = sum(line.jobs for line in lines)
+def _paused_finding(queue: str, by_task: Sequence[ReadyJobs], limits: Limits) -> Finding:
+    jobs = sum(ready.jobs for ready in by_task)
     return warning(
-        f"The queue {queue} has been paused for {span(lines[0].paused or 0)} with "
+        f"The queue {queue} has been paused for {span(by_task[0].paused or 0)} with "
         f"{counted(jobs, 'job', limits.sample_jobs)} in it, the oldest of which has waited for "
-        f"{span(max(line.seconds for line in lines))}.",
+        f"{span(max(ready.seconds for ready in by_task))}.",
         "Let its workers go on, unless it is meant to wait:",
         f"penstock queues resume {queue}",
     )
@@ -240,8 +242,8 @@ PAUSED = Check(
 # Do jobs wait in lanes that are paused?
 
 
-async def read_paused_lanes(patient: Patient) -> list[WaitingLane]:
-    return [lane for lane in await waiting_lanes(patient) if lane.paused is not None]
+async def read_paused_lanes(context: CheckContext) -> list[WaitingLane]:
+    return [lane for lane in await read_waiting_lanes(context) if lane.paused is not None]
 
 
 def judge_paused_lanes(lanes: Sequence[WaitingLane], _: Limits) -> Sequence[Finding]:
@@ -275,8 +277,8 @@ PAUSED_LANES = Check(
 # Do jobs wait for a window that never opens?
 
 
-async def read_windows(patient: Patient) -> list[WaitingLane]:
-    return [lane for lane in await waiting_lanes(patient) if lane.window.is_shut]
+async def read_windows(context: CheckContext) -> list[WaitingLane]:
+    return [lane for lane in await read_waiting_lanes(context) if lane.window.is_shut]
 
 
 def judge_windows(lanes: Sequence[WaitingLane], _: Limits) -> Sequence[Finding]:
@@ -311,18 +313,18 @@ WINDOWS = Check(
 # Do jobs wait for a limit that lets none of them run?
 
 
-MOST = 10
+MAX_LIMITS_NAMED = 10
 
 
-async def read_shut_limits(patient: Patient) -> list[WaitingLane]:
-    return [lane for lane in await waiting_lanes(patient) if lane.shut_by is not None]
+async def read_shut_limits(context: CheckContext) -> list[WaitingLane]:
+    return [lane for lane in await read_waiting_lanes(context) if lane.shut_by is not None]
 
 
 def judge_shut_limits(lanes: Sequence[WaitingLane], _: Limits) -> Sequence[Finding]:
     by_key: dict[str, list[WaitingLane]] = {}
     for lane in lanes:
         by_key.setdefault(lane.shut_by or "", []).append(lane)
-    findings = [_shut_limits_finding(key, by_key[key]) for key in list(by_key)[:MOST]]
+    findings = [_shut_limits_finding(key, by_key[key]) for key in list(by_key)[:MAX_LIMITS_NAMED]]
     return findings or [ok("No job waits for a limit that lets nothing run.")]
 
 
@@ -349,23 +351,23 @@ SHUT_LIMITS = Check(
 # Is a bucket closed for long?
 
 
-class Closed(Struct, frozen=True):
-    """A key that is closed for so many seconds more."""
+class ClosedBucket(Struct, frozen=True):
+    """A bucket that is closed for so many seconds more."""
 
     key: str
     seconds: float
 
 
-async def read_closed_buckets(patient: Patient) -> list[Closed]:
-    return await patient.ask(Closed, "examine_closed_buckets")
+async def read_closed_buckets(context: CheckContext) -> list[ClosedBucket]:
+    return await context.fetch(ClosedBucket, "examine_closed_buckets")
 
 
-def judge_closed_buckets(closed: Sequence[Closed], limits: Limits) -> Sequence[Finding]:
+def judge_closed_buckets(closed: Sequence[ClosedBucket], limits: Limits) -> Sequence[Finding]:
     findings = [_closed_buckets_finding(each) for each in closed if each.seconds >= limits.closed]
     return findings or [ok(f"No bucket is closed for {span(limits.closed)} or longer.")]
 
 
-def _closed_buckets_finding(closed: Closed) -> Finding:
+def _closed_buckets_finding(closed: ClosedBucket) -> Finding:
     return warning(
         f"The bucket {closed.key} is closed for another {span(closed.seconds)}: no job that needs "
         "it begins.",
@@ -387,16 +389,16 @@ CLOSED_BUCKETS = Check(
 # Do the jobs of a fair queue take turns?
 
 
-async def read_laneless(patient: Patient) -> list[WaitingLane]:
-    return [lane for lane in await waiting_lanes(patient) if lane.fair]
+async def read_laneless(context: CheckContext) -> list[WaitingLane]:
+    return [lane for lane in await read_waiting_lanes(context) if lane.fair]
 
 
 def judge_laneless(lanes: Sequence[WaitingLane], limits: Limits) -> Sequence[Finding]:
     findings = []
-    for queue, grouped in groupby(lanes, key=lambda lane: lane.queue):
-        waiting = list(grouped)
-        jobs = sum(lane.laneless or 0 for lane in waiting)
-        if jobs >= limits.laneless_jobs and not any(lane.name for lane in waiting):
+    for queue, group in groupby(lanes, key=lambda lane: lane.queue):
+        waiting_lanes = list(group)
+        jobs = sum(lane.laneless or 0 for lane in waiting_lanes)
+        if jobs >= limits.laneless_jobs and not any(lane.name for lane in waiting_lanes):
             findings.append(_laneless_finding(queue, jobs))
     return findings or [ok("Jobs of fair queues are in lanes that take turns.")]
 

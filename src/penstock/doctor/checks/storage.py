@@ -1,4 +1,4 @@
-"""Checks of storage: old snapshots, bloat, partitions and the lock table."""
+"""Checks of storage: old snapshots, bloat, partitions and the server's lock table."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from msgspec import Struct
 
 from penstock.doctor.check import (
     Check,
+    CheckContext,
     Finding,
     Group,
     Limits,
-    Patient,
     error,
     ok,
     skipped,
     warning,
 )
-from penstock.doctor.checks.database import Told
+from penstock.doctor.checks.database import DatabaseTime
 from penstock.sql import quote
 from penstock.wording import counted, listed, size, span
 
 # Who keeps vacuum from removing dead rows?
 
 
-class Holder(Struct, frozen=True):
+class SnapshotHolder(Struct, frozen=True):
     """A session, a prepared transaction, a replication slot or a standby with an old snapshot.
 
-    `seconds` is how long it has been open, where that is known; `transactions` how many have begun
-    since.
+    `seconds` is how long it has been open, if that is known, and `transactions` how many
+    transactions have begun since.
     """
 
     kind: str
@@ -44,26 +44,28 @@ class Holder(Struct, frozen=True):
     query: str | None = None
 
 
-class Hidden(Struct, frozen=True):
-    """How many sessions the role does not see into."""
+class HiddenSessions(Struct, frozen=True):
+    """How many sessions the role may not inspect."""
 
     hidden: int
     role: str
 
 
 class Snapshots(Struct, frozen=True):
-    holders: tuple[Holder, ...]
-    hidden: Hidden
+    holders: tuple[SnapshotHolder, ...]
+    hidden: HiddenSessions
 
 
-async def read_snapshots(patient: Patient) -> Snapshots:
-    holders = await patient.ask(Holder, "examine_snapshots")
-    [hidden] = await patient.ask(Hidden, "examine_hidden_sessions")
+async def read_snapshots(context: CheckContext) -> Snapshots:
+    holders = await context.fetch(SnapshotHolder, "examine_snapshots")
+    [hidden] = await context.fetch(HiddenSessions, "examine_hidden_sessions")
     return Snapshots(tuple(holders), hidden)
 
 
 def judge_snapshots(snapshots: Snapshots, limits: Limits) -> Sequence[Finding]:
-    findings = [_finding(each, limits) for each in snapshots.holders if _is_old(each, limits)]
+    findings = [
+        _snapshot_finding(each, limits) for each in snapshots.holders if _is_old(each, limits)
+    ]
     if not findings:
         findings = [ok("No transaction is so old that it holds back vacuum.")]
     hidden = snapshots.hidden
@@ -79,24 +81,24 @@ def judge_snapshots(snapshots: Snapshots, limits: Limits) -> Sequence[Finding]:
     return findings
 
 
-def _is_old(holder: Holder, limits: Limits) -> bool:
+def _is_old(holder: SnapshotHolder, limits: Limits) -> bool:
     if holder.seconds is not None:
         return holder.seconds >= limits.snapshot_warning
     return holder.transactions >= limits.snapshot_warning_transactions
 
 
-def _is_very_old(holder: Holder, limits: Limits) -> bool:
+def _is_very_old(holder: SnapshotHolder, limits: Limits) -> bool:
     if holder.seconds is not None:
         return holder.seconds >= limits.snapshot_error
     return holder.transactions >= limits.snapshot_error_transactions
 
 
-def _finding(holder: Holder, limits: Limits) -> Finding:
-    finding = error if _is_very_old(holder, limits) else warning
-    return finding(*TELL[holder.kind](holder))
+def _snapshot_finding(holder: SnapshotHolder, limits: Limits) -> Finding:
+    verdict = error if _is_very_old(holder, limits) else warning
+    return verdict(*DESCRIBE[holder.kind](holder))
 
 
-def _session(holder: Holder) -> tuple[str, ...]:
+def _session(holder: SnapshotHolder) -> tuple[str, ...]:
     return (
         f"Process {holder.pid} of {holder.role} ({holder.application or 'no name'}, "
         f"{holder.state}) has had a transaction open for {span(holder.seconds or 0)} and holds "
@@ -106,7 +108,7 @@ def _session(holder: Holder) -> tuple[str, ...]:
     )
 
 
-def _prepared(holder: Holder) -> tuple[str, ...]:
+def _prepared(holder: SnapshotHolder) -> tuple[str, ...]:
     return (
         f"The prepared transaction {holder.name} of {holder.role} has waited for "
         f"{span(holder.seconds or 0)} and holds back vacuum.",
@@ -115,7 +117,7 @@ def _prepared(holder: Holder) -> tuple[str, ...]:
     )
 
 
-def _slot(holder: Holder) -> tuple[str, ...]:
+def _slot(holder: SnapshotHolder) -> tuple[str, ...]:
     return (
         f"The replication slot {holder.name} ({holder.state}) holds back vacuum with a snapshot "
         f"from {counted(holder.transactions, 'transaction')} ago.",
@@ -124,7 +126,7 @@ def _slot(holder: Holder) -> tuple[str, ...]:
     )
 
 
-def _standby(holder: Holder) -> tuple[str, ...]:
+def _standby(holder: SnapshotHolder) -> tuple[str, ...]:
     return (
         f"The standby {holder.application or holder.name} (process {holder.pid} here) holds back "
         f"vacuum with a snapshot from {counted(holder.transactions, 'transaction')} ago.",
@@ -135,8 +137,8 @@ def _standby(holder: Holder) -> tuple[str, ...]:
     )
 
 
-# What is seen of each kind of holder, what to do, and what to paste.
-TELL: dict[str, Callable[[Holder], tuple[str, ...]]] = {
+# By kind of holder: a function that returns what is seen, the remedy, and what to paste.
+DESCRIBE: dict[str, Callable[[SnapshotHolder], tuple[str, ...]]] = {
     "session": _session,
     "prepared": _prepared,
     "slot": _slot,
@@ -160,12 +162,12 @@ SNAPSHOTS = Check(
 # Are the queue's tables and indexes much larger than their rows, or full of dead ones?
 
 
-# Those whose rows come and go; history only grows, and is dropped by the partition.
+# The tables whose rows come and go. The history only grows, and is dropped by the partition.
 TABLES = ["job", "lease", "leader", "signal", "unique_claim", "progress"]
 
 
 class Relation(Struct, frozen=True):
-    """A table or an index. `expected` is what its live rows should take, where that is known."""
+    """A table or an index. `expected` is how many bytes its live rows need, if that is known."""
 
     kind: str
     name: str
@@ -179,36 +181,36 @@ class Relation(Struct, frozen=True):
 
 class Relations(Struct, frozen=True):
     schema: str
-    found: tuple[Relation, ...]
+    relations: tuple[Relation, ...]
 
 
-async def read_bloat(patient: Patient) -> Relations:
-    schema = patient.schema
-    return Relations(schema, tuple(await patient.ask(Relation, "examine_bloat", schema, TABLES)))
+async def read_bloat(context: CheckContext) -> Relations:
+    schema = context.schema
+    return Relations(schema, tuple(await context.fetch(Relation, "examine_bloat", schema, TABLES)))
 
 
 def judge_bloat(relations: Relations, limits: Limits) -> Sequence[Finding]:
     findings = [
         finding
-        for relation in relations.found
-        for finding in _judged(
+        for relation in relations.relations
+        for finding in _relation_findings(
             relation, f"{quote(relations.schema)}.{quote(relation.name)}", limits
         )
     ]
     if findings:
         return findings
-    jobs = next((each for each in relations.found if each.name == "job"), None)
+    jobs = next((each for each in relations.relations if each.name == "job"), None)
     if jobs is None:
         return [ok("There is no table of jobs yet.")]
     return [
         ok(
             f"The table job takes {size(jobs.bytes)} for {counted(jobs.live, 'row')}, "
-            f"{jobs.dead:,} dead; vacuumed {_when(jobs)}."
+            f"{jobs.dead:,} dead; vacuumed {_vacuum_age(jobs)}."
         )
     ]
 
 
-def _judged(relation: Relation, name: str, limits: Limits) -> list[Finding]:
+def _relation_findings(relation: Relation, name: str, limits: Limits) -> list[Finding]:
     findings = []
     if relation.unattended:
         findings.append(
@@ -218,21 +220,21 @@ def _judged(relation: Relation, name: str, limits: Limits) -> list[Finding]:
                 f"ALTER TABLE {name} RESET (autovacuum_enabled);",
             )
         )
-    if _is_full_of_dead(relation, limits):
+    if _has_many_dead_rows(relation, limits):
         findings.append(
             warning(
                 f"The table {relation.name} has {counted(relation.dead, 'dead row')} beside "
-                f"{relation.live:,} live ones; it was vacuumed {_when(relation)}.",
+                f"{relation.live:,} live ones; it was vacuumed {_vacuum_age(relation)}.",
                 "See the check snapshots for who holds them; when nobody does, or no more:",
                 f"VACUUM (ANALYZE) {name};",
             )
         )
     if _is_bloated(relation, limits):
-        findings.append(_bloated(relation, name))
+        findings.append(_bloat_finding(relation, name))
     return findings
 
 
-def _is_full_of_dead(relation: Relation, limits: Limits) -> bool:
+def _has_many_dead_rows(relation: Relation, limits: Limits) -> bool:
     return relation.dead >= max(limits.dead_rows, limits.dead_rows_per_live * relation.live)
 
 
@@ -242,7 +244,7 @@ def _is_bloated(relation: Relation, limits: Limits) -> bool:
     return relation.bytes >= limits.bloat_factor * relation.expected
 
 
-def _bloated(relation: Relation, name: str) -> Finding:
+def _bloat_finding(relation: Relation, name: str) -> Finding:
     seen = (
         f"The {relation.kind} {relation.name} takes {size(relation.bytes)} for "
         f"{counted(relation.live, 'live row')}, which need about {size(relation.expected or 0)}."
@@ -259,7 +261,7 @@ def _bloated(relation: Relation, name: str) -> Finding:
     )
 
 
-def _when(relation: Relation) -> str:
+def _vacuum_age(relation: Relation) -> str:
     return "never yet" if relation.vacuumed is None else f"{span(relation.vacuumed)} ago"
 
 
@@ -275,12 +277,15 @@ BLOAT = Check(
 # Are there partitions for the jobs that will end in the next days?
 
 
-LOOK_AHEAD = 7
+DAYS_AHEAD = 7
 
 
-class Gap(Struct, frozen=True):
-    """The first day without a partition: what ends in `ahead` days and is kept so many has no
-    place. `apart`: there is a table for it, but it is not attached, or to the table `parent`."""
+class MissingPartition(Struct, frozen=True):
+    """The first day without a partition.
+
+    Jobs that end in `ahead` days and are kept for `days` need it. `apart` means that there is a
+    table for the day, but that it is not attached, or to another table, `parent`.
+    """
 
     ahead: int
     days: int
@@ -289,26 +294,26 @@ class Gap(Struct, frozen=True):
     parent: str | None = None
 
 
-class Ahead(Struct, frozen=True):
+class Partitions(Struct, frozen=True):
     schema: str
-    gap: Gap | None
+    gap: MissingPartition | None
 
 
-async def read_partitions(patient: Patient) -> Ahead:
-    gaps = await patient.ask(Gap, "examine_partitions", patient.schema, LOOK_AHEAD)
-    return Ahead(patient.schema, gaps[0] if gaps else None)
+async def read_partitions(context: CheckContext) -> Partitions:
+    gaps = await context.fetch(MissingPartition, "examine_partitions", context.schema, DAYS_AHEAD)
+    return Partitions(context.schema, gaps[0] if gaps else None)
 
 
-def judge_partitions(ahead: Ahead, limits: Limits) -> Sequence[Finding]:
-    gap = ahead.gap
+def judge_partitions(partitions: Partitions, limits: Limits) -> Sequence[Finding]:
+    gap = partitions.gap
     if gap is None or gap.ahead > limits.partitions_warning_days:
-        days = LOOK_AHEAD if gap is None else gap.ahead - 1
+        days = DAYS_AHEAD if gap is None else gap.ahead - 1
         return [ok(f"The history has its partitions {counted(days, 'day')} ahead, or more.")]
-    finding = error if gap.ahead <= limits.partitions_error_days else warning
-    return [finding(_seen(gap), *_remedy(ahead.schema, gap))]
+    verdict = error if gap.ahead <= limits.partitions_error_days else warning
+    return [verdict(_describe_gap(gap), *_gap_remedy(partitions.schema, gap))]
 
 
-def _seen(gap: Gap) -> str:
+def _describe_gap(gap: MissingPartition) -> str:
     kept = f"that are kept for {counted(gap.days, 'day')}"
     if gap.ahead == 0:
         return f"The history has no partition for {gap.day}: jobs {kept} cannot end now."
@@ -316,7 +321,7 @@ def _seen(gap: Gap) -> str:
     return f"The history has no partition for {gap.day}: from {when} on jobs {kept} cannot end."
 
 
-def _remedy(schema: str, gap: Gap) -> tuple[str, ...]:
+def _gap_remedy(schema: str, gap: MissingPartition) -> tuple[str, ...]:
     if not gap.apart:
         return (
             "Workers make them every hour, as the owner of the tables: see the checks workers and "
@@ -349,8 +354,8 @@ PARTITIONS = Check(
 # Are partitions dropped once their day has passed?
 
 
-class Expired(Struct, frozen=True):
-    """A partition whose day has passed, and the statements that take it away."""
+class ExpiredPartition(Struct, frozen=True):
+    """A partition whose day has passed, and the statements that remove it."""
 
     name: str
     attached: bool
@@ -365,14 +370,14 @@ class Expired(Struct, frozen=True):
         return [f"{step};" for step in (*first, self.drop)]
 
 
-async def read_expired(patient: Patient) -> list[Expired]:
-    """Those whose day passed some days ago: the leader looks every hour."""
-    [told] = await patient.ask(Told, "get_time")
-    since = told.now - timedelta(days=patient.limits.expired_days)
-    return await patient.ask(Expired, "list_expired_partitions", patient.schema, since)
+async def read_expired(context: CheckContext) -> list[ExpiredPartition]:
+    """Read the partitions whose day passed some days ago; the leader drops them every hour."""
+    [database_time] = await context.fetch(DatabaseTime, "get_time")
+    since = database_time.now - timedelta(days=context.limits.expired_days)
+    return await context.fetch(ExpiredPartition, "list_expired_partitions", context.schema, since)
 
 
-def judge_expired(expired: Sequence[Expired], limits: Limits) -> Sequence[Finding]:
+def judge_expired(expired: Sequence[ExpiredPartition], limits: Limits) -> Sequence[Finding]:
     if not expired:
         return [ok("No partition of the history is kept beyond its day.")]
     return [
@@ -396,12 +401,14 @@ EXPIRED = Check(
 )
 
 
-# Is there room in the server's lock table for those who read the whole history?
+# Does the server's lock table have room for queries of the whole history?
 
 
-class Room(Struct, frozen=True):
-    """`locks` are those of one statement over the whole history; the server has room for so many
-    per transaction, times so many transactions."""
+class LockTable(Struct, frozen=True):
+    """The server's lock table, and the locks that one query of the whole history takes.
+
+    The table has room for `max_locks` times `transactions` locks.
+    """
 
     partitions: int
     locks: int
@@ -410,29 +417,29 @@ class Room(Struct, frozen=True):
 
     @property
     def readers(self) -> int:
-        """How many connections can read the whole history at once."""
+        """How many connections can query the whole history at once."""
         return self.max_locks * self.transactions // self.locks
 
 
-async def read_locks(patient: Patient) -> Room:
-    [room] = await patient.ask(Room, "examine_locks", patient.schema)
-    return room
+async def read_locks(context: CheckContext) -> LockTable:
+    [lock_table] = await context.fetch(LockTable, "examine_locks", context.schema)
+    return lock_table
 
 
-def judge_locks(room: Room, limits: Limits) -> Sequence[Finding]:
-    history = f"{counted(room.partitions, 'partition')} of the history"
-    needed = min(limits.history_readers, room.transactions)
-    if room.readers >= needed:
-        return [ok(f"{room.readers} connections can read all {history} at once.")]
-    most = max(64, ceil(needed * room.locks / room.transactions / 64) * 64)
+def judge_locks(lock_table: LockTable, limits: Limits) -> Sequence[Finding]:
+    history = f"{counted(lock_table.partitions, 'partition')} of the history"
+    needed = min(limits.history_readers, lock_table.transactions)
+    if lock_table.readers >= needed:
+        return [ok(f"{lock_table.readers} connections can read all {history} at once.")]
+    suggested = max(64, ceil(needed * lock_table.locks / lock_table.transactions / 64) * 64)
     return [
         warning(
-            f"A list of jobs locks all {history} with their indexes, {room.locks} locks. The "
-            f"server has room for {counted(room.readers, 'such list')} at once; with more, "
+            f"A list of jobs locks all {history} with their indexes, {lock_table.locks} locks. The "
+            f"server has room for {counted(lock_table.readers, 'such list')} at once; with more, "
             "statements of every application fail with 'out of shared memory'.",
             "Keep jobs for a shorter time (see `penstock retention list`), let the leader drop "
             "partitions whose day has passed, or give the server more room and restart it:",
-            f"ALTER SYSTEM SET max_locks_per_transaction = {most};",
+            f"ALTER SYSTEM SET max_locks_per_transaction = {suggested};",
         )
     ]
 

@@ -1,4 +1,4 @@
-"""Checks of workers: signs of life, versions, resources, leader, notifications and idle grants."""
+"""Checks of workers: leases, versions, resources, the leader, notifications and idle grants."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from penstock.doctor.check import (
     Check,
+    CheckContext,
     Finding,
     Group,
     Limits,
-    Patient,
     error,
     ok,
     skipped,
@@ -22,14 +22,14 @@ from penstock.doctor.check import (
 from penstock.insights import Count, Insights, Unwritten, WorkerInsight
 from penstock.wording import counted, listed, span
 
-# The workers, as their leases tell of them.
+# The workers, as their leases describe them.
 
 
-async def workforce(patient: Patient) -> list[WorkerInsight]:
-    """The workers that live, and those that ended without giving their lease back."""
-    async with patient.bounds() as connection:
-        found = await Insights(patient.store, connection).workers()
-    return [worker for worker in found if worker.kind == "worker"]
+async def read_workers(context: CheckContext) -> list[WorkerInsight]:
+    """Read the living workers, and those that ended without closing their lease."""
+    async with context.transaction() as connection:
+        workers = await Insights(context.store, connection).workers()
+    return [worker for worker in workers if worker.kind == "worker"]
 
 
 def living(workers: Iterable[WorkerInsight]) -> list[WorkerInsight]:
@@ -39,47 +39,54 @@ def living(workers: Iterable[WorkerInsight]) -> list[WorkerInsight]:
 # Are there workers, and do they give signs of life?
 
 
-# So few jobs are named one by one.
-IDS_SHOWN = 3
+# Up to this many jobs are named.
+MAX_JOBS_NAMED = 3
 
 
 def judge_workers(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
     alive = living(workers)
-    names = {(worker.name, worker.host, worker.pid) for worker in alive}
-    ended = [worker for worker in workers if not worker.is_alive]
-    back = [worker for worker in ended if (worker.name, worker.host, worker.pid) in names]
-    lost = [worker for worker in ended if worker not in back]
-    findings = [
-        _late(worker) for worker in alive if worker.silent > limits.silent_share * worker.patience
+    living_processes = {(worker.name, worker.host, worker.pid) for worker in alive}
+    expired = [worker for worker in workers if not worker.is_alive]
+    # These processes did not renew a lease in time, and have a new one.
+    returned = [
+        worker for worker in expired if (worker.name, worker.host, worker.pid) in living_processes
     ]
-    findings += [_held_up(worker, worker.unwritten) for worker in alive if worker.unwritten]
+    lost = [worker for worker in expired if worker not in returned]
+    findings = [
+        _silent_finding(worker)
+        for worker in alive
+        if worker.silent > limits.silent_share * worker.patience
+    ]
+    findings += [
+        _unwritten_finding(worker, worker.unwritten) for worker in alive if worker.unwritten
+    ]
     if not alive:
         findings.append(
             warning("No worker is alive.", "Start one where your code is:", "penstock work APP")
         )
     if lost:
-        findings.append(_lost(lost))
-    if back:
-        findings.append(_back(back))
+        findings.append(_lost_finding(lost))
+    if returned:
+        findings.append(_returned_finding(returned))
     if findings:
         return findings
-    told = listed(worker.name for worker in alive)
-    return [ok(f"{counted(len(alive), 'worker')} alive, each heard of lately: {told}.")]
+    names = listed(worker.name for worker in alive)
+    return [ok(f"{counted(len(alive), 'worker')} alive, each heard of lately: {names}.")]
 
 
-def _late(worker: WorkerInsight) -> Finding:
+def _silent_finding(worker: WorkerInsight) -> Finding:
     return warning(
-        f"The worker {_who(worker)} has not renewed its lease for {span(worker.silent)}; after "
-        f"{span(worker.patience)} it counts as lost, and its jobs are run elsewhere.",
+        f"The worker {_full_name(worker)} has not renewed its lease for {span(worker.silent)}; "
+        f"after {span(worker.patience)} it counts as lost, and its jobs are run elsewhere.",
         "Look at its log: it may be cut off from the database, frozen, or short of CPU.",
     )
 
 
-def _held_up(worker: WorkerInsight, unwritten: Unwritten) -> Finding:
+def _unwritten_finding(worker: WorkerInsight, unwritten: Unwritten) -> Finding:
     meanwhile = "goes on with others" if unwritten.is_claiming else "claims nothing until it can"
     return error(
-        f"The worker {_who(worker)} cannot write the outcomes of "
-        f"{_jobs(unwritten)}: {unwritten.message} ({unwritten.error}). It keeps "
+        f"The worker {_full_name(worker)} cannot write the outcomes of "
+        f"{_jobs_of(unwritten)}: {unwritten.message} ({unwritten.error}). It keeps "
         f"them, and {meanwhile}.",
         "Mend what the message names: a right (see the check rights), a function (schema), a "
         "partition (partitions), or a trigger or constraint of yours on its tables. The worker "
@@ -87,35 +94,35 @@ def _held_up(worker: WorkerInsight, unwritten: Unwritten) -> Finding:
     )
 
 
-def _jobs(unwritten: Unwritten) -> str:
-    """How many jobs, and which, if these are few."""
-    told = counted(unwritten.jobs, "job")
-    if 0 < unwritten.jobs <= min(IDS_SHOWN, len(unwritten.ids)):
-        return f"{told} ({listed(unwritten.ids)})"
-    return told
+def _jobs_of(unwritten: Unwritten) -> str:
+    """Return the number of jobs, and their ids if they are few."""
+    number = counted(unwritten.jobs, "job")
+    if 0 < unwritten.jobs <= min(MAX_JOBS_NAMED, len(unwritten.ids)):
+        return f"{number} ({listed(unwritten.ids)})"
+    return number
 
 
-def _lost(lost: Sequence[WorkerInsight]) -> Finding:
+def _lost_finding(lost: Sequence[WorkerInsight]) -> Finding:
     return warning(
         f"{counted(len(lost), 'worker')} stopped renewing the lease without giving it back: "
-        f"{listed(map(_who, lost))}.",
+        f"{listed(map(_full_name, lost))}.",
         "Something killed them, such as the kernel for want of memory, or they are frozen or cut "
-        f"off from the database. {_their_jobs(lost)}; what was lost three times fails as "
+        f"off from the database. {_jobs_left(lost)}; what was lost three times fails as "
         "worker_lost:",
         "penstock jobs list --state failed",
     )
 
 
-def _back(back: Sequence[WorkerInsight]) -> Finding:
+def _returned_finding(returned: Sequence[WorkerInsight]) -> Finding:
     return warning(
-        f"{counted(len(back), 'worker')} did not renew the lease in time, and works on under a new "
-        f"one: {listed(map(_who, back))}.",
+        f"{counted(len(returned), 'worker')} did not renew the lease in time, and works on under a "
+        f"new one: {listed(map(_full_name, returned))}.",
         "Look at the log: it was frozen, cut off from the database, or short of CPU for longer "
-        f"than the lease. {_their_jobs(back)}.",
+        f"than the lease. {_jobs_left(returned)}.",
     )
 
 
-def _their_jobs(lost: Sequence[WorkerInsight]) -> str:
+def _jobs_left(lost: Sequence[WorkerInsight]) -> str:
     left = Count.sum(worker.running for worker in lost)
     if not left.number:
         return "Their jobs were taken back"
@@ -123,7 +130,7 @@ def _their_jobs(lost: Sequence[WorkerInsight]) -> str:
     return f"They still have {jobs} until a living worker takes them back, within seconds"
 
 
-def _who(worker: WorkerInsight) -> str:
+def _full_name(worker: WorkerInsight) -> str:
     if worker.pid is None:
         return worker.name
     return f"{worker.name} (process {worker.pid} on {worker.host})"
@@ -133,7 +140,7 @@ WORKERS = Check(
     "workers",
     Group.WORKERS,
     "Are there workers, and do they renew their leases?",
-    workforce,
+    read_workers,
     judge_workers,
 )
 
@@ -149,10 +156,12 @@ def judge_versions(workers: Sequence[WorkerInsight], _: Limits) -> Sequence[Find
         return [skipped("No worker is alive.")]
     if len(by_version) == 1:
         return [ok(f"All workers run Penstock {next(iter(by_version))}.")]
-    told = "; ".join(f"{each}: {listed(names)}" for each, names in sorted(by_version.items()))
+    versions = "; ".join(
+        f"{version}: {listed(names)}" for version, names in sorted(by_version.items())
+    )
     return [
         warning(
-            f"Workers run different versions of Penstock: {told}.",
+            f"Workers run different versions of Penstock: {versions}.",
             "That is fine during a deploy. If none is under way, one was not finished: restart the "
             "workers of the old version.",
         )
@@ -163,7 +172,7 @@ VERSIONS = Check(
     "versions",
     Group.WORKERS,
     "Do all workers run the same version of Penstock?",
-    workforce,
+    read_workers,
     judge_versions,
 )
 
@@ -175,7 +184,7 @@ def judge_resources(workers: Sequence[WorkerInsight], limits: Limits) -> Sequenc
     alive = living(workers)
     missing: dict[str, list[WorkerInsight]] = defaultdict(list)
     for worker in alive:
-        # One that has only just started may still be opening them.
+        # A worker that has just started may still be opening them.
         if worker.age >= limits.starting:
             for resource in worker.missing_resources:
                 missing[resource].append(worker)
@@ -189,7 +198,8 @@ def judge_resources(workers: Sequence[WorkerInsight], limits: Limits) -> Sequenc
 def _resources_finding(resource: str, lacking: Sequence[WorkerInsight], alive: int) -> Finding:
     everywhere = len(lacking) == alive
     reason = lacking[0].missing_resources[resource]
-    return (error if everywhere else warning)(
+    verdict = error if everywhere else warning
+    return verdict(
         f"The resource {resource} is not open on {listed(worker.name for worker in lacking)}"
         f"{', nor anywhere else' if everywhere else ''}: {reason}.",
         "The tasks that need it wait. The worker tries again every ten seconds: bring back what it "
@@ -201,7 +211,7 @@ RESOURCES = Check(
     "resources",
     Group.WORKERS,
     "Have all workers opened the resources that their tasks need?",
-    workforce,
+    read_workers,
     judge_resources,
 )
 
@@ -229,7 +239,7 @@ def judge_leader(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[F
 
 
 LEADER = Check(
-    "leader", Group.WORKERS, "Does a worker lead the maintenance?", workforce, judge_leader
+    "leader", Group.WORKERS, "Does a worker lead the maintenance?", read_workers, judge_leader
 )
 
 
@@ -258,7 +268,7 @@ NOTIFICATIONS = Check(
     "notifications",
     Group.WORKERS,
     "Are workers told of new jobs at once?",
-    workforce,
+    read_workers,
     judge_notifications,
 )
 
@@ -267,7 +277,7 @@ NOTIFICATIONS = Check(
 
 
 class IdleGrant(Struct, frozen=True):
-    """A limit with which nothing runs, who holds its slots and who waits for some."""
+    """A limit under which no job runs, the workers that hold its slots and those that wait."""
 
     key: str
     slots: int
@@ -276,25 +286,28 @@ class IdleGrant(Struct, frozen=True):
     waiters: list[str]
 
 
-async def read_idle_grants(patient: Patient) -> list[IdleGrant]:
-    """Looks twice: between two jobs, and just after a grant, it is as it should be."""
-    first = await _look(patient)
-    if not first or await _is_dry(patient):
+async def read_idle_grants(context: CheckContext) -> list[IdleGrant]:
+    """Read the limits whose slots are waited for and unused, in two looks some seconds apart.
+
+    Between two jobs, and just after a grant, slots are unused for a moment.
+    """
+    first = await _read_once(context)
+    if not first or await _may_wait_for_rate(context):
         return []
-    await asyncio.sleep(patient.limits.idle_grant)
+    await asyncio.sleep(context.limits.idle_grant)
     known = {each.key for each in first}
-    return [each for each in await _look(patient) if each.key in known]
+    return [each for each in await _read_once(context) if each.key in known]
 
 
-async def _look(patient: Patient) -> list[IdleGrant]:
-    return await patient.ask(IdleGrant, "examine_idle_grants", patient.limits.sample_jobs)
+async def _read_once(context: CheckContext) -> list[IdleGrant]:
+    return await context.fetch(IdleGrant, "examine_idle_grants", context.limits.sample_jobs)
 
 
-async def _is_dry(patient: Patient) -> bool:
-    """Whether a rate may be what the jobs wait for, whose slots are held meanwhile."""
-    async with patient.bounds() as connection:
-        found = await Insights(patient.store, connection).limits(limit=1000)
-    return any(each.closed_until or each.refills_in != 0 for each in found.limits)
+async def _may_wait_for_rate(context: CheckContext) -> bool:
+    """Return whether jobs may wait for a rate, while their workers hold the slots."""
+    async with context.transaction() as connection:
+        page = await Insights(context.store, connection).limits(limit=1000)
+    return any(each.closed_until or each.refills_in != 0 for each in page.limits)
 
 
 def judge_idle_grants(grants: Sequence[IdleGrant], _: Limits) -> Sequence[Finding]:
