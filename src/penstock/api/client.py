@@ -101,11 +101,11 @@ class AsyncApi(ApiCalls):
         return answer.jobs
 
     async def get(self, job: JobId) -> Job:
-        """The job as it is now. Raises JobNotFound if there is none, or its history was deleted."""
+        """Return a job as it is now. Raises JobNotFound if there is none, or it was deleted."""
         return await self.ask("GET", f"/jobs/{id_of(job)}", Job)
 
     async def states(self, jobs: Sequence[JobId]) -> dict[str, JobStatus]:
-        """State and progress of up to 1,000 jobs; jobs that do not exist are left out."""
+        """Return state and progress of up to 1,000 jobs. Jobs that do not exist are left out."""
         body = {"ids": [id_of(job) for job in jobs]}
         return (await self.ask("POST", "/bulk/states", States, body=body, safe=True)).states
 
@@ -124,7 +124,7 @@ class AsyncApi(ApiCalls):
         after: str | None = None,
         limit: int = 100,
     ) -> Page:
-        """Jobs by filter, newest first. Pass `page.after` as `after` for the next page."""
+        """List jobs by filter, newest first. Pass `page.after` as `after` for the next page."""
         return await self.ask(
             "GET", "/jobs", Page,
             state=state, queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, text=text,
@@ -180,7 +180,7 @@ class AsyncApi(ApiCalls):
     # Batches and workflows
 
     async def get_batch(self, batch: BatchId) -> BatchStatus:
-        """A batch as it is now, with exact counts."""
+        """Return a batch as it is now, with exact counts."""
         return await self.ask("GET", f"/batches/{batch_id_of(batch)}", BatchStatus)
 
     async def batches(
@@ -192,7 +192,7 @@ class AsyncApi(ApiCalls):
         after: str | None = None,
         limit: int = 100,
     ) -> BatchPage:
-        """Batches, newest first. Pass `page.after` as `after` for the next page."""
+        """List batches, newest first. Pass `page.after` as `after` for the next page."""
         return await self.ask(
             "GET", "/batches", BatchPage,
             state=state, name=name, tenant=tenant, after=after, limit=limit,
@@ -204,13 +204,13 @@ class AsyncApi(ApiCalls):
         return (await self.ask("POST", path, Number, safe=True)).changed
 
     async def get_workflow(self, workflow: str) -> WorkflowStatus:
-        """A workflow with its steps."""
+        """Return a workflow with its steps."""
         return await self.ask("GET", f"/workflows/{workflow}", WorkflowStatus)
 
     async def workflows(
         self, *, tenant: str | None = None, after: str | None = None, limit: int = 100
     ) -> WorkflowPage:
-        """Workflows, newest first. Pass `page.after` as `after` for the next page."""
+        """List workflows, newest first. Pass `page.after` as `after` for the next page."""
         return await self.ask(
             "GET", "/workflows", WorkflowPage, tenant=tenant, after=after, limit=limit
         )
@@ -225,11 +225,11 @@ class AsyncApi(ApiCalls):
     async def dead_letters(
         self, /, *, after: str | None = None, limit: int = 100, **which: Unpack[DeadFilter]
     ) -> Page:
-        """Jobs that have failed for good, latest first."""
+        """List the jobs that have failed for good, latest first."""
         return await self.ask("GET", "/dead", Page, after=after, limit=limit, **which)
 
     async def dead_summary(self, tenant: str | None = None) -> DeadSummary:
-        """Counts of dead letters by task, reason and type of error, largest first."""
+        """Count dead letters by task, reason and type of error, largest first."""
         return await self.ask("GET", "/dead/summary", DeadSummary, tenant=tenant)
 
     async def redrive(
@@ -286,7 +286,7 @@ class AsyncApi(ApiCalls):
     async def wait_batch(
         self, batch: BatchId, timeout: float | timedelta | None = None
     ) -> BatchStatus:
-        """Wait until a batch is finished, whatever became of its jobs. Raises BatchTimeout."""
+        """Wait until a batch is finished, whether or not its jobs failed. Raises BatchTimeout."""
         seconds = seconds_of(timeout)
         status = await self.get_batch(batch)
         if not status.is_finished:
@@ -299,7 +299,7 @@ class AsyncApi(ApiCalls):
         return status
 
     async def _why(self, path: str) -> str:
-        """Why a job or batch has not ended; empty if the service does not say."""
+        """Return why a job or batch has not ended; empty if the service does not say."""
         try:
             return (await self.ask("GET", path, Why)).why
         except PenstockError:

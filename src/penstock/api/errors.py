@@ -1,4 +1,4 @@
-"""Errors of the API: a problem in an answer becomes the error that the app itself would raise."""
+"""Turn a problem in an answer into the error that the app itself would raise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Misfit(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """The body of an error. The answer of a proxy in between may leave fields out."""
+    """The body of an error. An answer of a proxy in between may lack fields."""
 
     type: str = ""
     title: str = ""
@@ -33,7 +33,7 @@ class Problem(Struct, frozen=True):
 
 
 def problem_of(body: bytes) -> Problem:
-    """Decode the problem in a body; an empty one if the body holds none."""
+    """Decode the problem in a body. Returns an empty one if the body has none."""
     try:
         return msgspec.json.decode(body, type=Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -41,13 +41,13 @@ def problem_of(body: bytes) -> Problem:
 
 
 def error_of(status: int, body: bytes) -> PenstockError:
-    """The error class that the problem names, if Penstock has one; else RequestRefused."""
+    """Return the error that the problem names, or RequestRefused if Penstock has no such error."""
     problem = problem_of(body)
     kind = _ERRORS.get(problem.kind)
     if kind is None or problem.about is None:
         fields = {each.field: each.problem for each in problem.fields}
         return RequestRefused(status, problem.kind, problem.detail or problem.title, fields)
-    # Its constructor is not called: the service has written the message, with details it knew.
+    # Its constructor is not called, because the service has written the message already.
     error = kind.__new__(kind, problem.detail)
     error.__dict__.update(problem.about)
     return error
@@ -62,7 +62,7 @@ def _errors_by_slug(kind: type[PenstockError]) -> dict[str, type[PenstockError]]
 
 
 def _slug(name: str) -> str:
-    """`JobNotFound` as `job-not-errors_by_slug`."""
+    """Turn `JobNotFound` into `job-not-found`."""
     words = "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
     return words.strip("-")
 

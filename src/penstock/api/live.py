@@ -54,7 +54,7 @@ class Event(Struct, frozen=True):
 
 
 class EventParser:
-    """Makes events of lines. It remembers the last id and the pause before a reconnect."""
+    """Parses lines to events. It keeps the last id, and the pause before the next connection."""
 
     def __init__(self) -> None:
         self.last_id = ""
@@ -62,8 +62,8 @@ class EventParser:
         self._id = ""
         self._data: list[str] = []
 
-    def take(self, line: str) -> Event | None:
-        """Take a line. Returns the event that it completes, if it does."""
+    def feed(self, line: str) -> Event | None:
+        """Parse a line. Returns the event that it completes, if it does."""
         if not line:
             return self._complete()
         name, _, value = line.partition(":")
@@ -76,8 +76,8 @@ class EventParser:
             self.retry = int(value) / 1000
         return None
 
-    def drop(self) -> None:
-        """Drop an incomplete event, after the stream has broken off."""
+    def reset(self) -> None:
+        """Drop an incomplete event after the connection was lost."""
         self._data = []
 
     def _complete(self) -> Event | None:
@@ -103,7 +103,7 @@ class _LiveBody(Struct, frozen=True):
 
 
 class Subscription:
-    """The states of one subject. It goes on where a connection has broken off."""
+    """Yields the states of one subject. After a lost connection it goes on where that one ended."""
 
     def __init__(
         self, transport: Transport, kind: SubjectKind, id: str, timeout: float | None
@@ -127,7 +127,7 @@ class Subscription:
             except httpx.TransportError as error:
                 if time.monotonic() - self._last_answer_at > GIVE_UP_AFTER_S:
                     raise ServiceUnreachable(why(error), is_sent=False) from error
-            self._parser.drop()
+            self._parser.reset()
             await self._transport.pause(min(self._parser.retry, self._remaining_s))
 
     async def _connection(self) -> AsyncGenerator[Event | None, None]:
@@ -143,7 +143,7 @@ class Subscription:
                     elif line.status != 200:
                         raise error_of(line.status, line.body)
                     self._last_answer_at = time.monotonic()
-                elif (event := self._parser.take(line)) is not None:
+                elif (event := self._parser.feed(line)) is not None:
                     yield event
                 if self._is_over:
                     return

@@ -26,7 +26,7 @@ class Request(Struct, frozen=True):
     wait: float | None = None
 
     def as_httpx(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """The request in the form of httpx."""
+        """Return the request in the form that httpx sends."""
         headers = dict(self.headers)
         if self.body is not None:
             headers["content-type"] = "application/json"
@@ -127,7 +127,7 @@ NOT_BEGUN_KINDS: Final = frozenset({"busy", "too-many-requests", "not-ready"})
 
 
 class ApiCalls:
-    """The one call of which all others are made."""
+    """Calls any route of the API. All methods of the client use it."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -173,7 +173,7 @@ class ApiCalls:
 
 
 def why(error: httpx.TransportError) -> str:
-    """The message of an error, or its class: most timeouts have no message."""
+    """Return the message of an error, or its class, since most timeouts have no message."""
     return str(error) or type(error).__name__
 
 
