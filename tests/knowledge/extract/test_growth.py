@@ -18,8 +18,8 @@ from penstock_apps.knowledge.chunk import Chunking, split
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract import Limits, extract, office, sniff
 from penstock_apps.knowledge.extract.extract import READERS
-from penstock_apps.knowledge.extract.markup import ATTRIBUTES, DEPTH, MANY_TAGS
-from penstock_apps.knowledge.extract.pdf import with_headings
+from penstock_apps.knowledge.extract.markup import MANY_TAGS, MAX_ATTRIBUTES, MAX_DEPTH
+from penstock_apps.knowledge.extract.pdf import mark_headings
 from tests.knowledge.extract.conftest import Read
 
 Make = Callable[[int], str | bytes]
@@ -303,7 +303,7 @@ def test_a_tag_with_attributes_without_end_is_refused_at_once(read: Read, before
 @pytest.mark.parametrize(
     "page",
     [
-        f"<p {crowd(ATTRIBUTES)}>text</p>",
+        f"<p {crowd(MAX_ATTRIBUTES)}>text</p>",
         f"<script>if (a <b {'c ' * 1000})</script><p>text",
         f"<!-- <p {'c ' * 1000} --><p>text",
         f"<p>text<p hidden>{'<i a=1>x</i> ' * 1000}",
@@ -327,7 +327,7 @@ TAGS = 2 * MANY_TAGS
         "<math>" + "<mrow>" * TAGS,
         "</div>" * TAGS + "<div>" * TAGS,
         "<div></b>" * TAGS,
-        ("<x>" * (DEPTH - 100) + "<div>" + "</x>" * (DEPTH - 100)) * 20,
+        ("<x>" * (MAX_DEPTH - 100) + "<div>" + "</x>" * (MAX_DEPTH - 100)) * 20,
         "<svg><style>" + "<x>" * TAGS,
         "<select><style></select>" + "<x>" * TAGS,
         "<! <p x='>" + "<div>" * TAGS + "'>",
@@ -432,5 +432,5 @@ def test_bookmarks_of_a_long_page_are_found_in_one_pass() -> None:
 
     text = "\n".join(f"line {each}" for each in range(2000))
     missing = [(Line(f"nowhere {each}"), 2) for each in range(2000)]
-    assert with_headings(text, missing) == text
+    assert mark_headings(text, missing) == text
     assert Line.compared < 4000

@@ -10,8 +10,8 @@ import pytest
 
 from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import Limits
-from penstock_apps.knowledge.extract.extract import attempt
-from penstock_apps.knowledge.extract.office import too_many_slides
+from penstock_apps.knowledge.extract.extract import run_reader
+from penstock_apps.knowledge.extract.office import too_many_slides_error
 from penstock_apps.knowledge.text import Extracted
 from tests.knowledge.extract.conftest import Read
 
@@ -52,8 +52,8 @@ def test_a_file_too_large_is_refused_with_a_remedy(read: Read, limit: str) -> No
 def test_large_numbers_are_written_as_people_read_them(read: Read) -> None:
     with pytest.raises(Unreadable, match="more than 1,200 characters of text"):
         read("a.txt", "word " * 300, characters=1200)
-    assert "at most 10,000 are read" in str(too_many_slides(12_000, Limits()))
-    assert "has 12,000 slides" in str(too_many_slides(12_000, Limits()))
+    assert "at most 10,000 are read" in str(too_many_slides_error(12_000, Limits()))
+    assert "has 12,000 slides" in str(too_many_slides_error(12_000, Limits()))
 
 
 def test_a_limit_below_nothing_is_refused() -> None:
@@ -67,7 +67,7 @@ def test_whatever_a_parser_stumbles_over_is_a_broken_file(stumble: type[Exceptio
         raise stumble("the secret text of the document")
 
     with pytest.raises(Unreadable, match=r"damaged.*save it anew") as refused:
-        attempt(read, Path("a"), "a", Limits())
+        run_reader(read, Path("a"), "a", Limits())
     assert refused.value.reason == "broken"
     assert "secret" not in str(refused.value)
     assert "Error" not in str(refused.value)
@@ -79,7 +79,7 @@ def test_a_lack_of_memory_is_no_fault_of_the_file() -> None:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        attempt(read, Path("a"), "a", Limits())
+        run_reader(read, Path("a"), "a", Limits())
 
 
 def test_to_import_it_loads_no_format_and_starts_no_thread() -> None:

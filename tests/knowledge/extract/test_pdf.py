@@ -91,7 +91,7 @@ def test_a_scan_is_read_from_its_picture(read: Read) -> None:
 def test_a_page_that_takes_ocr_too_long_is_one_without_text(
     read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ocr, "TIMEOUT", 0)
+    monkeypatch.setattr(ocr, "TIMEOUT_S", 0)
     with pytest.raises(Unreadable, match="No text was found") as refused:
         read("scan.pdf")
     assert refused.value.reason == "no_text"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock_apps.knowledge.extract.clean import tidied
+from penstock_apps.knowledge.extract.clean import clean_text
 from tests.knowledge.extract.conftest import Read
 
 
@@ -24,7 +24,7 @@ def test_one_broken_byte_does_not_make_gibberish_of_the_rest(read: Read) -> None
 
 def test_nothing_is_kept_that_cannot_be_stored_or_seen() -> None:
     text = "a\x00b\u200bc\r\nd\xa0e\x0cf  \n\n\n\ng\u0065\u0301 \ud800"
-    assert tidied(text) == "abc\nd e\nf\n\ngé \ufffd"
+    assert clean_text(text) == "abc\nd e\nf\n\ngé \ufffd"
 
 
 def test_a_title_and_other_metadata_can_be_stored_and_shown(read: Read) -> None:

@@ -1,4 +1,7 @@
-"""A file on disk in, its text out: no database, no network; a format loads with its first file."""
+"""Extract the text of a file on disk, without a database or the network.
+
+The libraries for a format are imported with its first file.
+"""
 
 from penstock_apps.knowledge.extract.detect import sniff
 from penstock_apps.knowledge.extract.extract import extract

@@ -1,4 +1,4 @@
-"""The zip that an office document is, and its XML: nothing in it may grow beyond its limits."""
+"""Read the zip archives of office documents and books, and their XML, within limits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from zipfile import ZipFile, ZipInfo
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
 
-DEEPEST = 256
+MAX_XML_DEPTH = 256
 
 Blocks = Generator[bytes, None, None]
 
 
-class Trees:
-    """Builds the elements of one name, each whole, while the XML around them passes by."""
+class ElementCollector:
+    """Builds each complete element of one name, and skips the XML around them.
+
+    Without a name it builds the root.
+    """
 
     def __init__(self, name: str | None) -> None:
         self.name = name
@@ -34,7 +37,7 @@ class Trees:
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.data
-        parser.StartDoctypeDeclHandler = refused
+        parser.StartDoctypeDeclHandler = refuse_doctype
         return parser
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -44,9 +47,9 @@ class Trees:
                 return
             self.builder = TreeBuilder()
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise too_deep()
-        self.builder.start(name, {bare(key): value for key, value in attributes.items()})
+        if self.depth > MAX_XML_DEPTH:
+            raise too_deep_error()
+        self.builder.start(name, {local_name(key): value for key, value in attributes.items()})
 
     def end(self, name: str) -> None:
         if self.builder is None:
@@ -62,12 +65,13 @@ class Trees:
             self.builder.data(text)
 
 
-def bare(name: str) -> str:
-    _, found, local = name.rpartition(" ")
-    return f":{local}" if found else local
+def local_name(name: str) -> str:
+    """Return a name without its namespace; a colon stays in its place."""
+    _, namespace_end, local = name.rpartition(" ")
+    return f":{local}" if namespace_end else local
 
 
-def too_deep() -> Unreadable:
+def too_deep_error() -> Unreadable:
     return Unreadable(
         "broken",
         "The file's tables or other parts stand too deep in each other. Take the innermost out of "
@@ -75,28 +79,29 @@ def too_deep() -> Unreadable:
     )
 
 
-def refused(*_: object) -> None:
+def refuse_doctype(*_: object) -> None:
     raise ValueError("a document type")
 
 
-def each(blocks: Blocks, name: str | None) -> Generator[Element, None, None]:
-    """Each element of that name, one after the other: a sheet is never whole in memory."""
-    trees = Trees(name)
-    parser = trees.parser()
-    # Whatever goes wrong, the file that the blocks come from is closed.
+def iter_elements(blocks: Blocks, name: str | None) -> Generator[Element, None, None]:
+    """Yield the elements of that name one by one, so that a large sheet is never all in memory."""
+    collector = ElementCollector(name)
+    parser = collector.parser()
+    # This closes the file of the blocks, even after an error.
     with closing(blocks):
         for block in blocks:
             parser.Parse(block, False)
-            yield from trees.done
-            trees.done.clear()
+            yield from collector.done
+            collector.done.clear()
     parser.Parse(b"", True)
-    yield from trees.done
+    yield from collector.done
 
 
 def outermost(parent: Element, name: str) -> Generator[Element, None, None]:
-    """The elements of that name that stand within no other of it: what is in one is read with it.
+    """Yield the elements of that name that are in no other element of that name.
 
-    Read for itself as well, it would be read twice as often with each level.
+    Inner ones are read with the outer one. Reading them again by themselves would double the work
+    with each level.
     """
     for element in parent:
         if element.tag == name:
@@ -106,30 +111,33 @@ def outermost(parent: Element, name: str) -> Generator[Element, None, None]:
 
 
 def parse(blocks: Blocks) -> Element:
-    with closing(each(blocks, None)) as found:
-        return next(found)
+    with closing(iter_elements(blocks, None)) as elements:
+        return next(elements)
 
 
 ENCRYPTED_FLAG = 0x1
-BLOCK = 256 * 1024
+BLOCK_BYTES = 256 * 1024
 
 
 class Archive:
-    """An opened zip. What it claims is checked at once, what it really holds while it is read."""
+    """An open zip archive.
+
+    The sizes that it declares are checked when it is opened, and the real ones while it is read.
+    """
 
     def __init__(self, path: Path, limits: Limits) -> None:
         self.limits = limits
-        self.left = limits.inflated
+        self.bytes_left = limits.inflated
         self.zip = ZipFile(path)
         try:
-            self.check()
+            self.check_sizes()
         except Unreadable:
             self.zip.close()
             raise
         self.names = frozenset(self.zip.namelist())
         self.relations: dict[str, dict[str, tuple[str, str]]] = {}
         self.references = 0
-        self.told = set[str]()
+        self.taken = set[str]()
 
     def __enter__(self) -> Archive:
         return self
@@ -142,25 +150,25 @@ class Archive:
     ) -> None:
         self.zip.close()
 
-    def check(self) -> None:
+    def check_sizes(self) -> None:
         entries = self.zip.infolist()
         if sum(entry.file_size for entry in entries) > self.limits.inflated:
-            raise inflates()
-        if any(self.swollen(entry) for entry in entries):
-            raise inflates()
+            raise inflates_error()
+        if any(self.inflates_too_much(entry) for entry in entries):
+            raise inflates_error()
         if any(entry.flag_bits & ENCRYPTED_FLAG for entry in entries):
-            raise locked()
+            raise locked_error()
 
-    def swollen(self, entry: ZipInfo) -> bool:
+    def inflates_too_much(self, entry: ZipInfo) -> bool:
         small = entry.file_size <= 10 * MEGABYTE
         return not small and entry.file_size > self.limits.ratio * max(1, entry.compress_size)
 
     def blocks(self, name: str) -> Blocks:
         with self.zip.open(name) as file:
-            while block := file.read(BLOCK):
-                self.left -= len(block)
-                if self.left < 0:
-                    raise inflates()
+            while block := file.read(BLOCK_BYTES):
+                self.bytes_left -= len(block)
+                if self.bytes_left < 0:
+                    raise inflates_error()
                 yield block
 
     def read(self, name: str) -> bytes:
@@ -170,7 +178,7 @@ class Archive:
         return parse(self.blocks(name))
 
     def related(self, name: str) -> dict[str, tuple[str, str]]:
-        """By id: the kind and the name of each part that a part of an office document needs."""
+        """Return the kind and name of each part that a part refers to, by the reference's id."""
         if name not in self.relations:
             self.relations[name] = dict(self.relations_of(name))
         return self.relations[name]
@@ -180,40 +188,40 @@ class Archive:
         relations = posixpath.join(folder, "_rels", f"{base}.rels")
         if relations not in self.names:
             return
-        for relation in each(self.blocks(relations), "Relationship"):
+        for relation in iter_elements(self.blocks(relations), "Relationship"):
             self.references += 1
             if self.references > self.limits.references:
-                raise too_many_references(self.limits)
+                raise too_many_references_error(self.limits)
             if relation.get("TargetMode") == "External":
                 continue
             target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target", "")))
             kind = relation.get("Type", "").rpartition("/")[2]
             yield relation.get("Id", ""), (kind, target.lstrip("/"))
 
-    def first(self, name: str) -> bool:
-        """Whether a part exists and was not read yet: each is read only once."""
-        if name not in self.names or name in self.told:
+    def take_once(self, name: str) -> bool:
+        """Return whether a part exists and is taken for the first time. Each part is read once."""
+        if name not in self.names or name in self.taken:
             return False
-        self.told.add(name)
+        self.taken.add(name)
         return True
 
     def part(self, kind: str, name: str = "") -> str | None:
-        """The first part of that kind that `name`, or the whole document, needs."""
+        """Return the first part of that kind that `name`, or the whole document, refers to."""
         return next(iter(self.parts(kind, name)), None)
 
     def parts(self, kind: str, name: str) -> list[str]:
-        """All parts of that kind that `name` needs, each once."""
-        parts = (part for of, part in self.related(name).values() if of == kind)
+        """Return all parts of that kind that `name` refers to, each once."""
+        parts = (part for of_kind, part in self.related(name).values() if of_kind == kind)
         return [part for part in dict.fromkeys(parts) if part in self.names]
 
 
 def properties(archive: Archive) -> dict[str, str]:
-    """Title, author and the like, as office programs write them."""
+    """Return the title, the author and other properties that office programs write."""
     name = "docProps/core.xml"
-    return told(archive.xml(name)) if name in archive.names else {}
+    return dublin_core(archive.xml(name)) if name in archive.names else {}
 
 
-TOLD = {
+DUBLIN_CORE_FIELDS = {
     "title": "title",
     "creator": "author",
     "subject": "subject",
@@ -223,17 +231,17 @@ TOLD = {
 }
 
 
-def told(root: Element) -> dict[str, str]:
-    """What Dublin Core says of a document, in our words."""
-    found: dict[str, str] = {}
+def dublin_core(root: Element) -> dict[str, str]:
+    """Return a document's metadata in Dublin Core, under our names."""
+    metadata: dict[str, str] = {}
     for element in root.iter():
-        name = TOLD.get(element.tag)
+        name = DUBLIN_CORE_FIELDS.get(element.tag)
         if name and element.text and element.text.strip():
-            found.setdefault(name, element.text)
-    return found
+            metadata.setdefault(name, element.text)
+    return metadata
 
 
-def inflates() -> Unreadable:
+def inflates_error() -> Unreadable:
     return Unreadable(
         "inflates",
         "Unpacked, the file is far larger than what is read here. If it is what it should be, "
@@ -241,7 +249,7 @@ def inflates() -> Unreadable:
     )
 
 
-def too_many_references(limits: Limits) -> Unreadable:
+def too_many_references_error(limits: Limits) -> Unreadable:
     return Unreadable(
         "too_large",
         f"The file has more than {limits.references:,} links between its parts, the most that are "
@@ -249,7 +257,7 @@ def too_many_references(limits: Limits) -> Unreadable:
     )
 
 
-def locked() -> Unreadable:
+def locked_error() -> Unreadable:
     return Unreadable(
         "encrypted", "The file is locked with a password. Save it without one and send that."
     )

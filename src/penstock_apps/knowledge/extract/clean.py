@@ -1,4 +1,4 @@
-"""Text as every reader leaves it: printable, storable, the same however it was laid out."""
+"""Clean extracted text, so that it can be stored and shown, whatever its layout was."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from unicodedata import combining, normalize
 
 from penstock_apps.knowledge.file_names import DIRECTION_MARKS
 
-# What Postgres refuses (NUL), and what nobody sees.
+# Postgres refuses NUL. Nobody sees the others.
 INVISIBLE = "\x00-\x08\x0e-\x1f\x7f\xad\u200b\u200e\u200f\u2060\ufeff\ufffe\uffff"
-# Halves of characters: they cannot be encoded.
+# These are halves of characters, which cannot be encoded.
 SURROGATES = "\ud800-\udfff"
 BREAKS = "\r\x0b\x0c\x85\u2028\u2029"
-# To a search all spaces are the same.
+# A search treats all spaces alike.
 SPACES = "\xa0\u2000-\u200a\u202f\u205f\u3000"
-# Accents that follow their letter, and letters made of parts.
+# Accents that follow their letter, and letters that consist of parts.
 COMPOSED = "\u0300-\u036f\u1100-\u11ff\u2126\u212a\u212b"
 
-# Most text has none of them: one look is all it costs.
-MOST_MARKS = 30
-ODD = re.compile(f"[{INVISIBLE}{SURROGATES}{BREAKS}{SPACES}{COMPOSED}]")
-REPLACED = (
+MAX_COMBINING_MARKS = 30
+# Most texts contain none of these, so they cost a single search.
+NEEDS_CLEANING = re.compile(f"[{INVISIBLE}{SURROGATES}{BREAKS}{SPACES}{COMPOSED}]")
+REPLACEMENTS = (
     (re.compile(f"\r\n|[{BREAKS}]"), "\n"),
     (re.compile(f"[{INVISIBLE}]"), ""),
     (re.compile(f"[{SURROGATES}]"), "\ufffd"),
@@ -32,17 +32,20 @@ EMPTY_LINES = re.compile("\n{3,}")
 
 
 @cache
-def marks() -> re.Pattern[str]:
-    """More marks on one letter than any script has: to put them in order takes their square."""
+def excess_marks() -> re.Pattern[str]:
+    """Return the pattern of more marks on a letter than any script has.
+
+    Normalising sorts them, which takes the square of their number.
+    """
     mark = "".join(chr(code) for code in range(0x300, 0x20000) if combining(chr(code)))
-    return re.compile(f"([{mark}]{{{MOST_MARKS}}})[{mark}]+")
+    return re.compile(f"([{mark}]{{{MAX_COMBINING_MARKS}}})[{mark}]+")
 
 
-def tidied(text: str) -> str:
-    if ODD.search(text):
-        for pattern, instead in REPLACED:
-            text = pattern.sub(instead, text)
-        text = normalize("NFC", marks().sub(r"\1", text))
+def clean_text(text: str) -> str:
+    if NEEDS_CLEANING.search(text):
+        for pattern, replacement in REPLACEMENTS:
+            text = pattern.sub(replacement, text)
+        text = normalize("NFC", excess_marks().sub(r"\1", text))
     if " \n" in text or "\t\n" in text:
         text = TRAILING.sub("\n", text)
     if "\n\n\n" in text:
@@ -50,6 +53,6 @@ def tidied(text: str) -> str:
     return text.strip("\n").rstrip()
 
 
-def line(value: str | None) -> str | None:
-    """A title or a name on one line, of a length that can be shown."""
-    return " ".join(DIRECTION_MARKS.sub("", tidied(value or "")).split())[:500] or None
+def clean_line(value: str | None) -> str | None:
+    """Return a title or a name on one line of at most 500 characters, or None if it is empty."""
+    return " ".join(DIRECTION_MARKS.sub("", clean_text(value or "")).split())[:500] or None

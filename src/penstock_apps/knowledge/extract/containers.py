@@ -1,4 +1,4 @@
-"""Files that hold others: books, mails, packed files, and what Office wrote before 2007."""
+"""Read files that contain others: books, mails, gzip files, and documents of Office before 2007."""
 
 from __future__ import annotations
 
@@ -19,14 +19,25 @@ from urllib.parse import unquote
 
 from penstock.net.media_type import media_type
 from penstock_apps.knowledge.errors import Skipped, Unreadable
-from penstock_apps.knowledge.extract.archive import BLOCK, Archive, inflates, locked, told
-from penstock_apps.knowledge.extract.detect import declared_in, decode, marked, sniff
+from penstock_apps.knowledge.extract.archive import (
+    BLOCK_BYTES,
+    Archive,
+    dublin_core,
+    inflates_error,
+    locked_error,
+)
+from penstock_apps.knowledge.extract.detect import (
+    declared_encoding,
+    decode,
+    encoding_of_mark,
+    sniff,
+)
 from penstock_apps.knowledge.extract.extract import extract
 from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
 from penstock_apps.knowledge.file_names import display_name
 from penstock_apps.knowledge.text import Attachment, Extracted, Section
 
-# Books: a section a chapter, in the order in which they are read.
+# Books have a section for each chapter, in reading order.
 
 EPUB_PAGES = ("application/xhtml+xml", "text/html")
 
@@ -45,7 +56,7 @@ def read_epub(path: Path, name: str, limits: Limits) -> Extracted:
             if item.get("media-type") in EPUB_PAGES and item.get("properties") != "nav"
         }
         order = [parts.get(entry.get("idref")) for entry in package.iter("itemref")]
-        # A chapter is read once, however often a book leads to it.
+        # A chapter is read once, even if the book lists it several times.
         chapters = [part for part in dict.fromkeys(order) if part in archive.names]
         if not {*chapters}.isdisjoint(protected_files(archive)):
             raise Unreadable(
@@ -53,19 +64,19 @@ def read_epub(path: Path, name: str, limits: Limits) -> Extracted:
                 "The book is protected against copying and can only be read in its shop's program.",
             )
         sections = tuple(Section(epub_chapter(archive.read(part))) for part in chapters if part)
-    metadata = told(package)
+    metadata = dublin_core(package)
     return Extracted(sections, kind="epub", title=metadata.pop("title", None), metadata=metadata)
 
 
 def epub_chapter(data: bytes) -> str:
-    # Its libraries are loaded for the few that need them.
-    from penstock_apps.knowledge.extract.html import page
+    # The libraries are loaded for the few files that need them.
+    from penstock_apps.knowledge.extract.html import read_page
 
-    return page(decode(data, declared_in(data)))[0]
+    return read_page(decode(data, declared_encoding(data)))[0]
 
 
 def protected_files(archive: Archive) -> set[str]:
-    """The files that are encrypted; fonts often are, and do not matter."""
+    """Return the encrypted files. Fonts are often among them, and do not matter."""
     name = "META-INF/encryption.xml"
     if name not in archive.names:
         return set()
@@ -73,21 +84,21 @@ def protected_files(archive: Archive) -> set[str]:
     return {unquote(reference.get("URI", "")) for reference in references}
 
 
-# E-mail: who wrote what to whom, and what was attached.
+# The text of an e-mail has its headers, its body and the names of its attachments.
 
 MAIL_HEADERS = ("From", "To", "Cc", "Date")
-# To read a header takes the square of its length.
+# Parsing a header takes the square of its length.
 MAX_HEADER_CHARACTERS = 4_000
-# Those that only say how a part is written are read several times.
+# Headers that describe the encoding of a part are parsed several times.
 MAX_OTHER_HEADER_CHARACTERS = 1_000
-# Encodings in which most texts have NULs.
+# In these encodings most texts contain NULs.
 WIDE_ENCODINGS = ("utf-16", "utf-32", "utf16", "utf32")
-# Attachments beyond those that are read which the text still names.
+# The text names this many attachments more than are read.
 MAX_UNREAD_NAMED = 10
 
 
 class BoundedPolicy(EmailPolicy):
-    """Cuts headers that nobody reads to the end, of a mail and of its parts."""
+    """Shortens the headers of a mail and its parts, because parsing long ones is slow."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
@@ -98,18 +109,18 @@ class BoundedPolicy(EmailPolicy):
         return parsed_header(name, value)
 
 
-# Each look at a header parses it, and those of many parts are the same.
+# The email package parses a header with each access, and many parts have the same headers.
 @lru_cache(maxsize=100)
 def parsed_header(name: str, value: str) -> Any:
-    """A header; one that breaks its parser is read up to its parameters, or not at all."""
+    """Parse a header. If that fails, parse it without its parameters, or return an empty one."""
     for text in (value, value.partition(";")[0]):
-        # Headers of spam are made to break who reads them.
+        # Headers of spam are made to break parsers.
         with suppress(Exception):
             return EmailPolicy().header_fetch_parse(name, text)
     return EmailPolicy().header_fetch_parse(name, "")
 
 
-# What was read is written as it was: headers that are folded anew would be parsed again.
+# Attached mails are written as they were read. Folding their headers would parse them again.
 MAIL_POLICY = BoundedPolicy(refold_source="none")
 
 
@@ -118,42 +129,42 @@ def read_mail(path: Path, name: str, limits: Limits) -> Extracted:
         message = message_from_binary_file(file, policy=MAIL_POLICY)
     assert isinstance(message, EmailMessage)
     main = message.get_body(preferencelist=("plain", "html"))
-    headers = {name: said for name in MAIL_HEADERS if (said := header_text(message, name, main))}
+    headers = {name: value for name in MAIL_HEADERS if (value := header_text(message, name, main))}
     subject = header_text(message, "Subject", main)
-    text = body_text(main)
+    body = body_text(main)
     names, attachments = list_attachments(message, main, limits)
-    whole = "\n\n".join(
+    text = "\n\n".join(
         filter(
             None,
             [
                 f"# {subject}" if subject else "",
-                "\n".join(f"{name}: {said}" for name, said in headers.items()),
-                text,
+                "\n".join(f"{name}: {value}" for name, value in headers.items()),
+                body,
                 names,
             ],
         )
     )
-    metadata = {name.lower(): said for name, said in headers.items()}
+    metadata = {name.lower(): value for name, value in headers.items()}
     return Extracted(
-        (Section(whole),), kind="email", title=subject, metadata=metadata, attachments=attachments
+        (Section(text),), kind="email", title=subject, metadata=metadata, attachments=attachments
     )
 
 
 def header_text(message: EmailMessage, name: str, main: MIMEPart | None) -> str:
     try:
-        said = str(message.get(name, ""))
-        if any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in said):
-            said = "".join(decoded_header(message, name, main))
-        return " ".join(said.split())
+        text = str(message.get(name, ""))
+        if any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in text):
+            text = "".join(decode_header_parts(message, name, main))
+        return " ".join(text.split())
     except Exception:
         return ""
 
 
-def decoded_header(message: EmailMessage, name: str, main: MIMEPart | None) -> Iterator[str]:
-    """A header in bytes beyond ASCII, or in an encoding that holds more than it is declared to."""
+def decode_header_parts(message: EmailMessage, name: str, main: MIMEPart | None) -> Iterator[str]:
+    """Decode a header that has bytes beyond ASCII, or more characters than its encoding has."""
     raw = next(value for key, value in message.raw_items() if key.lower() == name.lower())
     data, charset = text_bytes(main) if main is not None and not raw.isascii() else (b"", None)
-    text = decoded_like_body(raw.encode("utf-8", "surrogateescape"), data, charset)
+    text = decode_like_body(raw.encode("utf-8", "surrogateescape"), data, charset)
     for part, encoding in decode_header(text):
         if isinstance(part, str):
             yield part
@@ -163,8 +174,8 @@ def decoded_header(message: EmailMessage, name: str, main: MIMEPart | None) -> I
             yield decode(part, encoding)
 
 
-def decoded_like_body(header: bytes, body: bytes, charset: str | None) -> str:
-    """A header is short: it is in the encoding of the body, if that fits."""
+def decode_like_body(header: bytes, body: bytes, charset: str | None) -> str:
+    """Decode a header in the body's encoding if that fits. By itself it is too short to tell."""
     line = b" ".join(header.split())
     text = decode(line + b"\n" + body, charset).split("\n")[0]
     return decode(line) if "\ufffd" in text else text
@@ -175,22 +186,25 @@ def body_text(part: MIMEPart | None) -> str:
         return ""
     data, charset = text_bytes(part)
     if part.get_content_type() == "text/html":
-        # Its libraries are loaded for the few that need them.
-        from penstock_apps.knowledge.extract.html import page
+        # The libraries are loaded for the few mails that need them.
+        from penstock_apps.knowledge.extract.html import read_page
 
-        return page(decode(data, charset, declared_in(data)))[0]
+        return read_page(decode(data, charset, declared_encoding(data)))[0]
     return decode(data, charset).strip()
 
 
 def text_bytes(part: MIMEPart) -> tuple[bytes, str | None]:
-    """The bytes of a text and its encoding, without stray NULs: they would look like UTF-16."""
+    """Return the bytes of a text and its encoding.
+
+    Stray NULs are removed, because they would make it look like UTF-16.
+    """
     data, charset = part_bytes(part)
-    is_wide = marked(data) or (charset or "").startswith(WIDE_ENCODINGS)
+    is_wide = encoding_of_mark(data) or (charset or "").startswith(WIDE_ENCODINGS)
     return data if is_wide else data.replace(b"\x00", b""), charset
 
 
 def part_bytes(part: MIMEPart) -> tuple[bytes, str | None]:
-    """The bytes of a part, and the encoding that it declares."""
+    """Return the bytes of a part, and the encoding that it declares."""
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b"", part.get_content_charset()
 
@@ -198,28 +212,33 @@ def part_bytes(part: MIMEPart) -> tuple[bytes, str | None]:
 def list_attachments(
     message: EmailMessage, main: MIMEPart | None, limits: Limits
 ) -> tuple[str, tuple[Attachment, ...]]:
-    """A line that names the attachments, with why some are not read; and those that are."""
+    """Return a line that names the attachments, and the attachments that are read.
+
+    The line also says why others are not read.
+    """
     parts = leaf_parts(message)
-    some = [*islice(attachment_parts(parts, main), limits.attachments + MAX_UNREAD_NAMED)]
-    names = [attachment_name(part) for part in some]
+    first_parts = [*islice(attachment_parts(parts, main), limits.attachments + MAX_UNREAD_NAMED)]
+    names = [attachment_name(part) for part in first_parts]
     read = 0 if limits.nested == 0 else limits.attachments
-    why = (
+    reason = (
         "its mail is nested too deep in other mails"
         if limits.nested == 0
         else f"only {limits.attachments} of a mail are"
     )
-    told = names[:read] + [f"{name} (not read: {why})" for name in names[read:]]
-    # The rest is only counted: to look at each part takes as long as to read it.
+    entries = names[:read] + [f"{name} (not read: {reason})" for name in names[read:]]
+    # Other parts are only counted, because examining a part takes as long as reading it.
     if rest := sum(part is not main for part in parts):
-        told.append(f"and {rest:,} more parts of the mail")
-    found = tuple(attachment_of(part, name) for part, name in zip(some[:read], names, strict=False))
-    return ("Attachments: " + ", ".join(told) if told else ""), found
+        entries.append(f"and {rest:,} more parts of the mail")
+    attachments = tuple(
+        attachment_of(part, name) for part, name in zip(first_parts[:read], names, strict=False)
+    )
+    return ("Attachments: " + ", ".join(entries) if entries else ""), attachments
 
 
 def attachment_parts(parts: Iterator[MIMEPart], main: MIMEPart | None) -> Iterator[MIMEPart]:
     for part in parts:
         is_mail = part.get_content_type() == "message/rfc822"
-        # A picture that is shown within the text is part of its looks.
+        # A picture within the text is part of its layout, and no attachment.
         is_shown = part.get_content_maintype() == "image" and part["Content-ID"] is not None
         is_attached = is_mail or part.is_attachment() or part.get_filename()
         if part is not main and not is_shown and is_attached:
@@ -247,24 +266,24 @@ def attachment_of(part: MIMEPart, name: str) -> Attachment:
     return Attachment(name, media_type(part.get_content_type(), charset), data)
 
 
-# A file that was packed alone: it is read as what is in it.
+# A gzip file is read as the file in it.
 
 
 def read_gzip(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
-    likely = max(10 * MEGABYTE, path.stat().st_size * limits.ratio)
-    most = min(limits.inflated, limits.bytes, likely)
-    # Beside it, so that what a killed process leaves of it is swept with the rest.
+    plausible_bytes = max(10 * MEGABYTE, path.stat().st_size * limits.ratio)
+    bytes_left = min(limits.inflated, limits.bytes, plausible_bytes)
+    # The folder is beside the file, so that it is swept with it if this process is killed.
     with TemporaryDirectory(dir=path.parent) as folder:
         inside = Path(folder) / "inside"
         with gzip.open(path) as packed, inside.open("wb") as file:
-            while block := packed.read(BLOCK):
-                most -= len(block)
-                if most < 0:
-                    raise inflates()
+            while block := packed.read(BLOCK_BYTES):
+                bytes_left -= len(block)
+                if bytes_left < 0:
+                    raise inflates_error()
                 file.write(block)
-        # Packed again and again, a few bytes become a world.
+        # If gzip files were nested, a few bytes could become an enormous file.
         if sniff(inside, inner_name(name)) == "gzip":
-            raise inflates()
+            raise inflates_error()
         media_type = f"text/plain; charset={charset}" if charset else None
         return extract(inside, inner_name(name), limits=limits, media_type=media_type)
 
@@ -274,15 +293,15 @@ def inner_name(name: str) -> str:
     return name[:-3] if lower.endswith(".gz") else name
 
 
-# Files of Office before 2007, and newer ones that are locked: both look alike from outside.
+# Files of Office before 2007 are not read. Newer ones with a password are in the same container.
 
-# The name of what a locked document is kept under, as the container writes it.
+# The container's name for the content of a document with a password.
 LOCKED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
 
 def read_ole(path: Path, name: str, limits: Limits) -> Extracted:
     if LOCKED_STREAM in path.read_bytes():
-        raise locked()
+        raise locked_error()
     raise Skipped(
         "unsupported",
         "Files of Office before 2007 and of Outlook are not read. "

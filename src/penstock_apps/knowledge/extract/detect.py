@@ -1,4 +1,7 @@
-"""What a file is: by its first bytes, its name and what its sender says; and a text's encoding."""
+"""Detect the kind of a file and the encoding of a text.
+
+The kind follows from the first bytes, the file's name, and the media type that the sender declares.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from zipfile import BadZipFile, ZipFile
 
 from penstock_apps.knowledge.errors import Unreadable
 
-# The longer marks first: UTF-32's begins with UTF-16's.
-MARKS = (
+# Longer marks come first, because UTF-32's begins with UTF-16's.
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -19,19 +22,20 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 CONTROLS = bytes(set(range(32)) - set(b"\t\n\x0b\x0c\r\x1b"))
-HIGH = re.compile(rb"[\x80-\xff]")
+NON_ASCII = re.compile(rb"[\x80-\xff]")
 
-# What a text says of itself: an XML declaration, a page's head, the first lines of source code.
-DECLARED = re.compile(
+# An encoding is declared in an XML declaration, in a page's head, or in the first lines of source
+# code.
+DECLARED_ENCODING = re.compile(
     rb"""\A\s*<\?xml\b[^>]{0,200}?\bencoding\s{0,9}=\s{0,9}["']\s{0,9}([\w.:-]{1,40})"""
     rb"""|<meta\b[^>]{0,400}?\bcharset\s{0,9}=\s{0,9}["']?\s{0,9}([\w.:-]{1,40})"""
     rb"""|\A(?:[^\n]{0,400}\n)?[^\n]{0,40}\bcoding[:=]\s{0,9}([\w.-]{1,40})""",
     re.IGNORECASE,
 )
-DECLARED_BYTES = 8192
-DECLARES = re.compile(rb"charset|coding", re.IGNORECASE)
+DECLARED_ENCODING_BYTES = 8192
+DECLARATION_WORDS = re.compile(rb"charset|coding", re.IGNORECASE)
 
-# Whoever declares the left one may have used the right one, which holds all of it and more.
+# Texts that declare the encoding on the left may use the one on the right, which contains it.
 SUPERSETS = {
     "ascii": "cp1252",
     "big5": "big5hkscs",
@@ -44,70 +48,72 @@ SUPERSETS = {
     "shift_jis": "cp932",
     "tis-620": "cp874",
 }
-# Labels that Python does not know.
-LABELS = {
+# Python does not know these labels.
+LABEL_ALIASES = {
     "iso-8859-8-i": "iso8859-8",
     "ks_c_5601-1987": "cp949",
     "sjis": "cp932",
     "unicode-1-1-utf-8": "utf-8",
     "windows-31j": "cp932",
 }
-# Codecs of Python that are no encodings of documents; some take time that grows with the square.
-NO_CHARSETS = frozenset(
+# These codecs of Python are no encodings of documents. Some take time that grows with the square.
+NON_TEXT_CODECS = frozenset(
     {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "mbcs", "oem"}
 )
-# Encodings whose bytes are all ASCII.
-SEVEN_BITS = frozenset({"hz", "iso2022_jp_ext", "iso2022_kr", "utf-7"})
-ESCAPES = (b"\x1b$", b"\x1b(")
+# The bytes of these encodings are all ASCII.
+SEVEN_BIT_ENCODINGS = frozenset({"hz", "iso2022_jp_ext", "iso2022_kr", "utf-7"})
+ESCAPE_SEQUENCES = (b"\x1b$", b"\x1b(")
 
-# What is looked for: the encodings of the web, of DOS and of the Macintosh.
-DETECTED = (
+# The encodings of the web, of DOS and of the Macintosh.
+DETECTABLE = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258"),
     *("cp874", "cp866", "cp850", "cp852", "koi8-r", "koi8-u", "mac-cyrillic", "mac-roman"),
     *("iso8859-2", "iso8859-5", "iso8859-6", "iso8859-7", "iso8859-8", "iso8859-15"),
     *("cp932", "euc_jis_2004", "gb18030", "big5hkscs", "cp949"),
 )
-# Where it fits nearly as well as the best one, it is the likeliest; all the more where the text is
-# so short that nothing fits much better than the rest.
-COMMON = "cp1252"
-NEARLY = 0.98
-SHORT = 0.06
-NEARLY_IF_SHORT = 0.5
+# The most common encoding is the likeliest if it fits nearly as well as the best one. In a short
+# text no encoding fits well, and even half as well is enough.
+COMMON_ENCODING = "cp1252"
+NEARLY_BEST_RATIO = 0.98
+WEAK_CONFIDENCE = 0.06
+NEARLY_BEST_RATIO_IF_WEAK = 0.5
 SAMPLE_BYTES = 64 * 1024
-# A declared encoding is doubted where another fits so much better, and enough of the text shows it.
-# Many servers and programs declare the common one without looking.
-DOUBTED = 0.5
-CONVINCING = 0.15
-DOUBTED_COMMON = 0.9
-# Below this nothing fits, by how many bytes beyond ASCII there are at least. A text with few of
-# them tells little, and loses little.
-UNFIT = ((300, 0.1), (20, 0.05))
-# A byte in so many may be damaged.
-DAMAGED = 100
+# A declared encoding is doubted if another fits much better, and enough of the text shows it. Many
+# servers and programs declare the common encoding for any text.
+DOUBT_RATIO = 0.5
+CONVINCING_CONFIDENCE = 0.15
+DOUBT_RATIO_OF_COMMON = 0.9
+# The lowest confidence of an encoding that fits, for texts with at least this many bytes beyond
+# ASCII. A text with fewer says little about its encoding, and a wrong one damages little of it.
+MIN_CONFIDENCES = ((300, 0.1), (20, 0.05))
+# One byte in this many may be damaged.
+BYTES_PER_DAMAGED_BYTE = 100
 
 SPACES = "\n\r\t \u3000\u3001\u3002\uff0c"
 
 
 def decode(data: bytes, *declared: str | None) -> str:
-    """The text of these bytes; `declared` are the encodings that they are said to have, the most
-    trusted first. `Unreadable` if it cannot be told.
+    """Decode a text.
+
+    `declared` are the encodings that it is said to have, the most trusted first. Raises
+    `Unreadable` if its encoding cannot be recognised.
     """
-    if encoding := marked(data) or without_mark(data):
+    if encoding := encoding_of_mark(data) or utf16_without_mark(data):
         return data.decode(encoding, "replace")
-    names = [name for label in declared if label and (name := known(label))]
-    if text := seven_bits(data, names):
+    names = [name for label in declared if label and (name := codec_name(label))]
+    if text := decode_seven_bits(data, names):
         return text
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return legacy(data, names)
+        return decode_legacy(data, names)
 
 
-def seven_bits(data: bytes, names: list[str]) -> str | None:
-    """A text that is written with ASCII alone and means something else by it."""
-    escaped = any(escape in data for escape in ESCAPES)
-    for name in [*names, *(("iso2022_jp_ext", "iso2022_kr") if escaped else ())]:
-        if name in SEVEN_BITS:
+def decode_seven_bits(data: bytes, names: list[str]) -> str | None:
+    """Decode a text in an encoding that writes other characters with ASCII bytes."""
+    has_escapes = any(escape in data for escape in ESCAPE_SEQUENCES)
+    for name in [*names, *(("iso2022_jp_ext", "iso2022_kr") if has_escapes else ())]:
+        if name in SEVEN_BIT_ENCODINGS:
             try:
                 return data.decode(name)
             except UnicodeDecodeError:
@@ -115,18 +121,18 @@ def seven_bits(data: bytes, names: list[str]) -> str | None:
     return None
 
 
-def legacy(data: bytes, declared: list[str]) -> str:
-    # A file of UTF-8 with a few broken bytes is still UTF-8: the rest must not become gibberish.
-    mended = data.decode("utf-8", "replace")
-    wide = len(mended) - len(mended.encode("ascii", "ignore"))
-    if mended.count("\ufffd") * 10 < wide:
-        return mended
-    for encoding in fitting(data, declared):
+def decode_legacy(data: bytes, declared: list[str]) -> str:
+    # UTF-8 with a few broken bytes is still UTF-8. In any other encoding the rest would be garbage.
+    text = data.decode("utf-8", "replace")
+    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    if text.count("\ufffd") * 10 < beyond_ascii:
+        return text
+    for encoding in likely_encodings(data, declared):
         try:
             return data.decode(encoding)
         except UnicodeDecodeError as error:
             text = data.decode(encoding, "replace")
-            if text.count("\ufffd") * DAMAGED < len(data) - error.start:
+            if text.count("\ufffd") * BYTES_PER_DAMAGED_BYTE < len(data) - error.start:
                 return text
     raise Unreadable(
         "encoding",
@@ -135,48 +141,55 @@ def legacy(data: bytes, declared: list[str]) -> str:
     )
 
 
-def fitting(data: bytes, declared: list[str]) -> Iterator[str]:
-    """The encodings to try, the likeliest first."""
-    sample = sampled(data)
-    fits = detected(sample)
-    best = max(fits.values(), default=0.0)
+def likely_encodings(data: bytes, declared: list[str]) -> Iterator[str]:
+    """Yield the encodings to try, the likeliest first."""
+    sample = sample_lines(data)
+    confidences = detect_confidences(sample)
+    best = max(confidences.values(), default=0.0)
     for name in declared:
-        fit = fits.get(name, 0.0)
-        if name == COMMON:
-            doubted = fit < best * DOUBTED_COMMON and best > SHORT
+        confidence = confidences.get(name, 0.0)
+        if name == COMMON_ENCODING:
+            is_doubted = confidence < best * DOUBT_RATIO_OF_COMMON and best > WEAK_CONFIDENCE
         else:
-            doubted = name in DETECTED and fit < best * DOUBTED and best >= CONVINCING
-        if not doubted:
+            is_doubted = (
+                name in DETECTABLE
+                and confidence < best * DOUBT_RATIO
+                and best >= CONVINCING_CONFIDENCE
+            )
+        if not is_doubted:
             yield name
-    high = len(HIGH.findall(sample))
-    if best < next((unfit for least, unfit in UNFIT if high >= least), 0.0):
+    non_ascii = len(NON_ASCII.findall(sample))
+    if best < next((lowest for count, lowest in MIN_CONFIDENCES if non_ascii >= count), 0.0):
         return
-    if fits.get(COMMON, 0.0) >= best * (NEARLY if best > SHORT else NEARLY_IF_SHORT):
-        yield COMMON
-    yield from (name for name, fit in fits.items() if fit >= best * NEARLY)
+    ratio = NEARLY_BEST_RATIO if best > WEAK_CONFIDENCE else NEARLY_BEST_RATIO_IF_WEAK
+    if confidences.get(COMMON_ENCODING, 0.0) >= best * ratio:
+        yield COMMON_ENCODING
+    yield from (
+        name for name, confidence in confidences.items() if confidence >= best * NEARLY_BEST_RATIO
+    )
 
 
-def detected(sample: bytes) -> dict[str, float]:
-    """How well each encoding fits that can be the one of the sample, from 0 to 1."""
-    # Its models are loaded for the few files that need them.
+def detect_confidences(sample: bytes) -> dict[str, float]:
+    """Return how well each possible encoding fits the sample, from 0 to 1."""
+    # The models are loaded for the few files that need them.
     from chardet import detect_all
 
-    found = detect_all(
-        sample, ignore_threshold=True, include_encodings=DETECTED, compat_names=False
+    detections = detect_all(
+        sample, ignore_threshold=True, include_encodings=DETECTABLE, compat_names=False
     )
     return {
-        SUPERSETS.get(name, name): each["confidence"]
-        for each in found
-        if (name := each["encoding"]) is not None
+        SUPERSETS.get(name, name): detection["confidence"]
+        for detection in detections
+        if (name := detection["encoding"]) is not None
     }
 
 
-def sampled(data: bytes) -> bytes:
-    """The first lines that have more than ASCII in them: markup and numbers tell nothing."""
-    first = HIGH.search(data)
+def sample_lines(data: bytes) -> bytes:
+    """Return the first lines that contain more than ASCII. Others say nothing of the encoding."""
+    first = NON_ASCII.search(data)
     if first is None:
         return b""
-    # What stands before the first such byte is ASCII, so that no character is cut in two.
+    # The bytes before the first such byte are ASCII, so this cuts no character in two.
     start = max(data.rfind(b"\n", 0, first.start()) + 1, first.start() - 200)
     sample = bytearray()
     while start < len(data) and len(sample) < SAMPLE_BYTES:
@@ -185,76 +198,81 @@ def sampled(data: bytes) -> bytes:
         if not line.isascii():
             sample += line
         start = end
-    # Else a detector would believe what the text says of itself.
-    return DECLARES.sub(b"", bytes(sample[:SAMPLE_BYTES]))
+    # Without this, the detector would believe what the text declares.
+    return DECLARATION_WORDS.sub(b"", bytes(sample[:SAMPLE_BYTES]))
 
 
-def known(label: str) -> str | None:
-    """The name of a codec that reads what is declared so."""
+def codec_name(label: str) -> str | None:
+    """Return the name of the codec for a declared encoding, or None if there is none."""
     label = label.strip().lower().removeprefix("x-")
-    label = LABELS.get(label, label).replace("windows-", "cp")
+    label = LABEL_ALIASES.get(label, label).replace("windows-", "cp")
     try:
         name = codecs.lookup(label).name
-        b" ".decode(name)  # there are codecs of other things than text, and UTF-16 was looked for
+        # This fails for codecs of other things than text, and for UTF-16, which was checked before.
+        b" ".decode(name)
     except (LookupError, ValueError):
         return None
-    return None if name in NO_CHARSETS or name.startswith("utf-8") else SUPERSETS.get(name, name)
+    return (
+        None if name in NON_TEXT_CODECS or name.startswith("utf-8") else SUPERSETS.get(name, name)
+    )
 
 
-def declared_in(data: bytes) -> str | None:
-    """The encoding that a page, an XML file or source code names itself."""
-    found = DECLARED.search(data[:DECLARED_BYTES])
-    return next(filter(None, found.groups())).decode("ascii") if found else None
+def declared_encoding(data: bytes) -> str | None:
+    """Return the encoding that a page, an XML file or source code declares."""
+    declaration = DECLARED_ENCODING.search(data[:DECLARED_ENCODING_BYTES])
+    return next(filter(None, declaration.groups())).decode("ascii") if declaration else None
 
 
-def marked(data: bytes) -> str | None:
-    return next((encoding for mark, encoding in MARKS if data.startswith(mark)), None)
+def encoding_of_mark(data: bytes) -> str | None:
+    """Return the encoding of the byte order mark that a text begins with, or None."""
+    return next((encoding for mark, encoding in BYTE_ORDER_MARKS if data.startswith(mark)), None)
 
 
-def without_mark(data: bytes) -> str | None:
-    """UTF-16 has a NUL beside each letter of Latin text, always on the same side.
+def utf16_without_mark(data: bytes) -> str | None:
+    """Return the variant of UTF-16 that a text without a byte order mark has, or None.
 
-    Other scripts have one beside each space and the end of each line.
+    In UTF-16 each letter of Latin text has a NUL on the same side. In other scripts spaces and ends
+    of lines have one.
     """
     sample = data[:2000]
     if b"\x00" not in sample:
         return None
     even, odd = sample[::2].count(0), sample[1::2].count(0)
-    if odd > len(sample) * 0.3 and even < len(sample) * 0.05 and shown(sample, "utf-16-le"):
+    if odd > len(sample) * 0.3 and even < len(sample) * 0.05 and is_readable(sample, "utf-16-le"):
         return "utf-16-le"
-    if even > len(sample) * 0.3 and odd < len(sample) * 0.05 and shown(sample, "utf-16-be"):
+    if even > len(sample) * 0.3 and odd < len(sample) * 0.05 and is_readable(sample, "utf-16-be"):
         return "utf-16-be"
-    if odd and not even and spaced(sample, "utf-16-le"):
+    if odd and not even and is_words(sample, "utf-16-le"):
         return "utf-16-le"
-    if even and not odd and spaced(sample, "utf-16-be"):
+    if even and not odd and is_words(sample, "utf-16-be"):
         return "utf-16-be"
     return None
 
 
-def shown(sample: bytes, encoding: str) -> bool:
-    """Whether most of this is for people to read, and no control characters."""
-    text = characters(sample, encoding)
-    return sum(each >= " " or each.isspace() for each in text) >= len(text) * 0.9
+def is_readable(sample: bytes, encoding: str) -> bool:
+    """Return whether most of this is readable, rather than control characters."""
+    text = decode_sample(sample, encoding)
+    return sum(letter >= " " or letter.isspace() for letter in text) >= len(text) * 0.9
 
 
-def characters(sample: bytes, encoding: str) -> str:
+def decode_sample(sample: bytes, encoding: str) -> str:
     return sample[: len(sample) // 2 * 2].decode(encoding, "replace")
 
 
-def spaced(sample: bytes, encoding: str) -> bool:
-    """Whether this reads as words with spaces between them."""
-    text = characters(sample, encoding)
+def is_words(sample: bytes, encoding: str) -> bool:
+    """Return whether this is words with spaces between them."""
+    text = decode_sample(sample, encoding)
     letters = sum(character.isalnum() for character in text)
     spaces = sum(character in SPACES for character in text)
     printable = all(character.isprintable() or character in SPACES for character in text[:-1])
     return bool(spaces) and letters > len(text) * 0.6 and printable
 
 
-def binary(data: bytes) -> bool:
-    """Whether these bytes are no text in any encoding that is read here."""
-    if encoding := marked(data):
-        return not shown(data, encoding)
-    if without_mark(data):
+def is_binary(data: bytes) -> bool:
+    """Return whether these bytes are no text in any encoding that is read here."""
+    if encoding := encoding_of_mark(data):
+        return not is_readable(data, encoding)
+    if utf16_without_mark(data):
         return False
     controls = len(data) - len(data.translate(None, CONTROLS))
     only_escapes = b"\x1b" in data and not data.replace(b"\x1b", b"").strip()
@@ -275,9 +293,9 @@ SIGNATURES = (
     (b"BM", "image"),
 )
 
-# What is in a zip tells which document it is.
-FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
-# A workbook that is no XML.
+# The files in a zip archive show which kind of document it is.
+OFFICE_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
+# A workbook in a binary format, which is not read.
 BINARY_WORKBOOK = "xl/workbook.bin"
 MIMETYPES = {
     b"application/epub+zip": "epub",
@@ -286,8 +304,10 @@ MIMETYPES = {
     b"application/vnd.oasis.opendocument.presentation": "odp",
 }
 
-CODE = """bash c cc cfg conf cpp cs cxx go h hpp ini java jl js jsx kt lua m pl php ps1 py r rb
-rs scala sh sql swift toml ts tsx vb yaml yml zsh"""
+CODE_SUFFIXES = """
+bash c cc cfg conf cpp cs cxx go h hpp ini java jl js jsx kt lua m pl php ps1 py r rb rs scala sh
+sql swift toml ts tsx vb yaml yml zsh
+"""
 SUFFIXES = {
     "csv": "csv",
     "docm": "docx",
@@ -317,7 +337,7 @@ SUFFIXES = {
     "xhtml": "html",
     "xlsm": "xlsx",
     "xlsx": "xlsx",
-} | dict.fromkeys(CODE.split(), "code")
+} | dict.fromkeys(CODE_SUFFIXES.split(), "code")
 
 MEDIA_TYPES = {
     "application/json": "json",
@@ -331,53 +351,57 @@ MEDIA_TYPES = {
     "text/tab-separated-values": "csv",
 }
 
-# Kinds that any text editor shows: what is no text is none of them.
-TEXTS = frozenset(
+# The kinds that any text editor can show. A binary file is none of them.
+TEXT_KINDS = frozenset(
     {"code", "csv", "email", "html", "json", "jsonl", "markdown", "notebook", "rtf", "text"}
 )
-# Names of plain text, which what the sender says may still make more of.
-PLAIN = frozenset({"log", "rst", "text", "txt"})
+# The suffixes of plain text. The sender's media type may still say that it is another kind.
+PLAIN_SUFFIXES = frozenset({"log", "rst", "text", "txt"})
 
-# Text to a machine, nothing to a reader; so is PostScript, whatever its name.
-PRINTED = (b"%!PS", b"\x1b%-12345X")
-NO_PROSE = frozenset({"css", "lock", "map", "svg"})
+# Files for a printer, and text files that are not for people to read.
+PRINTER_SIGNATURES = (b"%!PS", b"\x1b%-12345X")
+UNREAD_SUFFIXES = frozenset({"css", "lock", "map", "svg"})
 
-HTML = re.compile(
+HTML_START = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.I | re.S
 )
-# The first line of a mail, maybe one of a mailbox.
-HEADER = re.compile(rb"\s*(?:From |[!-9;-~]+:)")
+# The first line of a mail, or of a mailbox.
+MAIL_HEADER_START = re.compile(rb"\s*(?:From |[!-9;-~]+:)")
 
 
 def sniff(path: Path, name: str, media_type: str | None = None) -> str | None:
-    """The kind of a file, or None for one that is not read here."""
+    """Return the kind of a file, or None if files like it are not read here."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     suffix = Path(name).suffix.lower().removeprefix(".")
-    named = SUFFIXES.get(suffix)
-    return by_content(path, head, named) or by_name(head, suffix, named, media_type)
+    named_kind = SUFFIXES.get(suffix)
+    kind = kind_by_content(path, head, named_kind)
+    return kind or kind_by_name(head, suffix, named_kind, media_type)
 
 
-def named_as_text(name: str) -> bool:
+def is_named_as_text(name: str) -> bool:
     suffix = Path(name).suffix.lower().removeprefix(".")
-    return suffix in PLAIN or SUFFIXES.get(suffix) in TEXTS
+    return suffix in PLAIN_SUFFIXES or SUFFIXES.get(suffix) in TEXT_KINDS
 
 
-def by_content(path: Path, head: bytes, named: str | None) -> str | None:
-    """Bytes do not lie, names do; but a text may begin with anything."""
-    if b"%PDF-" in head[:1024] and named in (None, "pdf"):
+def kind_by_content(path: Path, head: bytes, named_kind: str | None) -> str | None:
+    """Return the kind that the first bytes show, or None.
+
+    They are more reliable than the name, but a text may begin with any bytes.
+    """
+    if b"%PDF-" in head[:1024] and named_kind in (None, "pdf"):
         return "pdf"
     if head.startswith(b"PK\x03\x04"):
-        return inside_zip(path)
+        return kind_in_zip(path)
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image"
     for signature, kind in SIGNATURES:
-        if head.startswith(signature) and (len(signature) > 2 or binary(head)):
+        if head.startswith(signature) and (len(signature) > 2 or is_binary(head)):
             return kind
     return None
 
 
-def inside_zip(path: Path) -> str | None:
+def kind_in_zip(path: Path) -> str | None:
     try:
         with ZipFile(path) as archive:
             names = archive.namelist()
@@ -388,19 +412,21 @@ def inside_zip(path: Path) -> str | None:
         return None
     if BINARY_WORKBOOK in names:
         return None
-    found = (FOLDERS.get(name[: name.find("/") + 1]) for name in names)
-    return next((kind for kind in found if kind), None)
+    kinds = (OFFICE_FOLDERS.get(name[: name.find("/") + 1]) for name in names)
+    return next((kind for kind in kinds if kind), None)
 
 
-def by_name(head: bytes, suffix: str, named: str | None, media_type: str | None) -> str | None:
-    if suffix in NO_PROSE or head.startswith(PRINTED):
+def kind_by_name(
+    head: bytes, suffix: str, named_kind: str | None, media_type: str | None
+) -> str | None:
+    if suffix in UNREAD_SUFFIXES or head.startswith(PRINTER_SIGNATURES):
         return None
-    if named not in ("code", "email", "markdown") and HTML.match(head):
+    if named_kind not in ("code", "email", "markdown") and HTML_START.match(head):
         return "html"
-    if named and named not in TEXTS:
-        return named
-    said = MEDIA_TYPES.get((media_type or "").partition(";")[0].strip().lower(), "text")
-    kind = named or said
-    # Real mails have a NUL here and there.
-    is_mail = kind == "email" and HEADER.match(head)
-    return None if binary(head.replace(b"\x00", b"") if is_mail else head) else kind
+    if named_kind and named_kind not in TEXT_KINDS:
+        return named_kind
+    declared_kind = MEDIA_TYPES.get((media_type or "").partition(";")[0].strip().lower(), "text")
+    kind = named_kind or declared_kind
+    # Real mails sometimes contain a NUL.
+    is_mail = kind == "email" and MAIL_HEADER_START.match(head)
+    return None if is_binary(head.replace(b"\x00", b"") if is_mail else head) else kind

@@ -1,4 +1,4 @@
-"""From a file to its text, or to a sentence that says why there is none."""
+"""Extract a file's text, or say in a sentence why it has none."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import ocr
-from penstock_apps.knowledge.extract.clean import line, tidied
-from penstock_apps.knowledge.extract.detect import marked, named_as_text, sniff
+from penstock_apps.knowledge.extract.clean import clean_line, clean_text
+from penstock_apps.knowledge.extract.detect import encoding_of_mark, is_named_as_text, sniff
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
-Read = Callable[[Path, str, Limits], Extracted]
+Reader = Callable[[Path, str, Limits], Extracted]
 
-# The module that reads a kind is imported with the first file of that kind.
+# A kind's module is imported with the first file of that kind.
 READERS = {
     "code": "text:read_plain",
     "csv": "spreadsheet:read_csv",
@@ -43,17 +43,18 @@ READERS = {
 }
 
 
-BLOCK = 64 * 1024
-# Kinds whose sender may declare an encoding.
-DECLARABLE = frozenset({"code", "csv", "gzip", "html", "markdown", "text"})
+BLOCK_CHARACTERS = 64 * 1024
+# The kinds of which a sender may declare the encoding.
+KINDS_WITH_CHARSET = frozenset({"code", "csv", "gzip", "html", "markdown", "text"})
 
 
 def extract(
     path: Path, name: str, *, limits: Limits | None = None, media_type: str | None = None
 ) -> Extracted:
-    """The text of a file that its owner calls `name`; `Unreadable` where there is none.
+    """Return the text of a file, which its owner calls `name`.
 
-    `media_type` is what its sender says of it, as in `text/html; charset=koi8-r`.
+    `media_type` is the one that the sender declares, as in `text/html; charset=koi8-r`. Raises
+    `Unreadable` if the file has no text that can be read here.
     """
     limits = limits or Limits()
     size = path.stat().st_size
@@ -69,20 +70,21 @@ def extract(
         )
     kind = sniff(path, name, media_type)
     if kind is None or kind not in READERS:
-        raise unread(name)
-    return whole(attempt(reader(kind, charset(media_type)), path, name, limits), limits)
+        raise unread_error(name)
+    read = reader_for(kind, declared_charset(media_type))
+    return check_and_clean(run_reader(read, path, name, limits), limits)
 
 
 def is_blank(path: Path) -> bool:
     with path.open("rb") as file:
-        encoding = marked(file.read(4)) or "utf-8"
+        encoding = encoding_of_mark(file.read(4)) or "utf-8"
     with path.open(encoding=encoding, errors="replace") as file:
-        return all(block.isspace() for block in iter(partial(file.read, BLOCK), ""))
+        return all(block.isspace() for block in iter(partial(file.read, BLOCK_CHARACTERS), ""))
 
 
-def unread(name: str) -> Unreadable:
+def unread_error(name: str) -> Unreadable:
     suffix = Path(name).suffix
-    if named_as_text(name):
+    if is_named_as_text(name):
         return Unreadable(
             "broken",
             f"It is named {suffix}, but its content is not text. "
@@ -94,15 +96,17 @@ def unread(name: str) -> Unreadable:
     )
 
 
-def reader(kind: str, charset: str | None = None) -> Read:
+def reader_for(kind: str, charset: str | None = None) -> Reader:
     module, _, function = READERS[kind].partition(":")
-    read: Read = getattr(import_module(f"penstock_apps.knowledge.extract.{module}"), function)
-    declaring: Callable[..., Extracted] = read
-    return partial(declaring, charset=charset) if charset and kind in DECLARABLE else read
+    read: Reader = getattr(import_module(f"penstock_apps.knowledge.extract.{module}"), function)
+    read_charset: Callable[..., Extracted] = read
+    if charset and kind in KINDS_WITH_CHARSET:
+        return partial(read_charset, charset=charset)
+    return read
 
 
-def charset(media_type: str | None) -> str | None:
-    """The encoding that a media type declares."""
+def declared_charset(media_type: str | None) -> str | None:
+    """Return the encoding that a media type declares."""
     if not media_type or "charset" not in media_type.lower():
         return None
     message = Message()
@@ -110,40 +114,47 @@ def charset(media_type: str | None) -> str | None:
     return message.get_content_charset()
 
 
-def attempt(read: Read, path: Path, name: str, limits: Limits) -> Extracted:
-    """Whatever a parser stumbles over, the file is broken; a lack of memory is no fault of it."""
+def run_reader(read: Reader, path: Path, name: str, limits: Limits) -> Extracted:
+    """Read a file, and raise `Unreadable` for any error of a parser.
+
+    A lack of memory is not the file's fault, so it is raised as it is.
+    """
     try:
         return read(path, name, limits)
     except (Unreadable, MemoryError):
         raise
     except Exception:
-        # Parsers quote what they could not read, and name their own classes: neither is for owners.
+        # Parsers quote what they cannot read, and name their own classes. Owners see neither.
         raise Unreadable(
             "broken",
             "The file is damaged or not what its name says. Open it, save it anew and send that.",
         ) from None
 
 
-def whole(found: Extracted, limits: Limits) -> Extracted:
-    """The text as it is kept, if there is some and not too much of it."""
+def check_and_clean(extracted: Extracted, limits: Limits) -> Extracted:
+    """Clean the text, and raise `Unreadable` if there is none or too much of it."""
     sections = tuple(
-        Section(text, section.page) for section in found.sections if (text := tidied(section.text))
+        Section(text, section.page)
+        for section in extracted.sections
+        if (text := clean_text(section.text))
     )
     characters = sum(len(section.text) for section in sections)
     if characters > limits.characters:
-        raise too_much_text(limits)
+        raise too_much_text_error(limits)
     if characters == 0:
-        raise no_text(found.kind)
+        raise no_text_error(extracted.kind)
     return Extracted(
         sections=sections,
-        kind=found.kind,
-        title=line(found.title),
-        metadata={key: said for key, value in found.metadata.items() if (said := line(value))},
-        attachments=found.attachments,
+        kind=extracted.kind,
+        title=clean_line(extracted.title),
+        metadata={
+            key: line for key, value in extracted.metadata.items() if (line := clean_line(value))
+        },
+        attachments=extracted.attachments,
     )
 
 
-def no_text(kind: str) -> Unreadable:
+def no_text_error(kind: str) -> Unreadable:
     remedy = "If it should hold some, save it anew and send that."
     if kind in ("pdf", "image"):
         remedy = "If it is a scan, send a sharper one, or its text."
@@ -155,7 +166,7 @@ def no_text(kind: str) -> Unreadable:
     return Unreadable("no_text", f"No text was found in the file. {remedy}")
 
 
-def too_much_text(limits: Limits) -> Unreadable:
+def too_much_text_error(limits: Limits) -> Unreadable:
     return Unreadable(
         "too_large",
         f"The file holds more than {limits.characters:,} characters of text, the most "

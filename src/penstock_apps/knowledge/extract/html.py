@@ -1,4 +1,4 @@
-"""Web pages: what is to be read of them, as Markdown."""
+"""Read the main text of web pages as Markdown."""
 
 from __future__ import annotations
 
@@ -10,104 +10,105 @@ from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode, create_tag
 
 from penstock_apps.knowledge.extract import markup
-from penstock_apps.knowledge.extract.detect import declared_in, decode
+from penstock_apps.knowledge.extract.detect import declared_encoding, decode
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import MAX_LIST_DEPTH
 from penstock_apps.knowledge.text import Extracted, Section
 
-# Never read, wherever they stand.
-UNREAD = (
+# These elements are never read.
+UNREAD_SELECTOR = (
     "script, style, noscript, template, svg, canvas, iframe, object, dialog, button, select, input"
 )
-# What leads around a site and is the same on every page of it. Class names are those of the
-# generators of manuals (DocBook, Sphinx, Doxygen, MkDocs, Docusaurus) and of many others.
-AROUND = (
+# The navigation is the same on every page of a site. The class names are those of generators of
+# manuals (DocBook, Sphinx, Doxygen, MkDocs, Docusaurus) and of many others.
+NAVIGATION_SELECTOR = (
     "nav, footer, aside, [role=navigation], [role=search], [role=contentinfo], [hidden], "
     "[aria-hidden=true], .navheader, .navfooter, .toc, .toctree-wrapper, .related, "
     ".sphinxsidebar, .docnav, .breadcrumb, .breadcrumbs, .skip-link, .cookie-banner, .pagination, "
     ".headerlink, .anchor-link, .hash-link, .sr-only"
 )
-MAIN = "main, [role=main]"
-# "Note" above a box heads that box, not all that follows it.
-BOXES = ("note", "tip", "important", "warning", "caution", "admonition", "sidebar", "callout")
-BOXED = ", ".join(f".{box} :is(h1, h2, h3, h4, h5, h6)" for box in BOXES)
+MAIN_SELECTOR = "main, [role=main]"
+# A heading such as "Note" belongs to its box, and not to the text that follows.
+BOX_CLASSES = ("note", "tip", "important", "warning", "caution", "admonition", "sidebar", "callout")
+BOX_HEADING_SELECTOR = ", ".join(f".{box} :is(h1, h2, h3, h4, h5, h6)" for box in BOX_CLASSES)
 
-# Lists and quotes, whose lines are indented; those that are deeper than this are no deeper.
+# The lines of lists and quotes are indented. Those that are nested too deep are unwrapped.
 INDENTING_TAGS = frozenset({"ul", "ol", "blockquote"})
-INDENTING = ", ".join(sorted(INDENTING_TAGS))
+INDENTING_SELECTOR = ", ".join(sorted(INDENTING_TAGS))
 
 HEADING = re.compile(r"^(#{2,6}) +(\S.*)$", re.MULTILINE)
-MARKS = re.compile(r"[\\*`]")
-HIGHEST = re.compile(r"^# ", re.MULTILINE)
-# Kept as it is: text whose lines matter, and comments, which may contain what looks like such text.
-KEPT = re.compile(r"<!--|<pre\b", re.IGNORECASE)
-KEPT_END = {"<!--": re.compile("-->"), "<pre": re.compile("</pre>", re.IGNORECASE)}
+MARKDOWN_MARKS = re.compile(r"[\\*`]")
+TOP_HEADING = re.compile(r"^# ", re.MULTILINE)
+# The lines of preformatted text stay as they are. So do comments, which may contain what looks like
+# such text.
+VERBATIM_START = re.compile(r"<!--|<pre\b", re.IGNORECASE)
+VERBATIM_ENDS = {"<!--": re.compile("-->"), "<pre": re.compile("</pre>", re.IGNORECASE)}
 BLANKS = re.compile(r"\s+")
-# The options of a select are not read, and parsing them takes the square of their number.
-OPTION = re.compile(r"</?(?=option(?![^\s/>]))", re.IGNORECASE)
-MANY_OPTIONS = 2_000
-# A cell that is said to be wider or higher would be written out as many empty ones.
-SPAN = re.compile("1?[0-9]")
+# The options of a select are not read. Parsing them takes the square of their number.
+OPTION_TAG = re.compile(r"</?(?=option(?![^\s/>]))", re.IGNORECASE)
+MAX_OPTIONS = 2_000
+# A cell that declares a larger span would be written as very many empty cells.
+PLAUSIBLE_SPAN = re.compile("1?[0-9]")
 
 OPTIONS = ConversionOptions(
-    # What is dropped, is dropped here.
+    # This module removes elements itself.
     preprocessing=PreprocessingOptions(enabled=False),
     extract_metadata=False,
     autolinks=False,
     bullets="-",
-    # Padding would change every row with the widest of them.
+    # With padding, a wider row would change all other rows.
     compact_tables=True,
-    # A deeper page is no text; its converter would go down with it.
-    max_depth=markup.DEPTH,
+    # Without this limit the converter would crash on a very deep page.
+    max_depth=markup.MAX_DEPTH,
 )
 
 
 def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
     data = path.read_bytes()
-    text, title, metadata = page(decode(data, charset, declared_in(data)))
+    text, title, metadata = read_page(decode(data, charset, declared_encoding(data)))
     return Extracted((Section(text),), kind="html", title=title, metadata=metadata)
 
 
-def page(source: str) -> tuple[str, str | None, dict[str, str]]:
-    """The Markdown, the title and what the head says of a page."""
-    if len(OPTION.findall(source)) > MANY_OPTIONS:
-        source = OPTION.sub("<!", source)
-    markup.check(source)
+def read_page(source: str) -> tuple[str, str | None, dict[str, str]]:
+    """Return a page's Markdown, its title, and the metadata in its head."""
+    if len(OPTION_TAG.findall(source)) > MAX_OPTIONS:
+        source = OPTION_TAG.sub("<!", source)
+    markup.check_page(source)
     tree = LexborHTMLParser(source)
     title = tree.css_first("title")
-    metadata = named(tree)
-    for node in tree.css(UNREAD):
+    metadata = head_metadata(tree)
+    for node in tree.css(UNREAD_SELECTOR):
         node.decompose()
     text = ""
     if tree.body is not None:
         everything = tree.body.html or ""
-        for node in tree.css(AROUND):
+        for node in tree.css(NAVIGATION_SELECTOR):
             node.decompose()
-        # A page that only leads around is still better than none: the index of a manual.
-        text = markdown(readable(tree)) or markdown(LexborHTMLParser(everything))
-    told = title.text() if title else None
-    return headed(text, told), told or first_heading(tree), metadata
+        # A page of nothing but navigation, such as the index of a manual, is read as a whole.
+        text = to_markdown(main_part(tree)) or to_markdown(LexborHTMLParser(everything))
+    title_text = title.text() if title else None
+    return raise_title_heading(text, title_text), title_text or first_heading(tree), metadata
 
 
-def headed(text: str, title: str | None) -> str:
-    """With the title above all other headings, where the page has it among them.
+def raise_title_heading(text: str, title: str | None) -> str:
+    """Make the title's heading the top one, if the page's first heading has the title's words.
 
-    Pages of manuals do, and each of their parts is found by the name of what it is about.
+    Pages of manuals are like this. Each of their parts is then found by the title, too.
     """
     first = HEADING.search(text)
-    if first is None or not title or HIGHEST.search(text):
+    if first is None or not title or TOP_HEADING.search(text):
         return text
-    words = " ".join(MARKS.sub("", first[2].rstrip(" #")).split())
+    words = " ".join(MARKDOWN_MARKS.sub("", first[2].rstrip(" #")).split())
     if words.casefold() not in " ".join(title.split()).casefold():
         return text
     return f"{text[: first.start(1)]}#{text[first.end(1) :]}"
 
 
-def named(tree: LexborHTMLParser) -> dict[str, str]:
+def head_metadata(tree: LexborHTMLParser) -> dict[str, str]:
     metadata = {}
     for name in ("author", "description", "keywords"):
-        found = tree.css_first(f"meta[name={name} i]")
-        if found and (content := found.attributes.get("content")):
+        tag = tree.css_first(f"meta[name={name} i]")
+        if tag and (content := tag.attributes.get("content")):
             metadata[name] = content
     root = tree.root
     if root is not None and (language := root.attributes.get("lang")):
@@ -115,19 +116,19 @@ def named(tree: LexborHTMLParser) -> dict[str, str]:
     return metadata
 
 
-def readable(tree: LexborHTMLParser) -> LexborHTMLParser | LexborNode:
-    """The part that the page itself calls its main one, or its only article."""
-    found = tree.css(MAIN) or tree.css("article")
-    if len(found) == 1 and found[0].text(strip=True):
-        return found[0]
+def main_part(tree: LexborHTMLParser) -> LexborHTMLParser | LexborNode:
+    """Return the page's main element or only article, or the whole page if it has neither."""
+    parts = tree.css(MAIN_SELECTOR) or tree.css("article")
+    if len(parts) == 1 and parts[0].text(strip=True):
+        return parts[0]
     return tree
 
 
-def markdown(part: LexborHTMLParser | LexborNode) -> str:
-    """Text of links without their targets, of pictures what stands for them."""
+def to_markdown(part: LexborHTMLParser | LexborNode) -> str:
+    """Convert a part to Markdown, with links as their texts and pictures as their alternatives."""
     for picture in part.css("img"):
         picture.replace_with(picture.attributes.get("alt") or "")
-    for heading in part.css(BOXED):
+    for heading in part.css(BOX_HEADING_SELECTOR):
         bold = create_tag("strong")
         bold.insert_child(heading.text())
         heading.replace_with(bold)
@@ -135,54 +136,57 @@ def markdown(part: LexborHTMLParser | LexborNode) -> str:
         link.unwrap()
     for span in ("colspan", "rowspan"):
         for cell in part.css(f"[{span}]"):
-            if not SPAN.fullmatch(cell.attributes.get(span) or ""):
+            if not PLAUSIBLE_SPAN.fullmatch(cell.attributes.get(span) or ""):
                 del cell.attrs[span]
-    for node in too_deep(part):
-        # Else its first and last word would be one with those around it.
+    for node in too_deep_nodes(part):
+        # Without the spaces, its first and last word would be joined to the words around it.
         node.insert_before(" ")
         node.insert_after(" ")
         node.unwrap()
-    # Where a paragraph's lines end in the source means nothing; it would only change its hash.
-    return convert("".join(unwrapped(part.html or "")), OPTIONS).content or ""
+    # Line ends in the source of a paragraph mean nothing, and would change its hash.
+    return convert("".join(join_lines(part.html or "")), OPTIONS).content or ""
 
 
-def too_deep(part: LexborHTMLParser | LexborNode) -> list[LexborNode]:
-    """The lists and quotes that stand in too many others: each indents all lines within it."""
-    found = []
+def too_deep_nodes(part: LexborHTMLParser | LexborNode) -> list[LexborNode]:
+    """Return the lists and quotes that are in too many others."""
+    nodes = []
     depths: dict[int, int] = {}
-    for node in part.css(INDENTING):
-        # Each element is climbed once, however many lists are within it.
-        climbed, above = [node], node.parent
+    for node in part.css(INDENTING_SELECTOR):
+        # Each element is visited once, however many lists are within it.
+        ancestors, above = [node], node.parent
         while above is not None and above.mem_id not in depths:
-            climbed.append(above)
+            ancestors.append(above)
             above = above.parent
         depth = 0 if above is None else depths[above.mem_id]
-        for element in reversed(climbed):
+        for element in reversed(ancestors):
             depth += element.tag in INDENTING_TAGS
             depths[element.mem_id] = depth
         if depth > MAX_LIST_DEPTH:
-            found.append(node)
-    return found
+            nodes.append(node)
+    return nodes
 
 
-def unwrapped(source: str) -> Iterator[str]:
-    """Put a page on one line, except for what is kept. Search for a missing end tag only once."""
-    ends = dict(KEPT_END)
+def join_lines(source: str) -> Iterator[str]:
+    """Put a page on one line, except for preformatted text and comments.
+
+    A missing end tag is searched for only once.
+    """
+    ends = dict(VERBATIM_ENDS)
     at = 0
-    for opened in KEPT.finditer(source):
-        kind = opened[0].lower()
-        if opened.start() < at or kind not in ends:
+    for start in VERBATIM_START.finditer(source):
+        kind = start[0].lower()
+        if start.start() < at or kind not in ends:
             continue
-        closed = ends[kind].search(source, opened.end())
-        if closed is None:
+        end = ends[kind].search(source, start.end())
+        if end is None:
             del ends[kind]
             continue
-        yield BLANKS.sub(" ", source[at : opened.start()])
-        yield source[opened.start() : closed.end()]
-        at = closed.end()
+        yield BLANKS.sub(" ", source[at : start.start()])
+        yield source[start.start() : end.end()]
+        at = end.end()
     yield BLANKS.sub(" ", source[at:])
 
 
 def first_heading(tree: LexborHTMLParser) -> str | None:
-    found = tree.css_first("h1")
-    return found.text() if found else None
+    heading = tree.css_first("h1")
+    return heading.text() if heading else None

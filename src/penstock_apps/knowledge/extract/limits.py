@@ -1,4 +1,4 @@
-"""How much of a file is read before it is refused."""
+"""The limits of what is read of a file."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The largest file that is read; each number is the last one allowed."""
+    """The largest values of a file that is read. A larger one is refused."""
 
     bytes: int = 200 * MEGABYTE
     pages: int = 10_000
     inflated: int = 1024 * MEGABYTE
     characters: int = 50_000_000
-    # Text shrinks to a tenth, a sheet of zeros to a hundredth, a bomb to a thousandth.
+    # How many times larger a compressed part may become. Text shrinks to a tenth, a sheet of zeros
+    # to a hundredth, and a zip bomb to a thousandth.
     ratio: int = 400
-    # Pages without text that are read by OCR, which takes seconds each.
+    # How many pages without text are read by OCR, which takes seconds for each.
     scanned: int = 50
-    # How many links the parts of an office document may have, to other parts and to web pages.
+    # How many references the parts of an office document may have, to other parts and to web pages.
     references: int = 200_000
-    # Attachments of a mail that are read, and how deep mails may stand within mails.
+    # How many attachments of a mail are read, and how deep mails may be nested in mails.
     attachments: int = 20
     nested: int = 2
 

@@ -1,4 +1,4 @@
-"""Word, PowerPoint and OpenDocument files: their words in the order in which they are read."""
+"""Read Word, PowerPoint and OpenDocument files: their text in reading order."""
 
 from __future__ import annotations
 
@@ -8,47 +8,53 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract.archive import Archive, locked, outermost, properties, told
+from penstock_apps.knowledge.extract.archive import (
+    Archive,
+    dublin_core,
+    locked_error,
+    outermost,
+    properties,
+)
 from penstock_apps.knowledge.extract.detect import MIMETYPES
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import list_item, records, table
 from penstock_apps.knowledge.text import Extracted, Section
 
-# Charts of office documents: their titles, and each series with its values.
+# The text of a chart is its titles, and each series with its values.
 
 
 def charts(archive: Archive, parent: Element, part: str) -> Iterator[str]:
-    """The texts of the charts and diagrams in a slide or a document, each once."""
-    wanted = [
+    """Yield the texts of the charts and diagrams in a slide or a document, each once."""
+    identifiers = [
         identifier
         for element in parent.iter()
         if element.tag in ("chart", "relIds")
         and (identifier := element.get(":id") or element.get(":dm"))
     ]
-    related = archive.related(part) if wanted else {}
-    for identifier in dict.fromkeys(wanted):
+    related = archive.related(part) if identifiers else {}
+    for identifier in dict.fromkeys(identifiers):
         kind, name = related.get(identifier, ("", ""))
-        if kind == "chart" and archive.first(name):
+        if kind == "chart" and archive.take_once(name):
             yield from chart(archive.xml(name))
-        elif kind == "diagramData" and archive.first(name):
+        elif kind == "diagramData" and archive.take_once(name):
             yield "\n".join(f"- {point}" for point in diagram_points(archive.xml(name)))
 
 
 def chart(root: Element) -> Iterator[str]:
     for title in root.iter("title"):
-        if said := chart_text(title):
-            yield said
+        if text := chart_text(title):
+            yield text
     for series in root.iter("ser"):
         labels = cached_values(series.find("cat"), series.find("xVal"))
         values = cached_values(series.find("val"), series.find("yVal"))
         pairs = (f"{labels.get(at, '')} {value}".strip() for at, value in values.items())
-        if said := "; ".join(pairs):
+        if text := "; ".join(pairs):
             name = chart_text(series.find("tx"))
-            yield f"{name}: {said}" if name else said
+            yield f"{name}: {text}" if name else text
 
 
 def chart_text(element: Element | None) -> str:
-    """A text that is written there, or that was last copied from a sheet."""
+    """Return a text of a chart: its own, or the last one that was copied from a sheet."""
     if element is None:
         return ""
     pieces = (piece.text or "" for piece in element.iter() if piece.tag in ("t", "v"))
@@ -56,29 +62,32 @@ def chart_text(element: Element | None) -> str:
 
 
 def cached_values(*elements: Element | None) -> dict[str, str]:
-    """What was last copied from a sheet, by its place; of labels in levels all of them."""
-    found: dict[str, list[str]] = {}
+    """Return the values that were last copied from a sheet, by their index.
+
+    Labels may have several levels, which are joined.
+    """
+    values: dict[str, list[str]] = {}
     for element in elements:
         for point in element.iter("pt") if element is not None else ():
-            found.setdefault(point.get("idx", ""), []).append(point.findtext("v") or "")
-    return {at: " ".join(reversed(said)) for at, said in found.items()}
+            values.setdefault(point.get("idx", ""), []).append(point.findtext("v") or "")
+    return {at: " ".join(reversed(levels)) for at, levels in values.items()}
 
 
 def diagram_points(diagram: Element) -> Iterator[str]:
     for point in diagram.iter("pt"):
-        if said := chart_text(point.find("t")):
-            yield said
+        if text := chart_text(point.find("t")):
+            yield text
 
 
-# Word documents: paragraphs, headings, lists and tables, in their order.
+# Word documents have paragraphs, headings, lists and tables.
 
 DOCX_HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
-# What was deleted, what stands twice, and codes of fields.
+# Deleted text, second copies of a text, and codes of fields.
 DOCX_UNREAD = frozenset(
     {"del", "moveFrom", "Fallback", "instrText", "delText", "pPr", "rPr", "fldChar"}
 )
 MAX_HEADING_LEVEL = 6
-# What stands beside the text, after it.
+# These parts follow the text.
 DOCX_EXTRA_PARTS = ("footnotes", "endnotes", "header", "footer", "comments")
 
 
@@ -89,7 +98,7 @@ def read_docx(path: Path, name: str, limits: Limits) -> Extracted:
         body = archive.xml(main)
         blocks = [*docx_blocks(body, levels), *charts(archive, body, main)]
         for kind in DOCX_EXTRA_PARTS:
-            # Each kind of page may have its own header, and most say the same.
+            # Each kind of page may have its own header, and most have the same text.
             blocks += dict.fromkeys(
                 block
                 for part in archive.parts(kind, main)
@@ -101,7 +110,10 @@ def read_docx(path: Path, name: str, limits: Limits) -> Extracted:
 
 
 def docx_heading_levels(archive: Archive, main: str) -> dict[str, int]:
-    """By id of a style: how deep the heading is that it makes, also by the style it is based on."""
+    """Return the level of the headings that each style makes, by the style's id.
+
+    A style may get its level from the style that it is based on.
+    """
     part = archive.part("styles", main)
     if part is None:
         return {}
@@ -114,10 +126,10 @@ def docx_level_of(name: str, styles: dict[str, Element]) -> int | None:
         style = styles.get(name)
         if style is None:
             return None
-        called = docx_value(style.find("name")) or ""
-        if found := DOCX_HEADING.fullmatch(called):
-            return int(found[1])
-        if called.lower() == "title":
+        style_name = docx_value(style.find("name")) or ""
+        if heading := DOCX_HEADING.fullmatch(style_name):
+            return int(heading[1])
+        if style_name.lower() == "title":
             return 1
         outline = docx_value(style.find("pPr/outlineLvl"))
         if outline and int(outline) < MAX_HEADING_LEVEL:
@@ -131,7 +143,7 @@ def docx_value(element: Element | None) -> str | None:
 
 
 def docx_blocks(parent: Element, levels: dict[str, int]) -> Iterator[str]:
-    """Paragraphs and tables, wherever a content control or a section hides them."""
+    """Yield paragraphs and tables, also those within content controls and sections."""
     for element in parent:
         if element.tag == "p":
             yield from docx_paragraph(element, levels)
@@ -149,13 +161,13 @@ def docx_rows(element: Element, levels: dict[str, int]) -> Iterator[list[str]]:
 def docx_paragraph(element: Element, levels: dict[str, int]) -> Iterator[str]:
     text = "".join(docx_texts(element)).strip()
     if text:
-        yield docx_styled(text, element, levels)
-    # The text of boxes, which stand within a paragraph.
+        yield docx_markdown(text, element, levels)
+    # Text boxes are within a paragraph.
     for box in outermost(element, "txbxContent"):
         yield from docx_blocks(box, levels)
 
 
-def docx_styled(text: str, element: Element, levels: dict[str, int]) -> str:
+def docx_markdown(text: str, element: Element, levels: dict[str, int]) -> str:
     style = docx_value(element.find("pPr/pStyle")) or ""
     level = levels.get(style)
     if level:
@@ -180,10 +192,10 @@ def docx_texts(element: Element) -> Iterator[str]:
             yield from docx_texts(child)
 
 
-# Presentations: a section a slide, with what the speaker notes.
+# Presentations have a section for each slide, with the speaker's notes.
 
 PPTX_TITLES = ("title", "ctrTitle")
-# The same on every slide.
+# These shapes are the same on every slide.
 PPTX_REPEATED_SHAPES = ("dt", "ftr", "hdr", "sldNum", "sldImg")
 
 
@@ -191,7 +203,7 @@ def read_pptx(path: Path, name: str, limits: Limits) -> Extracted:
     with Archive(path, limits) as archive:
         names = pptx_slides(archive)
         if len(names) > limits.pages:
-            raise too_many_slides(len(names), limits)
+            raise too_many_slides_error(len(names), limits)
         sections = tuple(
             Section(pptx_slide(archive, part), page=number)
             for number, part in enumerate(names, start=1)
@@ -201,7 +213,7 @@ def read_pptx(path: Path, name: str, limits: Limits) -> Extracted:
     return Extracted(sections, kind="pptx", title=title, metadata=metadata)
 
 
-def too_many_slides(slides: int, limits: Limits) -> Unreadable:
+def too_many_slides_error(slides: int, limits: Limits) -> Unreadable:
     return Unreadable(
         "too_many_pages",
         f"The presentation has {slides:,} slides; at most {limits.pages:,} are read. Split it.",
@@ -209,7 +221,7 @@ def too_many_slides(slides: int, limits: Limits) -> Unreadable:
 
 
 def pptx_slides(archive: Archive) -> list[str]:
-    """The slides in the order in which they are shown."""
+    """Return the slides in the order in which they are shown."""
     main = archive.part("officeDocument") or "ppt/presentation.xml"
     related = archive.related(main)
     shown = (entry.get(":id", "") for entry in archive.xml(main).iter("sldId"))
@@ -221,11 +233,10 @@ def pptx_slide(archive: Archive, part: str) -> str:
     shapes = archive.xml(part)
     blocks = [*pptx_blocks(shapes), *charts(archive, shapes, part)]
     notes = archive.part("notesSlide", part)
-    said = [*pptx_blocks(archive.xml(notes))] if notes and archive.first(notes) else []
-    if said:
-        blocks += ["**Notes**", *said]
+    if notes and archive.take_once(notes) and (texts := [*pptx_blocks(archive.xml(notes))]):
+        blocks += ["**Notes**", *texts]
     comments = archive.part("comments", part)
-    if comments and archive.first(comments):
+    if comments and archive.take_once(comments):
         texts = [text.text or "" for text in archive.xml(comments).iter("text")]
         blocks += ["**Comments**", *texts] if texts else []
     return "\n\n".join(block for block in blocks if block.strip())
@@ -245,15 +256,15 @@ def pptx_blocks(parent: Element) -> Iterator[str]:
 
 
 def pptx_shape(element: Element) -> str:
-    place = element.find("nvSpPr/nvPr/ph")
-    role = place.get("type", "body") if place is not None else None
+    placeholder = element.find("nvSpPr/nvPr/ph")
+    role = placeholder.get("type", "body") if placeholder is not None else None
     if role in PPTX_REPEATED_SHAPES:
         return ""
-    said = [*pptx_paragraphs(element)]
+    lines = [*pptx_paragraphs(element)]
     if role in PPTX_TITLES:
-        return f"# {' '.join(said)}" if said else ""
-    # The body of a slide is a list, whatever its bullets look like.
-    return "\n".join(f"- {line}" for line in said) if len(said) > 1 else "".join(said)
+        return f"# {' '.join(lines)}" if lines else ""
+    # The body of a slide is a list, with or without bullets.
+    return "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else "".join(lines)
 
 
 def pptx_paragraphs(element: Element) -> Iterator[str]:
@@ -267,13 +278,13 @@ def pptx_paragraphs(element: Element) -> Iterator[str]:
             yield text
 
 
-# OpenDocument: texts, sheets and slides have the same elements.
+# In OpenDocument, texts, sheets and slides have the same elements.
 
 ODF_UNREAD = frozenset(
     {"tracked-changes", "annotation", "notes-configuration", "note-citation", "forms"}
 )
 ODF_PARAGRAPHS = ("p", "h")
-# A sheet repeats its last cell to the end of all columns.
+# A sheet repeats its last cell up to its last possible column.
 MAX_REPEATED = 100
 MAX_REPEATED_CHARACTERS = 100
 
@@ -283,15 +294,15 @@ def read_odf(path: Path, name: str, limits: Limits) -> Extracted:
         if "META-INF/manifest.xml" in archive.names:
             manifest = archive.xml("META-INF/manifest.xml")
             if next(manifest.iter("encryption-data"), None) is not None:
-                raise locked()
+                raise locked_error()
         kind = MIMETYPES.get(archive.read("mimetype").strip().removesuffix(b"-template"), "odt")
         body = archive.xml("content.xml").find("body")
-        meta = told(archive.xml("meta.xml")) if "meta.xml" in archive.names else {}
-        around = archive.xml("styles.xml") if "styles.xml" in archive.names else None
+        meta = dublin_core(archive.xml("meta.xml")) if "meta.xml" in archive.names else {}
+        styles = archive.xml("styles.xml") if "styles.xml" in archive.names else None
     sections = tuple(odf_sections(body, kind, limits)) if body is not None else ()
     if kind == "odt" and sections and body is not None:
-        beside = "\n".join(odf_extra_blocks(body, around))
-        sections = (Section(f"{sections[0].text}\n{beside}"),)
+        extra = "\n".join(odf_extra_blocks(body, styles))
+        sections = (Section(f"{sections[0].text}\n{extra}"),)
     return Extracted(sections, kind=kind, title=meta.pop("title", None), metadata=meta)
 
 
@@ -299,23 +310,23 @@ def odf_sections(body: Element, kind: str, limits: Limits) -> Iterator[Section]:
     if kind == "odp":
         pages = [*body.iter("page")]
         if len(pages) > limits.pages:
-            raise too_many_slides(len(pages), limits)
+            raise too_many_slides_error(len(pages), limits)
         for number, page in enumerate(pages, start=1):
             yield Section("\n".join(odf_blocks(page)), page=number)
     elif kind == "ods":
         for number, sheet in enumerate(outermost(body, "table"), start=1):
-            if said := records(odf_rows(sheet)):
-                yield Section(f"# {sheet.get(':name', '')}\n\n{said}", page=number)
+            if text := records(odf_rows(sheet)):
+                yield Section(f"# {sheet.get(':name', '')}\n\n{text}", page=number)
     else:
         yield Section("\n".join(odf_blocks(body)))
 
 
 def odf_extra_blocks(body: Element, styles: Element | None) -> Iterator[str]:
-    """Headers and footers, and what was noted beside the text; each once."""
-    pages = styles.iter() if styles is not None else ()
-    found = [page for page in pages if page.tag.startswith(("header", "footer"))]
+    """Yield headers, footers and comments, each once."""
+    elements = styles.iter() if styles is not None else ()
+    headers = [element for element in elements if element.tag.startswith(("header", "footer"))]
     yield from dict.fromkeys(
-        block for element in [*found, *body.iter("annotation")] for block in odf_blocks(element)
+        block for element in [*headers, *body.iter("annotation")] for block in odf_blocks(element)
     )
 
 
@@ -333,8 +344,8 @@ def odf_blocks(parent: Element, depth: int = -1) -> Iterator[str]:
 
 
 def odf_paragraph(element: Element, depth: int) -> Iterator[str]:
-    if said := odf_text(element):
-        yield list_item(said, depth) if depth >= 0 else f"\n{said}\n"
+    if text := odf_text(element):
+        yield list_item(text, depth) if depth >= 0 else f"\n{text}\n"
     for box in outermost(element, "text-box"):
         yield from odf_blocks(box)
 
@@ -344,19 +355,19 @@ def odf_rows(element: Element) -> Iterator[list[str]]:
         cells = []
         for cell in row:
             if cell.tag in ("table-cell", "covered-table-cell"):
-                said = " ".join(
+                text = " ".join(
                     odf_text(part) for part in cell.iter() if part.tag in ODF_PARAGRAPHS
                 )
-                # Values may repeat; a long text that does is there to fill memory.
-                times = odf_repeated(cell) if len(said) <= MAX_REPEATED_CHARACTERS else 1
-                cells += [said] * times
+                # Values may be repeated. A long text that is repeated would only fill memory.
+                times = odf_repetitions(cell) if len(text) <= MAX_REPEATED_CHARACTERS else 1
+                cells += [text] * times
         while cells and not cells[-1]:
             cells.pop()
-        # The same row again says nothing new.
+        # A repeated row is read once.
         yield cells
 
 
-def odf_repeated(cell: Element) -> int:
+def odf_repetitions(cell: Element) -> int:
     return min(int(cell.get(":number-columns-repeated", "1")), MAX_REPEATED)
 
 

@@ -1,4 +1,4 @@
-"""PDF, page by page, with its bookmarks as headings."""
+"""Read PDF files page by page, with their bookmarks as headings."""
 
 from __future__ import annotations
 
@@ -15,34 +15,37 @@ import pypdfium2.raw as pdfium
 
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract import ocr
-from penstock_apps.knowledge.extract.extract import too_much_text
+from penstock_apps.knowledge.extract.extract import too_much_text_error
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
-# A string that PDFium hands out, without what is no character: half a surrogate pair.
+# PDFium writes strings into a buffer. Halves of surrogate pairs are left out.
 
 TERMINATOR_BYTES = 2
 
 
-def pdf_text(get: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:
-    """`get` is told where to write and how many bytes fit there, and tells how many it needs."""
+def read_string(get: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:
+    """Read a string of PDFium.
+
+    `get` takes a buffer and its size, and returns how many bytes the string needs.
+    """
     size = get(None, 0)
     buffer = ctypes.create_string_buffer(size)
     get(buffer, size)
     return buffer.raw[: max(0, size - TERMINATOR_BYTES)].decode("utf-16-le", "ignore")
 
 
-# The bookmarks of a PDF, as headings of the lines they lead to.
+# The bookmarks of a PDF make headings of the lines that they lead to.
 
-# More of them is an index, and not of headings.
+# More bookmarks than this are an index rather than headings.
 MAX_BOOKMARKS = 5_000
 MAX_BOOKMARK_DEPTH = 6
-# "2.1 Options", "Chapter 3: Names", "A.4 Tables", while the bookmark has only the words.
-NUMBERED = re.compile(
+# A line may be "2.1 Options", "Chapter 3: Names" or "A.4 Tables" while its bookmark has no number.
+HEADING_NUMBER = re.compile(
     r"^(?:(?:chapter|part|appendix|section) )?(?:[0-9]+|[a-z]|[ivx]+)(?:\.[0-9]+)*[.:]? (?=\S)"
 )
 
-# Bookmarks have the plain ones, pages the fine ones.
+# Bookmarks have plain quotes, and pages have typographic ones.
 SINGLE_QUOTES = re.compile("[`´‘’]")
 DOUBLE_QUOTES = re.compile("[“”„]")
 
@@ -50,8 +53,8 @@ Heading = tuple[str, int]
 
 
 def bookmark_headings(document: pypdfium2.PdfDocument) -> dict[int, list[Heading]]:
-    """By page number: what is headed there, and how deep it stands."""
-    found: dict[int, list[Heading]] = {}
+    """Return the headings of each page with their levels, by the page's number."""
+    headings: dict[int, list[Heading]] = {}
     for count, bookmark in enumerate(document.get_toc(max_depth=MAX_BOOKMARK_DEPTH)):
         if count == MAX_BOOKMARKS:
             return {}
@@ -59,57 +62,60 @@ def bookmark_headings(document: pypdfium2.PdfDocument) -> dict[int, list[Heading
         page = target.get_index() if target else None
         if page is None:
             continue
-        title = pdf_text(partial(pdfium.FPDFBookmark_GetTitle, bookmark))
-        if words := comparable(title).replace("\n", " ").strip():
-            found.setdefault(page + 1, []).append((words, bookmark.level + 1))
-    return found
+        title = read_string(partial(pdfium.FPDFBookmark_GetTitle, bookmark))
+        if words := normalise_words(title).replace("\n", " ").strip():
+            headings.setdefault(page + 1, []).append((words, bookmark.level + 1))
+    return headings
 
 
-def with_headings(text: str, headings: Sequence[Heading]) -> str:
-    """The text of a page whose headings are headings of Markdown."""
+def mark_headings(text: str, headings: Sequence[Heading]) -> str:
+    """Make headings of Markdown of the lines of a page that are its headings."""
     if not headings:
         return text
     lines = text.split("\n")
-    places = lines_by_words(comparable(text).split("\n"))
+    places = index_lines(normalise_words(text).split("\n"))
     start = 0
     for title, level in headings:
-        at = line_of_heading(title, places, start)
+        at = find_heading_line(title, places, start)
         if at is not None:
             lines[at] = f"\n{'#' * level} {lines[at].strip()}\n"
             start = at + 1
     return "\n".join(lines)
 
 
-def lines_by_words(lines: list[str]) -> dict[str, list[int]]:
-    """Where each line stands, by its words; once, since a page may have many lines and headings."""
+def index_lines(lines: list[str]) -> dict[str, list[int]]:
+    """Return the numbers of the lines with the same words, by these words.
+
+    A page may have many lines and many headings, so its lines are not searched for each heading.
+    """
     places: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
-        for words in {line, NUMBERED.sub("", line)} - {""}:
+        for words in {line, HEADING_NUMBER.sub("", line)} - {""}:
             places.setdefault(words, []).append(at)
     return places
 
 
-def line_of_heading(title: str, places: dict[str, list[int]], start: int) -> int | None:
-    """The first line from `start` on with the words of a title, whatever their numbers are."""
-    ats = [places.get(words, []) for words in (title, NUMBERED.sub("", title))]
-    found = [some[at] for some in ats if (at := bisect_left(some, start)) < len(some)]
-    return min(found, default=None)
+def find_heading_line(title: str, places: dict[str, list[int]], start: int) -> int | None:
+    """Return the first line from `start` on that has the words of a title, with any number."""
+    candidates = [places.get(words, []) for words in (title, HEADING_NUMBER.sub("", title))]
+    first_lines = [
+        lines[at] for lines in candidates if (at := bisect_left(lines, start)) < len(lines)
+    ]
+    return min(first_lines, default=None)
 
 
-def comparable(text: str) -> str:
-    """Without what differs between a bookmark and the line it leads to."""
+def normalise_words(text: str) -> str:
+    """Remove what may differ between a bookmark and the line that it leads to."""
     text = DOUBLE_QUOTES.sub('"', SINGLE_QUOTES.sub("'", text)).casefold()
     return "\n".join(" ".join(line.split()) for line in text.split("\n"))
 
 
-# PDF, page by page.
-
-# PDFium's mark for a hyphen at the end of a line, which it has joined with the next.
-HYPHEN = re.compile("(?<=[a-zß-ÿ])\ufffe(?=[a-zß-ÿ])")
-# The dots of a table of contents: to an embedding they are words.
-LEADER = re.compile(r" ?\.(?: ?\.){4,} ?")
-# To Markdown it would be a heading.
-HASH = re.compile(r"^(?=#{1,6} )", re.MULTILINE)
+# PDFium writes this character for a hyphen at the end of a line that it has joined with the next.
+JOINED_HYPHEN = re.compile("(?<=[a-zß-ÿ])\ufffe(?=[a-zß-ÿ])")
+# An embedding would take the dots in a table of contents for words.
+DOT_LEADER = re.compile(r" ?\.(?: ?\.){4,} ?")
+# Markdown would take such a line for a heading.
+HASH_AT_LINE_START = re.compile(r"^(?=#{1,6} )", re.MULTILINE)
 LIGATURE = re.compile("[\ufb00-\ufb06]")
 LIGATURE_LETTERS = dict(
     zip(
@@ -118,14 +124,14 @@ LIGATURE_LETTERS = dict(
         strict=True,
     )
 )
-# Alone on the last line.
+# A number on a last line of its own.
 PAGE_NUMBER = re.compile(r"[-–\s]*\d{1,4}[-–\s]*")
 PDF_METADATA = ("Title", "Author", "Subject", "Keywords")
-PROGRAM = re.compile(r"^Microsoft (?:Word|PowerPoint|Excel) - ")
-# What programs write where nobody told them anything.
+PROGRAM_PREFIX = re.compile(r"^Microsoft (?:Word|PowerPoint|Excel) - ")
+# Programs write these where nobody has entered a title.
 PLACEHOLDER_TITLES = ("untitled", "unspecified", "anonymous")
 # A scan with a stamp or a page number on it is still a scan.
-SCANNED_CHARACTERS = 20
+MAX_SCAN_CHARACTERS = 20
 
 
 def read(path: Path, name: str, limits: Limits) -> Extracted:
@@ -137,27 +143,27 @@ def read(path: Path, name: str, limits: Limits) -> Extracted:
                 f"The PDF has {pages:,} pages; at most {limits.pages:,} are read. Split it.",
             )
         texts = [*page_texts(document, limits)]
-        if sum(map(len, texts)) < SCANNED_CHARACTERS * pages and ocr.available():
+        if sum(map(len, texts)) < MAX_SCAN_CHARACTERS * pages and ocr.available():
             texts = [*ocr_pages(document, texts, limits)]
-        said = document_info(document)
+        info = document_info(document)
         headings = bookmark_headings(document)
     sections = tuple(
-        Section(with_headings(text, headings.get(number, ())), page=number)
+        Section(mark_headings(text, headings.get(number, ())), page=number)
         for number, text in enumerate(texts, start=1)
     )
-    title = PROGRAM.sub("", said.get("Title", "")).strip()
-    metadata = {key.lower(): said[key] for key in PDF_METADATA[1:] if key in said}
+    title = PROGRAM_PREFIX.sub("", info.get("Title", "")).strip()
+    metadata = {key.lower(): info[key] for key in PDF_METADATA[1:] if key in info}
     return Extracted(sections, kind="pdf", title=title, metadata=metadata | {"pages": str(pages)})
 
 
 def document_info(document: pypdfium2.PdfDocument) -> dict[str, str]:
-    said = {
-        key: pdf_text(partial(pdfium.FPDF_GetMetaText, document, key.encode()))
+    info = {
+        key: read_string(partial(pdfium.FPDF_GetMetaText, document, key.encode()))
         for key in PDF_METADATA
     }
     return {
         key: value
-        for key, value in said.items()
+        for key, value in info.items()
         if value and value.strip().lower() not in PLACEHOLDER_TITLES
     }
 
@@ -175,16 +181,19 @@ def open_pdf(path: Path) -> pypdfium2.PdfDocument:
 
 
 def page_texts(document: pypdfium2.PdfDocument, limits: Limits) -> list[str]:
-    """The text of each page; '' for one that is broken, unless all are."""
+    """Return the text of each page, which is '' if the page is broken.
+
+    Raises `Unreadable` if all pages are broken, or the text is too long.
+    """
     texts: list[str] = []
     characters = broken = 0
     for number in range(len(document)):
         text = page_text(document, number)
         broken += text is None
-        texts.append(mended_text(text or ""))
+        texts.append(clean_page_text(text or ""))
         characters += len(texts[-1])
         if characters > limits.characters:
-            raise too_much_text(limits)
+            raise too_much_text_error(limits)
     if broken == len(texts):
         raise Unreadable(
             "broken", "No page of the PDF can be read. Open it, save it anew and send that."
@@ -193,7 +202,10 @@ def page_texts(document: pypdfium2.PdfDocument, limits: Limits) -> list[str]:
 
 
 def page_text(document: pypdfium2.PdfDocument, number: int) -> str | None:
-    """Straight from PDFium: an object and a finalizer for each page would cost a tenth more."""
+    """Return the text of a page, or None if it is broken.
+
+    This calls PDFium directly. An object and a finalizer for each page would cost a tenth more.
+    """
     page = pdfium.FPDF_LoadPage(document, number)
     if not page:
         return None
@@ -210,38 +222,38 @@ def characters_of(content: pdfium.FPDF_TEXTPAGE) -> str:
     count = pdfium.FPDFText_CountChars(content)
     if count <= 0:
         return ""
-    # A character may need two units; one more ends the text.
+    # A character may need two units, and the text ends with one more.
     units = (ctypes.c_ushort * (2 * count + 1))()
     written = pdfium.FPDFText_GetText(content, 0, count, units)
     return bytes(memoryview(units)[: max(0, written - 1)]).decode("utf-16-le", "ignore")
 
 
-def mended_text(text: str) -> str:
-    """Words whole again, and nothing that Markdown would take for its own."""
+def clean_page_text(text: str) -> str:
+    """Join words that were cut, and escape what Markdown would take for markup."""
     text = text.replace("\r\n", "\n").rstrip()
     rest, _, last = text.rpartition("\n")
     if rest and PAGE_NUMBER.fullmatch(last):
         text = rest
     if "\ufffe" in text:
-        text = HYPHEN.sub("", text).replace("\ufffe", "-")
+        text = JOINED_HYPHEN.sub("", text).replace("\ufffe", "-")
     if "...." in text or ". . . ." in text:
-        text = LEADER.sub(" … ", text)
+        text = DOT_LEADER.sub(" … ", text)
     if LIGATURE.search(text):
-        text = LIGATURE.sub(lambda found: LIGATURE_LETTERS[found[0]], text)
+        text = LIGATURE.sub(lambda ligature: LIGATURE_LETTERS[ligature[0]], text)
     if "# " in text and ("\n#" in text or text.startswith("#")):
-        text = HASH.sub(r"\\", text)
+        text = HASH_AT_LINE_START.sub(r"\\", text)
     return text
 
 
 def ocr_pages(document: pypdfium2.PdfDocument, texts: list[str], limits: Limits) -> list[str]:
-    """The pages without text, read from their pictures, as many as are allowed."""
-    left = limits.scanned
-    found = []
+    """Read the pages without text by OCR, up to the limit, and return the texts of all pages."""
+    pages_left = limits.scanned
+    read_texts = []
     for number, text in enumerate(texts):
-        if left and len(text) < SCANNED_CHARACTERS:
-            left -= 1
-            # One page that cannot be made out takes nothing from the others.
+        if pages_left and len(text) < MAX_SCAN_CHARACTERS:
+            pages_left -= 1
+            # A page that cannot be read does not affect the others.
             with suppress(Unreadable, pypdfium2.PdfiumError):
-                text = ocr.page(document, number) or text
-        found.append(text)
-    return found
+                text = ocr.read_page(document, number) or text
+        read_texts.append(text)
+    return read_texts

@@ -1,4 +1,4 @@
-"""Workbooks and CSV: a section a sheet, a line a row."""
+"""Read workbooks and CSV files: a section for each sheet, and a line for each row."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from penstock_apps.knowledge.extract.archive import Archive, each, properties
+from penstock_apps.knowledge.extract.archive import Archive, iter_elements, properties
 from penstock_apps.knowledge.extract.detect import decode
-from penstock_apps.knowledge.extract.extract import too_much_text
+from penstock_apps.knowledge.extract.extract import too_much_text_error
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.extract.tables import records
 from penstock_apps.knowledge.text import Extracted, Section
 
-# Workbooks: a section a sheet, a line a row.
+# Workbooks
 
-# Formats of numbers that mean a date or a time, of those that have no text of their own.
+# The built-in number formats that show a date or a time.
 DATE_FORMATS = frozenset({*range(14, 23), *range(45, 48)})
 QUOTED_FORMAT = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')
-# Excel believes that 1900 was a leap year.
+# Excel counts days as if 1900 had been a leap year.
 DAY_ZERO = datetime(1899, 12, 30)
 DAY_ZERO_1904 = datetime(1904, 1, 1)
 MAX_COLUMNS = 16_384
@@ -29,7 +29,7 @@ COLUMN = re.compile("[A-Z]{1,3}")
 
 
 class Workbook:
-    """What the cells of all sheets refer to."""
+    """A workbook: its sheets, and the strings and styles that their cells refer to."""
 
     def __init__(self, archive: Archive, limits: Limits) -> None:
         self.archive = archive
@@ -38,62 +38,68 @@ class Workbook:
         workbook = archive.xml(self.main)
         self.sheets = [*workbook.iter("sheet")]
         settings = workbook.find("workbookPr")
-        late = settings is not None and settings.get("date1904") in ("1", "true")
-        self.day_zero = DAY_ZERO_1904 if late else DAY_ZERO
+        counts_from_1904 = settings is not None and settings.get("date1904") in ("1", "true")
+        self.day_zero = DAY_ZERO_1904 if counts_from_1904 else DAY_ZERO
         strings = archive.part("sharedStrings", self.main)
-        self.strings = [*map(cell_text, each(archive.blocks(strings), "si"))] if strings else []
+        self.strings = (
+            [*map(cell_text, iter_elements(archive.blocks(strings), "si"))] if strings else []
+        )
         styles = archive.part("styles", self.main)
-        self.dates = date_styles(archive.xml(styles)) if styles else frozenset[int]()
+        self.date_styles = date_styles(archive.xml(styles)) if styles else frozenset[int]()
 
     def sections(self) -> Iterator[Section]:
         related = self.archive.related(self.main)
-        read = set[str]()
+        read_parts = set[str]()
         for number, sheet in enumerate(self.sheets, start=1):
             kind, part = related.get(sheet.get(":id", ""), ("", ""))
-            if part in read:
+            if part in read_parts:
                 continue
-            read.add(part)
+            read_parts.add(part)
             if kind != "worksheet":
                 continue
-            if said := "\n\n".join(filter(None, [records(self.rows(part)), *self.comments(part)])):
-                yield Section(f"# {sheet.get('name', '')}\n\n{said}", page=number)
+            if text := "\n\n".join(filter(None, [records(self.rows(part)), *self.comments(part)])):
+                yield Section(f"# {sheet.get('name', '')}\n\n{text}", page=number)
 
     def comments(self, part: str) -> Iterator[str]:
-        """What was noted beside cells, with the cell's name."""
+        """Yield the comments on cells, each with its cell's name."""
         for kind, name in (("comments", "comment"), ("threadedComment", "threadedComment")):
-            for noted in filter(self.archive.first, self.archive.parts(kind, part)):
-                for comment in each(self.archive.blocks(noted), name):
+            for comments in filter(self.archive.take_once, self.archive.parts(kind, part)):
+                for comment in iter_elements(self.archive.blocks(comments), name):
                     inner = comment.find("text")
-                    said = "" if inner is None else (inner.text or "").strip() or cell_text(inner)
-                    # A copy for programs that know no threads, which tells them to know some.
-                    if said and not said.startswith("[Threaded comment]"):
-                        yield f"{comment.get('ref', '')}: {said}"
+                    text = "" if inner is None else (inner.text or "").strip() or cell_text(inner)
+                    # This is a copy for programs without threads, and says that they need some.
+                    if text and not text.startswith("[Threaded comment]"):
+                        yield f"{comment.get('ref', '')}: {text}"
 
     def rows(self, part: str) -> Iterator[list[str]]:
-        """The rows of a sheet, without the columns that are empty in all of them."""
-        filled = [cells for cells in self.filled(part) if cells]
-        columns = sorted({column for cells in filled for column in cells})
-        if len(columns) * len(filled) > self.limits.characters:
-            raise too_much_text(self.limits)
-        return ([cells.get(column, "") for column in columns] for cells in filled)
+        """Return the rows of a sheet, without the columns that are empty in all of them."""
+        rows = [cells for cells in self.filled_cells(part) if cells]
+        columns = sorted({column for cells in rows for column in cells})
+        if len(columns) * len(rows) > self.limits.characters:
+            raise too_much_text_error(self.limits)
+        return ([cells.get(column, "") for column in columns] for cells in rows)
 
-    def filled(self, part: str) -> Iterator[dict[int, str]]:
-        """Of each row its cells that are not empty, by column: a row may begin far to the right."""
+    def filled_cells(self, part: str) -> Iterator[dict[int, str]]:
+        """Yield each row's cells that are not empty, by column.
+
+        A row may begin far to the right.
+        """
         characters = 0
-        for row in each(self.archive.blocks(part), "row"):
+        for row in iter_elements(self.archive.blocks(part), "row"):
             cells: dict[int, str] = {}
             at = -1
             for cell in row.iter("c"):
-                named = column_of(cell.get("r"))
-                at = at + 1 if named is None else named
-                if shown := self.shown(cell):
-                    cells[at] = shown
-                    characters += len(shown)
+                column = column_of(cell.get("r"))
+                at = at + 1 if column is None else column
+                if text := self.display(cell):
+                    cells[at] = text
+                    characters += len(text)
             if characters > self.limits.characters:
-                raise too_much_text(self.limits)
+                raise too_much_text_error(self.limits)
             yield cells
 
-    def shown(self, cell: Element) -> str:
+    def display(self, cell: Element) -> str:
+        """Return the text that a cell shows."""
         kind = cell.get("t", "n")
         if kind == "inlineStr":
             inline = cell.find("is")
@@ -104,11 +110,11 @@ class Workbook:
         if kind == "b":
             return "true" if value == "1" else "false"
         if kind == "n" and value:
-            return self.number(float(value), int(cell.get("s", "0")))
+            return self.format_number(float(value), int(cell.get("s", "0")))
         return value
 
-    def number(self, value: float, style: int) -> str:
-        if style in self.dates and 0 <= value < 3_000_000:
+    def format_number(self, value: float, style: int) -> str:
+        if style in self.date_styles and 0 <= value < 3_000_000:
             if value < 1:
                 return str((self.day_zero + timedelta(days=value)).time().replace(microsecond=0))
             moment = self.day_zero + timedelta(seconds=round(value * 86_400))
@@ -125,13 +131,13 @@ def read_xlsx(path: Path, name: str, limits: Limits) -> Extracted:
 
 
 def cell_text(element: Element) -> str:
-    """Rich text without its looks, and without how it is pronounced."""
+    """Return rich text without its formatting and phonetic guides."""
     pieces = [element.findtext("t") or "", *(run.findtext("t") or "" for run in element.iter("r"))]
     return "".join(pieces)
 
 
 def date_styles(styles: Element) -> frozenset[int]:
-    """The styles of cells that show a number as a date."""
+    """Return the styles of cells that show a number as a date."""
     own = {
         entry.get("numFmtId", ""): entry.get("formatCode", "") for entry in styles.iter("numFmt")
     }
@@ -139,24 +145,24 @@ def date_styles(styles: Element) -> frozenset[int]:
     formats = [entry.get("numFmtId", "0") for entry in cells] if cells is not None else []
     return frozenset(
         style
-        for style, of in enumerate(formats)
-        if int(of) in DATE_FORMATS
-        or re.search("[ymdhs]", QUOTED_FORMAT.sub("", own.get(of, "").lower()))
+        for style, format_id in enumerate(formats)
+        if int(format_id) in DATE_FORMATS
+        or re.search("[ymdhs]", QUOTED_FORMAT.sub("", own.get(format_id, "").lower()))
     )
 
 
 def column_of(reference: str | None) -> int | None:
-    """The number of a column, from 0, by a cell's name: `C7` is in 2."""
-    found = COLUMN.match(reference or "")
-    if not found:
+    """Return the number of a cell's column, from 0: `C7` is in column 2."""
+    letters = COLUMN.match(reference or "")
+    if not letters:
         return None
     number = 0
-    for letter in found[0]:
+    for letter in letters[0]:
         number = number * 26 + ord(letter) - ord("A") + 1
     return min(number, MAX_COLUMNS) - 1
 
 
-# CSV and its kin.
+# CSV, and files with other delimiters
 
 CSV_DELIMITERS = ",;\t|"
 # A field may be as long as the file.
@@ -171,12 +177,12 @@ def read_csv(path: Path, name: str, limits: Limits, charset: str | None = None) 
 
 
 def csv_delimiter(lines: list[str]) -> str:
-    """The one that stands most often in the line where it stands least."""
+    """Return the delimiter that occurs most often in the line where it occurs least."""
     filled = [line for line in lines if line.strip()] or [""]
     return max(
         CSV_DELIMITERS,
-        key=lambda mark: (
-            min(line.count(mark) for line in filled),
-            sum(line.count(mark) for line in filled),
+        key=lambda delimiter: (
+            min(line.count(delimiter) for line in filled),
+            sum(line.count(delimiter) for line in filled),
         ),
     )

@@ -1,15 +1,16 @@
-"""Tables, records and list items as lines of Markdown."""
+"""Write tables, records and list items as lines of Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-# To indent every item by all lists around it would take the square of their number.
+# Lists that are nested deeper are not indented further, because the indentation would take the
+# square of their number.
 MAX_LIST_DEPTH = 8
 
 
 def list_item(text: str, depth: int) -> str:
-    """`depth` is 0 for an item of a list that stands in no other."""
+    """Write an item of a list. `depth` is 0 if that list is in no other."""
     return f"{'  ' * min(depth, MAX_LIST_DEPTH)}- {text}"
 
 
@@ -17,29 +18,32 @@ Row = Sequence[str]
 
 
 def table(rows: Iterable[Row]) -> str:
-    """A table of Markdown, whose first row is its head."""
-    filled = [[cell(value) for value in row] for row in rows]
+    """Write a table of Markdown. Its first row is the header."""
+    filled = [[markdown_cell(value) for value in row] for row in rows]
     filled = [row for row in filled if any(row)]
     if not filled:
         return ""
     width = max(map(len, filled))
     if width == 1:
         return "\n\n".join(row[0] for row in filled)
-    # A row ends with its last value: filled up to the widest, few long rows would make many large.
+    # Rows are not filled up to the width of the table: a few long rows would make all others long.
     lines = [f"| {' | '.join(row)} |" for row in filled]
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
 
 
-def cell(value: str) -> str:
+def markdown_cell(value: str) -> str:
     return " ".join(value.split()).replace("|", "\\|")
 
 
 def records(rows: Iterable[Row]) -> str:
-    """A line a row: each value beside the name of its column, so that a row is found by itself."""
+    """Write a line for each row, with each value beside its column's name.
+
+    A search can then find a row without the header.
+    """
     filled = [[" ".join(value.split()) for value in row] for row in rows]
     filled = [row for row in filled if any(row)]
-    if not heads(filled):
+    if not has_header(filled):
         return table(filled)
     names, *rest = filled
     return "\n\n".join(record(names, row) for row in rest)
@@ -51,15 +55,18 @@ def record(names: Row, row: Row) -> str:
     return "; ".join(f"{name}: {value}" if name else value for name, value in pairs if value)
 
 
-def heads(rows: Sequence[Row]) -> bool:
-    """Whether the first row names the columns: words, each its own, above other rows."""
+def has_header(rows: Sequence[Row]) -> bool:
+    """Return whether the first row names the columns.
+
+    It does if other rows follow, and it has a different word for each column.
+    """
     if len(rows) < 2:
         return False
     names = [name for name in rows[0] if name]
     widest = max(sum(map(bool, row)) for row in rows[1:50])
-    enough = 2 <= len(names) >= widest
-    return enough and len(set(names)) == len(names) and not any(map(number, names))
+    is_wide_enough = 2 <= len(names) >= widest
+    return is_wide_enough and len(set(names)) == len(names) and not any(map(is_number, names))
 
 
-def number(text: str) -> bool:
+def is_number(text: str) -> bool:
     return text.replace(".", "").replace(",", "").replace("-", "").strip("% €$£").isdigit()

@@ -1,4 +1,4 @@
-"""Text, Markdown, notebooks, JSON and RTF: files that are words and little else."""
+"""Read text, source code, Markdown, notebooks, JSON and RTF."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract.detect import SUFFIXES, declared_in, decode
-from penstock_apps.knowledge.extract.extract import too_much_text
+from penstock_apps.knowledge.extract.detect import SUFFIXES, declared_encoding, decode
+from penstock_apps.knowledge.extract.extract import too_much_text_error
 from penstock_apps.knowledge.extract.limits import Limits
 from penstock_apps.knowledge.text import Extracted, Section
 
-# Text files as they are; source code as a block of code, so that no comment becomes a heading.
+# Text is read as it is. Source code becomes a block of code, so that no comment becomes a heading.
 
 FENCE = re.compile("^[ \t]*(`{3,})", re.MULTILINE)
 
 
 def read_plain(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
     data = path.read_bytes()
-    text = decode(data, charset, declared_in(data))
+    text = decode(data, charset, declared_encoding(data))
     suffix = Path(name).suffix.lower().removeprefix(".")
     if SUFFIXES.get(suffix) == "code" and text.strip():
         return Extracted((Section(code_block(text, suffix)),), kind="code")
@@ -29,13 +29,13 @@ def read_plain(path: Path, name: str, limits: Limits, charset: str | None = None
 
 
 def code_block(code: str, language: str) -> str:
-    """Code between fences longer than any within."""
+    """Put code between fences that are longer than any fence within it."""
     longest = max((len(fence) for fence in FENCE.findall(code)), default=2)
     fence = "`" * (longest + 1)
     return "\n".join([fence + language, code.strip("\n"), fence])
 
 
-# Markdown as it is, without its front matter.
+# Markdown is read as it is, without its front matter.
 
 FRONT_MATTER = re.compile(
     r"\A---[ \t]*\n(?=[A-Za-z][\w-]*:)(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE
@@ -58,13 +58,13 @@ def read_markdown(path: Path, name: str, limits: Limits, charset: str | None = N
 
 
 def first_heading(text: str) -> str | None:
-    """The first heading of the first level; a comment in a block of code is none."""
+    """Return the first heading of the first level. A comment in a block of code is none."""
     prose = FENCED.sub("", text[:50_000])
-    found = ATX.search(prose) or SETEXT.search(prose)
-    return found[1].rstrip(" \t#") if found else None
+    heading = ATX.search(prose) or SETEXT.search(prose)
+    return heading[1].rstrip(" \t#") if heading else None
 
 
-# Notebooks: their text as it is, their code as blocks.
+# The text of a notebook is read as it is, and its code as blocks.
 
 
 def read_notebook(path: Path, name: str, limits: Limits) -> Extracted:
@@ -80,7 +80,7 @@ def notebook_cell(cell: dict[str, Any], language: str) -> str:
     return code_block(text, language) if cell.get("cell_type") == "code" and text.strip() else text
 
 
-# JSON: a line a value, with its name; a paragraph a record.
+# In JSON each record becomes a paragraph, with a line for each value and its name.
 
 MAX_JSON_DEPTH = 100
 
@@ -96,23 +96,27 @@ def read_json(path: Path, name: str, limits: Limits) -> Extracted:
 
 
 def json_records(values: list[Any], limits: Limits) -> Iterator[str]:
-    """A name may be repeated on each line, so what comes of a file is counted as it comes."""
+    """Yield the text of each record.
+
+    A name is repeated on each line, so a small file may have a large text. Its characters are
+    counted while it is read.
+    """
     characters = 0
     for value in values:
-        said = []
+        lines = []
         for line in json_lines(value, ""):
-            said.append(line)
+            lines.append(line)
             characters += len(line)
             if characters > limits.characters:
-                raise too_much_text(limits)
-        yield "\n".join(said)
+                raise too_much_text_error(limits)
+        yield "\n".join(lines)
 
 
 def json_values(text: str) -> list[Any]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError:
-        # Many files called .json have a value a line.
+        # Many files called .json have one value per line.
         return jsonl_values(text)
     return value if isinstance(value, list) else [value]
 
@@ -149,13 +153,13 @@ def too_deep_json() -> Unreadable:
     )
 
 
-# Rich Text Format: its words and paragraphs.
+# The words and paragraphs of Rich Text Format
 
 RTF_TOKEN = re.compile(
     r"\\([a-z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-f]{2})|\\(.)|([{}])|[\r\n]+|([^\\{}\r\n]+)",
     re.I | re.S,
 )
-# Groups that hold no text of the document.
+# Groups that contain no text of the document.
 RTF_UNREAD = frozenset(
     {
         "author",
@@ -181,7 +185,7 @@ RTF_UNREAD = frozenset(
     }
     | {"listoverridetable", "pict", "rsidtbl", "stylesheet", "themedata", "xmlnstbl", "object"}
 )
-# The encodings of fonts, by their number; those of 0 to 2 are the document's.
+# The encodings of fonts, by their number. Numbers 0 to 2 stand for the document's encoding.
 RTF_CHARSETS = {
     77: "mac-roman",
     128: "cp932",
@@ -201,7 +205,7 @@ RTF_CHARSETS = {
     254: "cp437",
     255: "cp850",
 }
-# Encodings of documents that have a word of their own, or a number that Python does not know.
+# The encodings of documents, by their control word, or by a number that Python does not know.
 RTF_DEFAULTS = {"mac": "mac-roman", "pc": "cp437", "pca": "cp850"}
 RTF_PAGES = {
     936: "gb18030",
@@ -237,25 +241,25 @@ RTF_ESCAPED = ("\\", "{", "}")
 
 
 class RtfReader:
-    """Goes through the file once; a group inherits what the one around it said."""
+    """Reads a file once. A group inherits the state of the group around it."""
 
     def __init__(self) -> None:
-        # Bytes are text in the document's encoding, which may turn out to be another than it says.
+        # Bytes are text in the document's encoding, which may differ from the declared one.
         self.out: list[str | bytes] = []
         self.bytes = bytearray()
         self.groups: list[tuple[bool, int, int | None]] = []
         self.font: int | None = None
         self.default_font: int | None = None
         self.fonts: dict[int | None, str] = {}
-        self.unread = False
-        self.after_unicode = 1
-        self.skip = 0
+        self.is_unread = False
+        self.fallback_length = 1
+        self.letters_to_skip = 0
         self.encoding = "cp1252"
 
     def text(self, source: str) -> str:
         for token in RTF_TOKEN.finditer(source):
             word, number, code, symbol, brace, plain = token.groups()
-            # The two bytes of a character may be written in two ways.
+            # Each byte of a character may be written as a code or as a letter.
             if code:
                 self.byte(int(code, 16))
                 continue
@@ -272,18 +276,18 @@ class RtfReader:
             elif symbol:
                 self.symbol(symbol)
         self.flush()
-        return "".join(self.decoded())
+        return "".join(self.decode_runs())
 
     def group(self, brace: str) -> None:
-        self.skip = 0
+        self.letters_to_skip = 0
         if brace == "{":
-            self.groups.append((self.unread, self.after_unicode, self.font))
+            self.groups.append((self.is_unread, self.fallback_length, self.font))
         elif self.groups:
-            self.unread, self.after_unicode, self.font = self.groups.pop()
+            self.is_unread, self.fallback_length, self.font = self.groups.pop()
 
     def word(self, word: str, number: int | None) -> None:
         if word in RTF_UNREAD:
-            self.unread = True
+            self.is_unread = True
         elif word == "ansicpg" and number:
             self.encoding = RTF_PAGES.get(number, f"cp{number}")
         elif word in RTF_DEFAULTS:
@@ -297,32 +301,32 @@ class RtfReader:
         elif word == "fcharset" and number in RTF_CHARSETS:
             self.fonts[self.font] = RTF_CHARSETS[number]
         elif word == "uc" and number is not None:
-            self.after_unicode = number
+            self.fallback_length = number
         elif word == "u" and number is not None:
-            self.say(chr(number % 65536))
-            self.skip = self.after_unicode
+            self.write(chr(number % 65536))
+            self.letters_to_skip = self.fallback_length
         elif word in RTF_WORDS:
-            self.say(RTF_WORDS[word])
+            self.write(RTF_WORDS[word])
 
     def symbol(self, symbol: str) -> None:
         if symbol == "*":
-            self.unread = True
+            self.is_unread = True
         elif symbol == "~":
-            self.say(" ")
+            self.write(" ")
         elif symbol == "_":
-            self.say("-")
+            self.write("-")
 
     def plain(self, text: str) -> None:
-        # What old programs show instead of a character they do not know.
-        skipped = min(self.skip, len(text))
-        self.skip -= skipped
-        if not self.unread:
+        # The first letters are for old programs, which show them instead of a Unicode character.
+        skipped = min(self.letters_to_skip, len(text))
+        self.letters_to_skip -= skipped
+        if not self.is_unread:
             self.bytes += text[skipped:].encode("latin-1")
 
     def byte(self, code: int) -> None:
-        if self.skip:
-            self.skip -= 1
-        elif not self.unread:
+        if self.letters_to_skip:
+            self.letters_to_skip -= 1
+        elif not self.is_unread:
             self.bytes.append(code)
 
     def flush(self) -> None:
@@ -332,19 +336,19 @@ class RtfReader:
             self.out.append(run.decode(encoding, "replace") if encoding else run)
             self.bytes.clear()
 
-    def decoded(self) -> Iterator[str]:
-        """The runs of text, those in the document's encoding decoded as one."""
+    def decode_runs(self) -> Iterator[str]:
+        """Return the runs of text. Those in the document's encoding are decoded together."""
         runs = [part.replace(b"\n", b" ") for part in self.out if isinstance(part, bytes)]
         texts = iter(decode(b"\n".join(runs), self.encoding).split("\n"))
         return (part if isinstance(part, str) else next(texts) for part in self.out)
 
-    def say(self, text: str) -> None:
-        if not self.unread:
+    def write(self, text: str) -> None:
+        if not self.is_unread:
             self.out.append(text)
 
 
 def read_rtf(path: Path, name: str, limits: Limits) -> Extracted:
     text = RtfReader().text(path.read_bytes().decode("latin-1"))
-    # Characters beyond the first 65,536 are written as two halves.
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return Extracted((Section(whole),), kind="rtf")
+    # Characters beyond the first 65,536 are written as two halves, which this joins.
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return Extracted((Section(joined),), kind="rtf")

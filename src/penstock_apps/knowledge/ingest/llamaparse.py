@@ -18,7 +18,7 @@ from msgspec import Struct
 from penstock import Context, Exponential, NotRetryable, PollTimeout, Retryable, asked_wait
 from penstock.storage.names import belongs_to
 from penstock_apps.knowledge.errors import FILE_GONE, KnowledgeError, Unreadable
-from penstock_apps.knowledge.extract.clean import line, tidied
+from penstock_apps.knowledge.extract.clean import clean_line, clean_text
 from penstock_apps.knowledge.extract.detect import MEDIA_TYPES, SUFFIXES
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.documents import Work
@@ -114,7 +114,7 @@ class LlamaParse:
         """The end of an operation, or None if it is not over."""
         found = await self._ask(Operation, "GET", f"/job/{operation}")
         if found.status in FAILED_STATUSES:
-            told = line(found.error_message or found.error_code) or found.status.lower()
+            told = clean_line(found.error_message or found.error_code) or found.status.lower()
             raise Unreadable("broken", f"LlamaParse could not read the file: {told.rstrip('.')}.")
         return found.status if found.status in FINISHED_STATUSES else None
 
@@ -124,7 +124,7 @@ class LlamaParse:
         return [
             Section(text, page.page)
             for page in found.pages
-            if (text := tidied(page.md or page.text or ""))
+            if (text := clean_text(page.md or page.text or ""))
         ]
 
     async def _ask(self, answer: type[Answer], method: str, path: str, **given: Any) -> Answer:
