@@ -74,8 +74,8 @@ def local_name(name: str) -> str:
 def too_deep_error() -> Unreadable:
     return Unreadable(
         "broken",
-        "The file's tables or other parts stand too deep in each other. Take the innermost out of "
-        "the others, or save the text of the file and send that.",
+        "The file's tables or other parts are nested too deep. Move the innermost ones out of the "
+        "others, or save the text of the file and send that.",
     )
 
 
@@ -244,7 +244,7 @@ def dublin_core(root: Element) -> dict[str, str]:
 def inflates_error() -> Unreadable:
     return Unreadable(
         "inflates",
-        "Unpacked, the file is far larger than what is read here. If it is what it should be, "
+        "The file becomes far larger than is allowed once it is decompressed. If that is right, "
         "split it into smaller files.",
     )
 

@@ -87,8 +87,8 @@ def unread_error(name: str) -> Unreadable:
     if is_named_as_text(name):
         return Unreadable(
             "broken",
-            f"It is named {suffix}, but its content is not text. "
-            "Name it after what it is, or save it as text.",
+            f"The file's name ends in {suffix}, but its content is not text. "
+            "Give it the suffix of its real format, or save it as text.",
         )
     return Skipped(
         "unsupported",

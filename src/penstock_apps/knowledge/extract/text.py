@@ -148,8 +148,8 @@ def json_scalar(value: Any) -> str:
 def too_deep_json() -> Unreadable:
     return Unreadable(
         "broken",
-        f"The file's values stand more than {MAX_JSON_DEPTH} deep in each other. Save them flatter "
-        "and send that.",
+        f"The file's values are nested more than {MAX_JSON_DEPTH} deep. Save them less deeply "
+        "nested and send that.",
     )
 
 
