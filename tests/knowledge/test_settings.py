@@ -91,7 +91,7 @@ def test_of_a_variable_that_nobody_reads_is_warned_once(caplog: pytest.LogCaptur
 
 
 def test_no_time_for_a_file_is_no_limit() -> None:
-    assert Settings.of({f"{PREFIX}EXTRACT_SECONDS": "0"}).apart.seconds is None
+    assert Settings.of({f"{PREFIX}EXTRACT_SECONDS": "0"}).extract_process.seconds is None
 
 
 def test_short_secret_is_refused_at_start_and_never_shown() -> None:

@@ -18,7 +18,7 @@ __all__ = ["Knowledge"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when it is asked for: a command line that only shows its help needs none of it.
+    # Import it only when it is used, so that `penstock --help` stays fast.
     if name == "Knowledge":
         from penstock_apps.knowledge.knowledge import Knowledge
 

@@ -1,4 +1,4 @@
-"""What goes wrong with knowledge, said so that its owner understands it."""
+"""The errors of knowledge. Their messages name cause and remedy for the owner of a document."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FILE_GONE: Final = "Its file is not stored any more: upload it again."
 
 
 class KnowledgeError(PenstockError):
-    """The root of what this application raises."""
+    """The base class of all errors of this application."""
 
 
 class Unreadable(KnowledgeError, NotRetryable):
-    """A file that gives no text, however often it is read."""
+    """A file from which no text can be read, so that retries are useless."""
 
     def __init__(self, reason: Unfit, message: str) -> None:
         self.reason = reason
@@ -35,39 +35,39 @@ class Unreadable(KnowledgeError, NotRetryable):
 
 
 class Skipped(Unreadable):
-    """A file in which nothing is read here, by its kind or since it is empty: no failure."""
+    """A file that is not read because of its kind, or because it is empty. This is no failure."""
 
 
 class VectorMissing(KnowledgeError):
-    """The database has no pgvector, and we may not or cannot bring it."""
+    """The database has no pgvector, and it cannot be created here."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
-            f"Vectors need the extension pgvector 0.8 or newer: {said.rstrip('.')}. "
+            f"Vectors need the extension pgvector 0.8 or newer: {reason.rstrip('.')}. "
             "Install it there (Debian: postgresql-15-pgvector), then let an administrator run "
             "CREATE EXTENSION vector; in this database."
         )
 
 
 class TablesMissing(KnowledgeError):
-    """The database has no tables of knowledge, or old ones."""
+    """The database has no tables of knowledge, or those of an older version."""
 
     def __init__(self, schema: str, are_old: bool, left: str | None = None) -> None:
         what = "old tables" if are_old else "no tables"
-        told = (
+        message = (
             f"The schema {schema} has {what} of knowledge: `penstock migrate --with knowledge` "
             "brings them up to date."
         )
         if left is not None and not are_old:
-            told += (
+            message += (
                 f" If the queue's schema was renamed, rename that of its knowledge instead: "
                 f"`ALTER SCHEMA {quote(left)} RENAME TO {quote(schema)}`, then `penstock migrate`."
             )
-        super().__init__(told)
+        super().__init__(message)
 
 
 class TablesRenamed(KnowledgeError):
-    """The schema of knowledge was renamed: its functions still look for its former name."""
+    """The schema of knowledge was renamed, but its functions still use the former name."""
 
     def __init__(self, schema: str, former: str) -> None:
         super().__init__(
@@ -77,7 +77,7 @@ class TablesRenamed(KnowledgeError):
 
 
 class NotFound(KnowledgeError):
-    """There is no such thing, or it is another tenant's."""
+    """A base, source or document does not exist, or belongs to another tenant."""
 
     def __init__(self, what: str, which: str) -> None:
         self.what = what
@@ -86,7 +86,7 @@ class NotFound(KnowledgeError):
 
 
 class BaseDeleted(NotFound):
-    """A base that was there when documents began to come into it, and is not any more."""
+    """A base that was deleted while documents were being added to it."""
 
     def __init__(self, name: str) -> None:
         self.what = "knowledge base"
@@ -99,7 +99,7 @@ class BaseDeleted(NotFound):
 
 
 class BaseBroken(NotFound):
-    """A base that has lost its editions: nothing can be found in it, or added to it."""
+    """A base that has lost its editions, so that it can neither be searched nor filled."""
 
     def __init__(self, id: int, name: str) -> None:
         self.what = "knowledge base"
@@ -113,7 +113,7 @@ class BaseBroken(NotFound):
 
 
 class QuotaExceeded(KnowledgeError):
-    """More than the tenant may have."""
+    """A request that would exceed a quota of the tenant."""
 
     def __init__(self, what: str, allowed: int, wanted: int) -> None:
         self.what = what
@@ -125,7 +125,7 @@ class QuotaExceeded(KnowledgeError):
 
 
 class OverQuota(KnowledgeError, NotRetryable):
-    """A document that would make more chunks or tokens than the tenant may have."""
+    """A document whose chunks or tokens would exceed a quota of the tenant."""
 
     reason = "quota"
 
@@ -137,21 +137,21 @@ class OverQuota(KnowledgeError, NotRetryable):
 
 
 class AttachmentsOverQuota(OverQuota):
-    """A mail whose attachments would be more than the tenant may have."""
+    """A mail whose attachments would exceed a quota of the tenant."""
 
-    def __init__(self, said: str) -> None:
-        KnowledgeError.__init__(self, f"Its attachments cannot be added. {said}")
+    def __init__(self, reason: str) -> None:
+        KnowledgeError.__init__(self, f"Its attachments cannot be added. {reason}")
 
 
 class TenantInactive(KnowledgeError):
-    """The tenant is switched off, or about to be deleted."""
+    """The tenant is switched off, or is being deleted."""
 
     def __init__(self, tenant: str) -> None:
         super().__init__(f"The tenant {tenant!r} is not active: nothing is taken in for it.")
 
 
 class ObjectsGone(KnowledgeError):
-    """Files took so long to store that they were swept away as nobody's."""
+    """Files took so long to store that a sweep removed them, since no document used them."""
 
     def __init__(self, number: int) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""The name of a file as its sender has it, made harmless: for people to read, never to open."""
+"""Make the name of an uploaded file safe to display. Such a name is never opened as a path."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ MAX_NAME_BYTES = 1024
 MAX_SUFFIX_BYTES = 32
 UNNAMED = "unnamed"
 
-# These turn the direction of what stands after them: `exe.txt` may be read for `txt.exe`.
+# These change the writing direction, so that `txt.exe` can look like `exe.txt`.
 DIRECTION_MARKS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 WINDOWS_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def display_name(raw: str, unnamed: str = UNNAMED) -> str:
-    """`folder/file.pdf` stays; what leads out of a folder or cannot be shown goes.
+    """Return a path without control characters and without steps that lead out of its folder.
 
     assert shown_name("..\\\\..\\\\Windows\\\\win.ini") == "Windows/win.ini"
     """
@@ -28,7 +28,7 @@ def display_name(raw: str, unnamed: str = UNNAMED) -> str:
 
 
 def is_displayable(text: str) -> bool:
-    """Whether a text can be shown to people as it is."""
+    """Return whether a text can be displayed as it is."""
     return DIRECTION_MARKS.search(text) is None and not any(map(_is_control, text))
 
 
@@ -37,19 +37,19 @@ def _is_control(letter: str) -> bool:
 
 
 def _shorten(steps: list[str]) -> str:
-    """Two long names that differ stay two: a piece of a hash stands for what was cut off."""
+    """Shorten a long path. A part of its hash keeps different long names different."""
     whole = "/".join(steps)
     if len(whole.encode()) <= MAX_NAME_BYTES:
         return whole
-    mark = f"…{sha256(whole.encode()).hexdigest()[:12]}"
-    stem, dot, ending = steps[-1].rpartition(".")
-    if not stem or len(ending.encode()) > MAX_SUFFIX_BYTES:
-        stem, dot, ending = steps[-1], "", ""
-    tail = f"{mark}{dot}{ending}"
+    digest = f"…{sha256(whole.encode()).hexdigest()[:12]}"
+    stem, dot, suffix = steps[-1].rpartition(".")
+    if not stem or len(suffix.encode()) > MAX_SUFFIX_BYTES:
+        stem, dot, suffix = steps[-1], "", ""
+    tail = f"{digest}{dot}{suffix}"
     folders = "/".join(steps[:-1])
     start = f"{folders}/{stem}" if folders else stem
     return _cut(start, MAX_NAME_BYTES - len(tail.encode())) + tail
 
 
-def _cut(text: str, most_bytes: int) -> str:
-    return text.encode()[:most_bytes].decode(errors="ignore")
+def _cut(text: str, max_bytes: int) -> str:
+    return text.encode()[:max_bytes].decode(errors="ignore")

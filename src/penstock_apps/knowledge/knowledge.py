@@ -1,4 +1,4 @@
-"""Knowledge in an app: its tables, its tasks, its routes."""
+"""Install knowledge in an app: its tables, tasks, schedules, routes and settings."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from penstock_apps.knowledge.store import schema
 
 logger = logging.getLogger("penstock.knowledge")
 
-TOKENS = 10_000_000
-SWEEP = 60.0
-WALK = 3600.0
+MAX_TOKENS_PER_SECOND = 10_000_000
+SWEEP_INTERVAL_S = 60.0
+STORAGE_SWEEP_INTERVAL_S = 3600.0
 
 
 class Knowledge:
-    """Brings documents into an app's database and finds what is in them.
+    """Ingests documents into an app's database and searches them.
 
     app = Penstock()
     knowledge = Knowledge(app)
@@ -55,40 +55,42 @@ class Knowledge:
         self._app = app
         self._settings = check_environment()
         app.resource(KnowledgeRuntime)(open_worker_runtime)
-        app.schedule("knowledge.sweep", sweep, every=SWEEP)
-        app.schedule("knowledge.sweep_storage", sweep_storage, every=WALK)
+        app.schedule("knowledge.sweep", sweep, every=SWEEP_INTERVAL_S)
+        app.schedule("knowledge.sweep_storage", sweep_storage, every=STORAGE_SWEEP_INTERVAL_S)
         app.events.subscribe(
             JobFinished, FailureListener(app, tasks.INGEST_TASK_NAMES, self._settings)
         )
         app.install(self)
 
     async def migrate(self, database: Database) -> list[str]:
-        """Bring the tables up to date; tenants take turns in the queues, models have a budget."""
+        """Bring the tables up to date, make the queues fair, and give models a budget."""
         names = await schema.migrate(database)
         if not schema.MIGRATION_NAMES.isdisjoint(names):
             async with Penstock(database.url, schema=database.schema) as app:
                 for queue in tasks.QUEUES:
                     await app.set_queue(queue, fair=True)
-                # More than any model makes: set lower, it is a limit; as it is, it can be closed.
-                await app.set_limit(MODEL_LIMITS, rate=TOKENS, burst=TOKENS)
+                # No model reaches this rate, but a 429 answer can close the budget for a while.
+                await app.set_limit(
+                    MODEL_LIMITS, rate=MAX_TOKENS_PER_SECOND, burst=MAX_TOKENS_PER_SECOND
+                )
         return names
 
     async def is_there(self, database: Database) -> bool:
-        """Whether the database has the tables of knowledge."""
+        """Return whether the database has the tables of knowledge."""
         return await schema.is_there(database)
 
     async def renamed(self, database: Database) -> dict[str, str]:
-        """The schema and its former name, if its functions still look for that."""
+        """Return the schema and its former name, if its functions still use that."""
         return await schema.renamed(database)
 
     def tasks(self) -> list[Task[Any, Any]]:
-        """Its tasks, with what this installation has set."""
+        """Return the tasks with the limits and retries that are set here."""
         return tasks.configured_tasks(self._settings)
 
     def queues(self, children: int) -> dict[str, int]:
-        """The queues and their slots, for a worker with so many processes for isolated jobs.
+        """Return the slots of each queue, for a worker with this many child processes.
 
-        Two large files at least are read at once, so that one that takes long does not hold up all.
+        At least two large files are read at once, so that a slow one does not block the others.
         """
         return {
             tasks.SMALL_QUEUE: children,
@@ -98,24 +100,24 @@ class Knowledge:
         }
 
     def router(self) -> Any:
-        """The routes of the HTTP API."""
+        """Return the routes of the HTTP API."""
         from penstock_apps.knowledge.http import router
 
         return router()
 
     def serving(self) -> AbstractAsyncContextManager[KnowledgeRuntime]:
-        """What the routes need."""
+        """Open what the routes need, for as long as the service runs."""
         return self.opened()
 
     def subjects(self, opened: KnowledgeRuntime) -> Mapping[str, Any]:
-        """Sources and documents can be watched while they come in."""
+        """Return the subjects that can be watched live: sources and documents."""
         from penstock_apps.knowledge.http.sources import subjects
 
         return subjects(opened)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[KnowledgeRuntime]:
-        """All that the calls need, for as long as the block lasts."""
+        """Open the runtime that all calls need; raise TablesMissing or TablesRenamed."""
         await self._app.open()
         await schema.check(self._app.opened_database)
         async with open_runtime(self._app, self._app.opened_database) as runtime:
@@ -129,7 +131,7 @@ class Knowledge:
         confined: bool = False,
         requested_by: str | None = None,
     ) -> Library:
-        """The knowledge of one tenant, used for a person."""
+        """Return the knowledge of one tenant, on behalf of a person if `requested_by` is given."""
         return Library(runtime, tenant, confined=confined, requested_by=requested_by)
 
 

@@ -1,4 +1,4 @@
-"""The knowledge of one tenant: bases, sources, documents, and how far they are."""
+"""The knowledge of one tenant: its bases, sources and documents, their search and progress."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ from penstock_apps.knowledge.store.tenants import Tenant
 
 logger = logging.getLogger("penstock.knowledge")
 
-ENGLISH = "english"
-# Documents of one transaction.
-AT_ONCE = 500
+DEFAULT_LANGUAGE = "english"
+DOCUMENTS_PER_TRANSACTION = 500
 
 
 class Library:
-    """One tenant's knowledge. `confined`: with the rights of the role of apps alone.
+    """The knowledge of one tenant. If `confined`, it has the rights of the app role only.
 
-    `requested_by` is the person for whom it is used: the jobs that it enqueues say so.
+    `requested_by` is the person for whom it is used, and is recorded with the jobs it enqueues.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Library:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """A transaction as this tenant."""
+        """Open a transaction for this tenant."""
         async with self.runtime.tables.transaction(
             self.tenant, confined=self.confined
         ) as connection:
@@ -63,26 +62,26 @@ class Library:
     # Bases
 
     async def base(self, name: str) -> Base:
-        """A base by its name or id; NotFound."""
+        """Return a base by its name or id; raise NotFound or BaseBroken."""
         async with self.transaction() as on:
             return await self.runtime.bases.get(on, self.tenant, name)
 
     async def bases(self, *, after: str | None = None, limit: int | None = None) -> list[Base]:
-        """The bases by name; with `after`, those that follow that name."""
+        """List the bases by name; with `after`, those that follow that name."""
         async with self.transaction() as on:
             return await self.runtime.bases.list(on, self.tenant, after=after, limit=limit)
 
     async def make_base(
-        self, name: str, recipe: Recipe | None = None, language: str = ENGLISH
+        self, name: str, recipe: Recipe | None = None, language: str = DEFAULT_LANGUAGE
     ) -> Base:
-        """A base with a name, made if it is not there."""
+        """Return the base of a name, and make it if it does not exist."""
         base, _ = await self.find_or_make_base(name, recipe, language)
         return base
 
     async def find_or_make_base(
-        self, name: str, recipe: Recipe | None = None, language: str = ENGLISH
+        self, name: str, recipe: Recipe | None = None, language: str = DEFAULT_LANGUAGE
     ) -> tuple[Base, bool]:
-        """A base with a name, and whether it was made: one that is there stays as it is."""
+        """Return the base of a name, and whether it was made now. One that exists is kept."""
         async with self.transaction() as on:
             found = await self.runtime.bases.find(on, self.tenant, name)
             languages = await self.runtime.bases.languages(on)
@@ -110,14 +109,14 @@ class Library:
         *,
         priority: int = 0,
     ) -> AsyncIterator[Intake]:
-        """Take documents into a source; at the end of the block no more are added to its batch.
+        """Add documents to a source, as one batch, which the end of the block closes.
 
             async with library.intake(base, NewSource("files", "handbook")) as intake:
                 await intake.add(files)
 
-        What was added stays, whatever happens after it. Documents that are added get the labels in
-        place of those that they had; without any, they keep theirs. Those of a higher `priority`
-        come before others of the tenant.
+        What was added stays, even if the block fails later. Added documents get these labels in
+        place of those they had; without labels, they keep theirs. Documents of a higher `priority`
+        are ingested before others of the tenant.
         """
         async with self.intakes(base, [source], labels, priority=priority) as [intake]:
             yield intake
@@ -131,7 +130,7 @@ class Library:
         *,
         priority: int = 0,
     ) -> AsyncIterator[list[Intake]]:
-        """Take documents into several sources, as one batch."""
+        """Add documents to several sources, as one batch."""
         found = [await self._source_for(base, each) for each in sources]
         ended = tasks.ended.options(tenant=self.tenant, requested_by=self.requested_by)
         callback = ended.prepare([each.id for each in found])
@@ -163,52 +162,53 @@ class Library:
             return await self.runtime.documents.get(on, self.tenant, document)
 
     async def find_source(self, base: Base, kind: Kind, key: str) -> int | None:
-        """The source with a key."""
+        """Return the id of the source with a key, or None."""
         async with self.transaction() as on:
             return await self.runtime.sources.find(on, self.tenant, base.id, kind, key)
 
-    async def held(self, base: Base, kind: Kind, key: str) -> dict[str, HeldDocument]:
-        """What the source with a key holds, by path; nothing if there is no such source yet."""
+    async def list_held(self, base: Base, kind: Kind, key: str) -> dict[str, HeldDocument]:
+        """List the documents of the source with a key by path; none if it does not exist."""
         async with self.transaction() as on:
             source = await self.runtime.sources.find(on, self.tenant, base.id, kind, key)
             if source is None:
                 return {}
             return await self.runtime.documents.list_held(on, self.tenant, source)
 
-    async def index(self, base: Base) -> str | None:
-        """Have an index made if a base has grown large and has none; the job that makes it."""
+    async def request_index(self, base: Base) -> str | None:
+        """Enqueue the build of an index if a base is large and has none; return that job."""
         job = await ask_for_index(self.runtime, self.tenant, base.edition.id)
         return None if job is None else job.id
 
-    # Questions
+    # Search
 
     async def search(self, query: Query, bases: Sequence[str] = ()) -> list[Hit]:
-        """What the documents of some bases, or of all, say about something.
+        """Search the documents of some bases, or of all, and return the best chunks.
 
             hits = await library.search(Query("how do I rotate the keys?", k=5), ["handbook"])
 
-        A base or a source that is not there is NotFound. A model that cannot be asked is an error
-        for who names its base; among all bases, its own are searched by words.
+        It raises NotFound for a base or source that does not exist. If the model of a base does not
+        answer, it raises the model's error if `bases` was given; otherwise it searches that base by
+        words only.
         """
         async with self.transaction() as on:
             for source in query.filters.sources:
                 await self.runtime.sources.get(on, self.tenant, source)
             if bases:
-                asked = [await self.runtime.bases.get(on, self.tenant, name) for name in bases]
+                searched = [await self.runtime.bases.get(on, self.tenant, name) for name in bases]
             else:
-                asked = await self.runtime.bases.list(on, self.tenant)
+                searched = await self.runtime.bases.list(on, self.tenant)
         groups = [
             EditionGroup(
-                tuple(each.edition.id for each in some),
-                await self._vector(some, query, is_named=bool(bases)),
+                tuple(each.edition.id for each in group),
+                await self._embed_question(group, query, is_named=bool(bases)),
             )
-            for some in _grouped(asked)
+            for group in _group_bases(searched)
         ]
         async with self.transaction() as on:
             return await self.runtime.searching.search(on, self.tenant, groups, query)
 
-    async def _vector(self, bases: Sequence[Base], query: Query, *, is_named: bool) -> Any:
-        """What the model of some bases makes of a question; None: they are searched by words."""
+    async def _embed_question(self, bases: Sequence[Base], query: Query, *, is_named: bool) -> Any:
+        """Embed the question for some bases; return None to search them by words only."""
         if query.mode == "words" or not query.text.strip():
             return None
         try:
@@ -221,7 +221,7 @@ class Library:
             logger.warning("Only words are searched for in %s of %s: %s", names, self.tenant, error)
             return None
 
-    # How far it is
+    # Progress
 
     async def progress(
         self,
@@ -230,85 +230,85 @@ class Library:
         base: int | None = None,
         since: timedelta | None = None,
     ) -> Counts:
-        """Documents by state: of a source, of a base, of all; or of those that came `since`."""
+        """Count the documents of a source, of a base or of all by state; or only those `since`."""
         async with self.transaction() as on:
             if since is not None:
                 recent = self.runtime.counters.count_recent
                 return await recent(on, self.tenant, since, source=source, base=base)
             return await self.runtime.counters.count(on, self.tenant, source=source, base=base)
 
-    # Deleting: nobody sees it from here on, and a job removes all of it
+    # Deletion: searches and lists leave it out at once, and a job removes the rows and files
 
     async def delete_document(self, document: int) -> None:
-        """Delete a document with its attachments; NotFound."""
+        """Delete a document with its attachments; raise NotFound if it does not exist."""
         if not await self._delete([document]):
             raise NotFound("document", str(document))
 
     async def delete_documents(self, documents: Sequence[int]) -> int:
-        """Delete those of some documents that are there; how many."""
+        """Delete documents with their attachments, and return how many existed."""
         number = 0
-        for start in range(0, len(documents), AT_ONCE):
-            number += await self._delete(documents[start : start + AT_ONCE])
+        for start in range(0, len(documents), DOCUMENTS_PER_TRANSACTION):
+            number += await self._delete(documents[start : start + DOCUMENTS_PER_TRANSACTION])
         return number
 
     async def _delete(self, documents: Sequence[int]) -> int:
         async with self.transaction() as on:
             marked = await self.runtime.removals.mark_documents(on, self.tenant, documents)
-            await self._remove(on, "document", *marked)
+            await self._enqueue_removal(on, "document", *marked)
         await self.client.cancel_many([job for job in marked.values() if job], "deleted")
         return len(marked)
 
     async def delete_source(self, source: int) -> None:
-        """Delete a source with its documents; NotFound."""
+        """Delete a source with its documents; raise NotFound if it does not exist."""
         async with self.transaction() as on:
             await self.runtime.removals.mark_source(on, self.tenant, source)
-            await self._remove(on, "source", source)
+            await self._enqueue_removal(on, "source", source)
 
     async def delete_base(self, base: int) -> None:
-        """Delete a base with its sources; NotFound."""
+        """Delete a base with its sources; raise NotFound if it does not exist."""
         async with self.transaction() as on:
             await self.runtime.removals.mark_base(on, self.tenant, base)
-            await self._remove(on, "base", base)
+            await self._enqueue_removal(on, "base", base)
 
     async def delete_tenant(self) -> None:
-        """Delete all that the tenant has, and what is set for it: an administrator's call."""
+        """Delete everything that the tenant has, and its settings. This is for administrators."""
         async with self.runtime.tables.transaction(self.tenant) as on:
             await self.runtime.tenants.lock(on, self.tenant, exclusive=True)
             await self.runtime.removals.mark_tenant(on, self.tenant)
-            await self._remove(on, "tenant", None)
+            await self._enqueue_removal(on, "tenant", None)
 
-    async def _remove(self, on: Connection, what: Deleted, *which: int | None) -> None:
+    async def _enqueue_removal(self, on: Connection, kind: Deleted, *ids: int | None) -> None:
         task = remove.options(tenant=self.tenant, requested_by=self.requested_by)
-        await self.client.inside(on).enqueue_many([task.prepare(what, each) for each in which])
+        await self.client.inside(on).enqueue_many([task.prepare(kind, each) for each in ids])
 
     async def finish_removals(self) -> None:
-        """Remove here what is deleted, if there is anything that no worker has removed yet."""
+        """Remove what is deleted in this process, if no worker has removed all of it yet."""
         async with self.transaction() as on:
-            is_left = await self.runtime.removals.has_unfinished(on, self.tenant)
-        if is_left:
+            is_unfinished = await self.runtime.removals.has_unfinished(on, self.tenant)
+        if is_unfinished:
             await self.runtime.app.worker({MAINTENANCE_QUEUE: 4}, tenants=self.tenant).drain()
 
-    # Again, or no more
+    # Retry, cancel, change
 
     async def retry(self, source: int) -> Receipt:
-        """Bring in what has failed in a source or was cancelled, and nothing else."""
+        """Ingest the failed and cancelled documents of a source again, and no others."""
         found = await self.source(source)
         async with self.transaction() as on:
             base = await self.runtime.bases.find(on, self.tenant, None, found.base)
         assert base is not None
         async with self.intake(base, source) as intake:
-            while await intake.retry(AT_ONCE):
+            while await intake.retry(DOCUMENTS_PER_TRANSACTION):
                 continue
         return intake.receipt
 
     async def cancel(self, source: int, reason: str = "requested") -> int:
-        """End what is still to come into a source; how many documents."""
+        """Cancel the unfinished documents of a source, and return how many."""
         await self.source(source)
         number, last = 0, 0
         while True:
             async with self.transaction() as on:
                 some = await self.runtime.documents.list_unfinished(
-                    on, self.tenant, source, last, AT_ONCE
+                    on, self.tenant, source, last, DOCUMENTS_PER_TRANSACTION
                 )
             if not some:
                 return number
@@ -319,10 +319,11 @@ class Library:
             number, last = number + len(jobs), max(some)
 
     async def change_recipe(self, base: Base, recipe: Recipe) -> str | None:
-        """Cut and embed a base anew, beside what is searched until that is whole; its batch.
+        """Build a new edition of a base with another recipe, and return the batch that does it.
 
-        Asked again with the same recipe, it goes on with what is missing. With that of what is
-        searched there is nothing to do, and what was being built is not any more.
+        Searches use the live edition until the new one is complete. Called again with the same
+        recipe, it builds what is missing. With the recipe of the live edition, it only stops what
+        was being built, and returns None.
         """
         if recipe == base.edition.recipe:
             await reembed.cancel_rebuild(self.runtime, base)
@@ -331,17 +332,17 @@ class Library:
         new = NewEdition(recipe, embedder.fingerprint, embedder.dimensions)
         return await reembed.begin_rebuild(self.runtime, self.client, base, new, self.requested_by)
 
-    # The tenant itself: an administrator's calls
+    # The tenant itself, for administrators
 
-    async def about(self) -> Tenant:
-        """Whether it is active, its settings, and what it has."""
+    async def get_tenant(self) -> Tenant:
+        """Return whether the tenant is active, its settings and its usage."""
         async with self.transaction() as on:
             return await self.runtime.tenants.get(on, self.tenant)
 
     async def set_tenant(self, *, active: bool | None = None, **settings: Any) -> None:
-        """Switch it on or off, and set quotas, raw_days, inline, background or plan.
+        """Switch the tenant on or off, and set quotas, raw_days, inline, background or plan.
 
-        What is not named stays.
+        What is not named stays as it is.
 
         await library.set_tenant(quotas={"documents": 10_000}, raw_days=30)
         """
@@ -349,8 +350,8 @@ class Library:
             await self.runtime.tenants.set(on, self.tenant, active, settings)
 
 
-def _grouped(bases: Sequence[Base]) -> list[list[Base]]:
-    """Bases whose vectors, and whose words, can be compared."""
+def _group_bases(bases: Sequence[Base]) -> list[list[Base]]:
+    """Group bases of the same embedder and language, whose results can be compared."""
     groups: dict[tuple[str, str], list[Base]] = {}
     for each in bases:
         groups.setdefault((each.edition.embedder, each.language), []).append(each)

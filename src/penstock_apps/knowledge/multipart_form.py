@@ -28,7 +28,7 @@ KB, MB, GB = 1024, 1024**2, 1024**3
 
 @dataclass(frozen=True, slots=True)
 class FormLimits:
-    """Of one request; each is a largest number that is still allowed."""
+    """The limits of one request. Each is the largest value that is allowed."""
 
     file_bytes: int = 2 * GB
     files: int = 10_000
@@ -48,7 +48,7 @@ UploadFault = Literal["not_multipart", "broken", "too_large", "too_many", "cut_o
 
 
 class UploadRefused(KnowledgeError, NotRetryable):
-    """The rest of an upload is not taken; what was received of it before stays."""
+    """The rest of an upload is refused. Files that arrived before stay."""
 
     def __init__(self, fault: UploadFault, message: str) -> None:
         self.fault = fault
@@ -61,14 +61,14 @@ Headers = dict[str, str]
 
 
 class PartEnd:
-    """A part is over."""
+    """The end of a part."""
 
 
 FormEvent = Headers | bytes | PartEnd | UploadRefused
 
 
 class FormParser:
-    """Takes chunks, gives what they hold: the headers of a part, its bytes, its end."""
+    """Parses chunks of a form into events: the headers of a part, its bytes, its end."""
 
     def __init__(self, content_type: str, limits: FormLimits) -> None:
         self.complete = False
@@ -95,8 +95,8 @@ class FormParser:
         except FormParserError as error:
             raise _broken(error) from error
 
-    def take(self, chunk: bytes) -> list[FormEvent]:
-        """What this chunk holds. A refusal comes last: what stands before it arrived whole."""
+    def feed(self, chunk: bytes) -> list[FormEvent]:
+        """Return the events of a chunk. A refusal comes last; all events before it are valid."""
         try:
             self._parser.write(chunk)
         except FormParserError as error:
@@ -114,7 +114,7 @@ class FormParser:
         self._value += data[start:end]
 
     def _on_header(self) -> None:
-        # Latin-1 takes any bytes and gives them back; what they mean is known later.
+        # Latin-1 can hold any bytes. They are decoded once it is known what they are.
         self._headers[self._field.decode("latin-1").lower()] = self._value.decode("latin-1")
         self._field.clear()
         self._value.clear()
@@ -165,7 +165,7 @@ IDENTITY_ENCODINGS = ("", "7bit", "8bit", "binary")
 
 
 def parse_names(headers: Headers) -> tuple[str, str | None]:
-    """The name of the form's field, and that of the file if it is one."""
+    """Return the name of the field, and that of its file, or None if it is no file."""
     kind, options = parse_options_header(headers.get("content-disposition"))
     field = options.get(b"name")
     if kind != b"form-data" or field is None:
@@ -185,14 +185,14 @@ def parse_names(headers: Headers) -> tuple[str, str | None]:
 
 
 def parse_media_type(headers: Headers) -> str:
-    """What a file is said to be, with its encoding if that is declared and not UTF-8."""
-    said, options = parse_options_header(headers.get("content-type"))
+    """Return the declared media type of a file, with its charset unless that is UTF-8."""
+    declared, options = parse_options_header(headers.get("content-type"))
     charset = options.get(b"charset", b"")
-    return media_type(said.decode("latin-1"), charset.decode("latin-1"))
+    return media_type(declared.decode("latin-1"), charset.decode("latin-1"))
 
 
 def _decode_name(raw: bytes) -> str:
-    """Browsers write UTF-8, and hide quotes and ends of lines behind percent signs."""
+    """Decode a name as browsers write it: UTF-8, with quotes and newlines percent-encoded."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -205,9 +205,9 @@ FOLDER_PREFIX = "upload-"
 
 @asynccontextmanager
 async def workspace(folder: Path) -> AsyncIterator[Path]:
-    """A folder of one's own below this one; it goes with all that is left in it.
+    """Make a temporary folder below this one, and remove it with everything in it at the end.
 
-    What a killed process leaves goes with the folder of that process: see runtime.py.
+    What a killed process leaves behind is removed with the folder of that process: see runtime.py.
     """
     here = Path(await asyncio.to_thread(_make_folder, folder))
     try:
@@ -222,14 +222,14 @@ def _make_folder(folder: Path) -> str:
 
 
 class FormField(Struct, frozen=True):
-    """A value of the form."""
+    """A field of the form that is no file."""
 
     name: str
     value: str
 
 
 class ReceivedFile(Struct, frozen=True):
-    """A whole file, on the disk of this machine; it belongs to who received it.
+    """A complete file on local disk. The receiver has to remove it, for example by `with`.
 
     with received:
         await storage.put(tenant, received.path, received.digest)
@@ -255,7 +255,7 @@ class ReceivedFile(Struct, frozen=True):
 
 
 class OversizedFile(Struct, frozen=True):
-    """A file that is larger than allowed: it was not kept, the others are."""
+    """A file that exceeds the limit. It was not kept; the other files were."""
 
     name: str
     field: str
@@ -271,19 +271,19 @@ class OversizedFile(Struct, frozen=True):
 
 
 class FieldPart:
-    """Kept in memory, so it is short."""
+    """Collects the value of a field in memory, up to a limit."""
 
-    def __init__(self, name: str, most_bytes: int) -> None:
+    def __init__(self, name: str, max_bytes: int) -> None:
         self._name = name
-        self._most = most_bytes
+        self._max_bytes = max_bytes
         self._value = bytearray()
 
     async def write(self, data: bytes) -> None:
         self._value += data
-        if len(self._value) > self._most:
+        if len(self._value) > self._max_bytes:
             raise UploadRefused(
                 "too_large",
-                f"The field {self._name:.60} has more than {self._most:,} bytes. "
+                f"The field {self._name:.60} has more than {self._max_bytes:,} bytes. "
                 "Send long texts as files.",
             )
 
@@ -295,30 +295,30 @@ class FieldPart:
 
 
 class FilePart:
-    """Written to a file with a name of ours; one that becomes too large is not kept."""
+    """Writes a file to disk under a random name. A file that becomes too large is not kept."""
 
     def __init__(
-        self, name: str, field: str, media_type: str, folder: Path, most_bytes: int
+        self, name: str, field: str, media_type: str, folder: Path, max_bytes: int
     ) -> None:
         self._nameless = not name
         self._name = display_name(name)
         self._field = field
         self._media_type = media_type
-        self._most = most_bytes
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._sink = Sink(folder / f"{secrets.token_hex(16)}.part")
 
     async def write(self, data: bytes) -> None:
         self._bytes += len(data)
-        if self._bytes <= self._most:
+        if self._bytes <= self._max_bytes:
             await self._sink.write(data)
 
     async def finish(self) -> ReceivedFile | OversizedFile | None:
         if self._nameless and not self._bytes:
-            return None  # An input of a browser's form that nobody has put a file into.
-        if self._bytes > self._most:
+            return None  # A file input of a browser's form that was left empty.
+        if self._bytes > self._max_bytes:
             await self._sink.abandon()
-            return OversizedFile(self._name, self._field, self._bytes, self._most)
+            return OversizedFile(self._name, self._field, self._bytes, self._max_bytes)
         digest = await self._sink.finish()
         return ReceivedFile(
             self._name, self._field, self._media_type, self._sink.path, digest, self._bytes
@@ -332,7 +332,7 @@ FormItem = ReceivedFile | OversizedFile | FormField
 
 
 class FormReceiver:
-    """Turns the parts of a form into files and fields, and counts them."""
+    """Turns the events of a form into files and fields, and enforces the limits."""
 
     def __init__(self, folder: Path, limits: FormLimits) -> None:
         self._folder = folder
@@ -352,7 +352,7 @@ class FormReceiver:
             )
 
     async def handle(self, event: FormEvent) -> FormItem | None:
-        """What is complete with this event, if anything."""
+        """Handle an event; return the file or field that it completes, if any."""
         match event:
             case dict():
                 self._part = self._begin(event)
@@ -367,7 +367,7 @@ class FormReceiver:
         return None
 
     async def abandon(self) -> None:
-        """Leave nothing of a part that has not arrived whole."""
+        """Remove what was written of an incomplete part."""
         if self._part is not None:
             await self._part.abandon()
 
@@ -396,9 +396,9 @@ def _check_number(what: str, number: int, allowed: int) -> None:
 async def receive_form(
     stream: AsyncIterator[bytes], content_type: str, folder: Path, limits: FormLimits | None = None
 ) -> AsyncGenerator[FormItem, None]:
-    """Give each file and field of a multipart form once it is there, in the order of the form.
+    """Yield each file and field of a multipart form once it is complete, in the form's order.
 
-    A file that is given belongs to the caller, also when the rest of the upload never comes.
+    A yielded file belongs to the caller, even if the rest of the upload never arrives.
 
         async with workspace(folder) as here:
             async for item in receive_form(request.stream(), content_type, here):
@@ -406,14 +406,14 @@ async def receive_form(
                     await storage.put(tenant, item.path, item.digest)
     """
     limits = limits or FormLimits()
-    parts, form = FormParser(content_type, limits), FormReceiver(folder, limits)
+    parser, form = FormParser(content_type, limits), FormReceiver(folder, limits)
     try:
         while (chunk := await _next_chunk(stream)) is not None:
             form.count(chunk)
-            for event in parts.take(chunk):
+            for event in parser.feed(chunk):
                 if (item := await form.handle(event)) is not None:
                     yield item
-        if not parts.complete:
+        if not parser.complete:
             raise _cut_off()
     except OSError as error:
         raise UploadRefused(
@@ -428,7 +428,7 @@ async def receive_form(
 async def _next_chunk(stream: AsyncIterator[bytes]) -> bytes | None:
     try:
         return await anext(stream, None)
-    except Exception as error:  # Each server has its own word for a client that is gone.
+    except Exception as error:  # Each server raises its own error when a client disconnects.
         raise _cut_off() from error
 
 

@@ -36,9 +36,9 @@ SCRATCH_PREFIX = "penstock-knowledge-"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A temporary folder of this process; those of processes that are gone are removed first.
+    """Make a temporary folder for this process; first remove those of processes that are gone.
 
-    A lock says that a folder is in use. The system releases it with the process, however that ends.
+    A lock marks a folder as in use. The system releases it when the process ends in any way.
     """
     parent = Path(tempfile.gettempdir())
     remove_dead_folders(parent)
@@ -51,7 +51,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def remove_dead_folders(parent: Path) -> int:
-    """Remove the folders whose processes are gone; how many."""
+    """Remove the folders whose processes are gone, and return how many."""
     removed = 0
     for folder in parent.glob(f"{SCRATCH_PREFIX}*"):
         if (lock := _lock_folder(folder)) is not None:
@@ -67,17 +67,17 @@ def _make_locked_folder(parent: Path) -> tuple[Path, int]:
         lock = _lock_folder(folder)
         if lock is not None and folder.exists():
             return folder, lock
-        # Swept between the two steps.
+        # Another process removed the folder before it was locked: try again.
         if lock is not None:
             os.close(lock)
 
 
 def _lock_folder(folder: Path) -> int | None:
-    """A lock on a folder of ours, as its open descriptor; None if another process has it."""
+    """Lock a folder of this user; return its descriptor, or None if another process has it."""
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        return None  # Gone by now, or another user's.
+        return None  # The folder is gone, or belongs to another user.
     try:
         if os.fstat(opened).st_uid == os.getuid():
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,41 +92,41 @@ TextKey: TypeAlias = "tuple[str, str, bytes]"  # Tenant, embedder, hash.
 
 
 class InFlight:
-    """Who is at a text, and when it is through with it."""
+    """The texts that calls of this process are embedding, so that no other call requests them."""
 
     def __init__(self) -> None:
         self._calls: dict[TextKey, asyncio.Event] = {}
 
     @asynccontextmanager
-    async def taken(
+    async def claim(
         self, keys: Iterable[TextKey]
     ) -> AsyncIterator[tuple[set[TextKey], dict[TextKey, asyncio.Event]]]:
-        """Take the texts that nobody is at; of the others, what tells when they are free."""
-        wanted = list(keys)
-        others = {key: self._calls[key] for key in wanted if key in self._calls}
-        own = {key for key in wanted if key not in others}
-        through = asyncio.Event()
-        self._calls.update(dict.fromkeys(own, through))
+        """Claim texts that no call has; for the others, return the event that is set at the end."""
+        keys = list(keys)
+        others = {key: self._calls[key] for key in keys if key in self._calls}
+        own = {key for key in keys if key not in others}
+        finished = asyncio.Event()
+        self._calls.update(dict.fromkeys(own, finished))
         try:
             yield own, others
         finally:
             for key in own:
                 del self._calls[key]
-            through.set()
+            finished.set()
 
 
 MAX_ID = 2**63 - 1
 
 
 def tenant_of_job(ctx: Context) -> str:
-    """The tenant of a job; NotRetryable if it has none."""
+    """Return the tenant of a job; raise NotRetryable if it has none."""
     if not ctx.job.tenant:
         raise NotRetryable(f"Job {ctx.job.id} of {ctx.job.task} has no tenant, and needs one.")
     return ctx.job.tenant
 
 
 def batch_of_callback(ctx: Context) -> str:
-    """The batch that a job is the callback of; NotRetryable if it is of none."""
+    """Return the batch whose callback a job is; raise NotRetryable if it is of none."""
     batch = ctx.job.meta.get("batch")
     if not isinstance(batch, str):
         raise NotRetryable(
@@ -137,7 +137,7 @@ def batch_of_callback(ctx: Context) -> str:
 
 
 def expect_id(ctx: Context, what: str, id: int | None) -> int:
-    """An id that may be one; NotRetryable for what cannot be."""
+    """Return an id if a row can have it; otherwise raise NotRetryable."""
     if id is None or not 0 < id <= MAX_ID:
         raise NotRetryable(
             f"Job {ctx.job.id} of {ctx.job.task} names the {what} {id}, and no {what} can have "
@@ -146,13 +146,13 @@ def expect_id(ctx: Context, what: str, id: int | None) -> int:
     return id
 
 
-# A child process brings in one document at a time, and a server answers many.
+# A child process ingests one document at a time; a server answers many requests.
 JOB_CONNECTIONS = 2
 SERVER_CONNECTIONS = 8
 
 
 class KnowledgeRuntime:
-    """Opened once in each process that brings documents in, answers questions or tidies up."""
+    """The tables, storage and models of a process that ingests, searches or maintains knowledge."""
 
     def __init__(
         self, app: Penstock, tables: TablePool, storage: Storage, settings: Settings, folder: Path
@@ -179,7 +179,7 @@ class KnowledgeRuntime:
         self._embedders: dict[Embedding, Embedder] = {}
 
     def embedder(self, settings: Embedding) -> Embedder:
-        """The model of these settings, loaded once."""
+        """Return the model of these settings, which is loaded once."""
         if settings not in self._embedders:
             self._embedders[settings] = embedder_of(settings, os.environ)
         return self._embedders[settings]
@@ -191,7 +191,7 @@ class KnowledgeRuntime:
 
 @asynccontextmanager
 async def open_worker_runtime(database: Database) -> AsyncIterator[KnowledgeRuntime]:
-    """A runtime for a worker, on the database that it works on."""
+    """Open a runtime for a worker, with an app of its own on the worker's database."""
     app = Penstock(database.url, schema=database.schema, pool_size=JOB_CONNECTIONS)
     async with open_runtime(app, database, JOB_CONNECTIONS) as opened:
         try:
@@ -204,7 +204,7 @@ async def open_worker_runtime(database: Database) -> AsyncIterator[KnowledgeRunt
 async def open_runtime(
     app: Penstock, database: Database, connections: int = SERVER_CONNECTIONS
 ) -> AsyncIterator[KnowledgeRuntime]:
-    """A runtime beside an app."""
+    """Open a runtime that uses an open app."""
     settings = Settings.of()
     storage = Storage.of(settings.storage_at(database), Options.of(STORAGE_VARIABLE))
     async with AsyncExitStack() as stack:

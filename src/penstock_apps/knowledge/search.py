@@ -19,10 +19,9 @@ MAX_QUERY_CHARACTERS: Final = 10_000
 
 
 class Filters(Struct, frozen=True, omit_defaults=True):
-    """Which documents count: those that pass all of these that are given.
+    """Restricts a search to documents that match all given filters.
 
-    Tags and metadata are those that a document came in with. One of `tags` is enough, of
-    `metadata` all must be there.
+    A document needs one of the `tags`, and all of `metadata`, as they were set when it was added.
     """
 
     sources: tuple[int, ...] = ()
@@ -32,7 +31,7 @@ class Filters(Struct, frozen=True, omit_defaults=True):
 
 
 class Query(Struct, frozen=True):
-    """A sentence or a few words. A "quoted phrase" has to be in what is found, a -word must not."""
+    """A question or a few words. A "quoted phrase" must be in each result, a -word must not."""
 
     text: str
     k: int = 10
@@ -51,9 +50,9 @@ class Query(Struct, frozen=True):
 
 
 class EditionGroup(Struct, frozen=True):
-    """Editions of one embedder and one language, and what that embedder makes of the question.
+    """Editions of one embedder and language, with the vector of the question for that embedder.
 
-    Without a vector, only words are searched for, whatever the mode.
+    Without a vector, they are searched by words only, whatever the mode.
     """
 
     editions: tuple[int, ...]
@@ -63,9 +62,9 @@ class EditionGroup(Struct, frozen=True):
 class Hit(Struct, frozen=True):
     """A chunk that may answer the question, with its citation: document, page, heading, position.
 
-    A text that several documents share is found once, in the first of them; `others` counts the
-    rest. `rank_vector` and `rank_words` are its places by meaning and by words alone, None where
-    it was not among the first there.
+    If several documents share a text, the hit is the first of them, and `others` counts the rest.
+    `rank_vector` and `rank_words` are its ranks by meaning and by words alone; None where it was
+    not among the candidates.
     """
 
     document: int
@@ -86,27 +85,27 @@ class Hit(Struct, frozen=True):
     rank_vector: int | None
     rank_words: int | None
     base: str
-    """The name of the knowledge base that it is in."""
+    """The name of its knowledge base."""
 
 
-# How little a first place counts more than a second; as in search_v1.sql.
+# The k of reciprocal rank fusion, as in search_v1.sql. A larger one flattens the ranks.
 RANK_CONSTANT = 10
 
 
 def fuse_rankings(rankings: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
-    """The best hits of groups that have no chunk in common: first places first."""
+    """Merge the rankings of groups that share no chunk, by rank, and return the best `k` hits."""
     if len(rankings) == 1:
         return list(rankings[0][:k])
     hits = [
-        replace(hit, score=1 / (RANK_CONSTANT + place))
+        replace(hit, score=1 / (RANK_CONSTANT + rank))
         for ranking in rankings
-        for place, hit in enumerate(ranking, start=1)
+        for rank, hit in enumerate(ranking, start=1)
     ]
     return sorted(hits, key=lambda hit: (-hit.score, hit.chunk))[:k]
 
 
 class Searcher:
-    """Finds what is published."""
+    """Searches published chunks, with one call to Postgres for each group of editions."""
 
     def __init__(self, tables: TablePool) -> None:
         self._call = tables.call
@@ -114,7 +113,7 @@ class Searcher:
     async def search(
         self, on: Connection, tenant: str, groups: Sequence[EditionGroup], query: Query
     ) -> list[Hit]:
-        """The best hits of all groups: as many as asked for, if there are so many."""
+        """Return the best hits of all groups, at most `query.k`."""
         if not groups or not query.text.strip():
             return []
         filters = msgspec.json.encode(query.filters).decode()

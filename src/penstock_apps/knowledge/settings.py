@@ -1,4 +1,4 @@
-"""What an installation sets, by environment variables that begin with PENSTOCK_KNOWLEDGE_."""
+"""The settings of an installation: environment variables named PENSTOCK_KNOWLEDGE_<NAME>."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from penstock.storage.links import MIN_SECRET_BYTES
 
 PREFIX = "PENSTOCK_KNOWLEDGE_"
 MB = 1024 * 1024
-# The tenant of those who have only one.
+# The tenant of installations that have only one.
 DEFAULT_TENANT = "default"
-# Where files are stored, and what the options of that begin with.
+# The variable for where files are stored, and the prefix of its options.
 STORAGE_VARIABLE = "PENSTOCK_KNOWLEDGE_STORAGE"
-# What the variables begin with that say what may be fetched.
+# The prefix of the variables that allow addresses to be fetched.
 FETCH_PREFIX = "PENSTOCK_KNOWLEDGE_FETCH"
 MEMORY_EXAMPLE = "at least 64MB, such as 512MB or 2GB"
 
-# The timeout of a job if extracting has no limit, or takes as long as it may.
+# The timeout of a job whose extraction has no time limit, or the longest one.
 MAX_JOB_S = 3600.0
 
 Count = Annotated[int, Meta(ge=0)]
@@ -35,7 +35,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """How knowledge is taken in here. Each can be set as PENSTOCK_KNOWLEDGE_<NAME>.
+    """The settings. Each field is read from PENSTOCK_KNOWLEDGE_<NAME>.
 
     An upload of at most `inline_files` files and `inline_bytes` bytes is waited for, up to
     `inline_seconds`; `inline_share` is the share of tenants for whom this is so, `inline` for all.
@@ -49,8 +49,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     inline_files: Count = 5
     inline_bytes: Count = 5 * MB
     inline_seconds: Amount = 20.0
-    # Other uploads are answered at once, and come in in the background. Where that is switched off,
-    # or a tenant is not among those for whom it is on, they are waited for as well.
+    # Other uploads are answered at once, and ingested in the background. Where that is off, or off
+    # for a tenant, the service waits for them as well.
     background: bool = True
     background_share: Share = 1.0
     background_plans: str = ""
@@ -69,24 +69,24 @@ class Settings(Struct, frozen=True, kw_only=True):
     extract_seconds: Amount = 600.0
     extract_least_seconds: Amount = 120.0
     extract_seconds_per_mb: Amount = 120.0
-    # A document whose job fails is tried again after `retry_seconds`, then after twice as long each
-    # time, up to `retry_most_seconds`, until `attempts` have failed.
+    # A failed document is retried after `retry_seconds`, then after twice as long each time, up to
+    # `retry_most_seconds`, until `attempts` have failed.
     attempts: Annotated[int, Meta(ge=1, le=1_000)] = 5
     retry_seconds: Amount = 30.0
     retry_most_seconds: Amount = 600.0
-    # A file whose child process has died so often is not tried again.
+    # A file whose child process has died this many times is not retried.
     deaths: Annotated[int, Meta(ge=1, le=100)] = 2
     # The same as `attempts` and `retry_seconds`, for texts that are sent to a remote model.
     embed_attempts: Annotated[int, Meta(ge=1, le=1_000)] = 10
     embed_retry_seconds: Amount = 2.0
     embed_retry_most_seconds: Amount = 300.0
-    # More chunks than these are searched by an index, which is made with so much memory at most.
+    # An edition with more chunks gets a vector index, which is built with at most `index_bytes`.
     index_from: Count = 10_000
     index_bytes: Count = 512 * MB
-    # Who reads PDF, DOCX and PPTX: we ourselves, or LlamaParse, with LLAMA_CLOUD_API_KEY.
+    # What reads PDF, DOCX and PPTX: Penstock itself, or LlamaParse, with LLAMA_CLOUD_API_KEY.
     parser: Literal["own", "llamaparse"] = "own"
     parser_url: str | None = None
-    # Each tenant's allowance unless it has its own; 0 is no limit.
+    # The quotas of tenants that have none of their own; 0 means no limit.
     quota_documents: Count = 0
     quota_bytes: Count = 0
     quota_chunks: Count = 0
@@ -94,31 +94,31 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        """The settings of the environment over the defaults."""
-        given: dict[str, Any] = {
+        """Read the settings from the environment; raise ConfigError for a bad value."""
+        values: dict[str, Any] = {
             field: environment[name]
             for field in cls.__struct_fields__
             if environment.get(name := variable_of(field))
         }
         try:
-            found = msgspec.convert(given, cls, strict=False)
+            settings = msgspec.convert(values, cls, strict=False)
         except msgspec.ValidationError as error:
             field = str(error).rpartition("`$.")[2].rstrip("`")
             raise ConfigError(
-                variable_of(field), given.get(field), _allowed_values(field)
+                variable_of(field), values.get(field), _allowed_values(field)
             ) from error
-        if found.link_secret and len(found.link_secret.encode()) < MIN_SECRET_BYTES:
+        if settings.link_secret and len(settings.link_secret.encode()) < MIN_SECRET_BYTES:
             raise ConfigError(variable_of("link_secret"), "…", f"at least {MIN_SECRET_BYTES} bytes")
         try:
-            Process(memory=found.extract_memory)
+            Process(memory=settings.extract_memory)
         except ConfigError as error:
             raise ConfigError(
-                variable_of("extract_memory"), found.extract_memory, MEMORY_EXAMPLE
+                variable_of("extract_memory"), settings.extract_memory, MEMORY_EXAMPLE
             ) from error
-        return found
+        return settings
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """As rich and `repr` show it: who has the secret can open every file."""
+        """Hide the secret, with which every file can be opened, from rich and `repr`."""
         values = asdict(self) | {"link_secret": self.link_secret and "…"}
         return list(values.items())
 
@@ -127,50 +127,50 @@ class Settings(Struct, frozen=True, kw_only=True):
         return f"Settings({shown})"
 
     @property
-    def apart(self) -> Process:
-        """The child processes in which files are read; no time is no limit."""
+    def extract_process(self) -> Process:
+        """The limits of the child processes that read files."""
         return Process(
             memory=self.extract_memory, time=self.extract_seconds or None, deaths=self.deaths
         )
 
     def timeout(self, size: int) -> float:
-        """How long the job of a document of this size may take."""
+        """Return the timeout, in seconds, of the job for a document of this size."""
         seconds = ceil(self.extract_least_seconds + self.extract_seconds_per_mb * size / MB)
-        # At `extract_seconds` the child process is killed, well before its job's time is up.
+        # The child process is killed after `extract_seconds`, well before its job times out.
         return max(1, seconds) if seconds < self.extract_seconds else MAX_JOB_S
 
     @property
     def plans(self) -> frozenset[str]:
-        """The plans whose tenants have the background; none: all have it."""
+        """The plans whose tenants have background processing; if empty, all tenants have it."""
         return frozenset(filter(None, map(str.strip, self.background_plans.split(","))))
 
     @property
     def retry(self) -> Exponential:
-        """How long a document waits after a failure."""
+        """The delay before a failed document is retried."""
         return Exponential(base=self.retry_seconds, cap=self.retry_most_seconds)
 
     @property
     def embed_retry(self) -> Exponential:
-        """How long texts wait after a call to their model has failed."""
+        """The delay before texts are sent again after a call to their model failed."""
         return Exponential(base=self.embed_retry_seconds, cap=self.embed_retry_most_seconds)
 
     def storage_at(self, database: Database) -> str:
-        """Where files are stored: as it is set, else beside an embedded database's own."""
+        """Return where files are stored: the setting, else beside the embedded database."""
         if self.storage:
             return self.storage
         return str(Path(database.data_dir or ".penstock").absolute() / "objects")
 
 
 def variable_of(field: str) -> str:
-    """The variable that sets it."""
+    """Return the environment variable of a setting."""
     return PREFIX + field.upper()
 
 
 def _allowed_values(field: str) -> str:
-    """What a setting may be, in words."""
-    told = type_info(Settings)
-    assert isinstance(told, StructType)
-    [kind] = [each.type for each in told.fields if each.name == field]
+    """Describe the allowed values of a setting."""
+    settings = type_info(Settings)
+    assert isinstance(settings, StructType)
+    [kind] = [each.type for each in settings.fields if each.name == field]
     match kind:
         case LiteralType():
             return " or ".join(map(str, kind.values))

@@ -33,11 +33,11 @@ from penstock_apps.knowledge.settings import Settings
 from penstock_apps.knowledge.store.counts import Counts
 from penstock_apps.knowledge.store.documents import State, VersionToIngest, Work
 
-# Small files do not wait for large ones, and neither for those that look after all.
+# Small files do not wait for large ones, and neither kind waits for maintenance.
 SMALL_QUEUE = "knowledge-small"
 LARGE_QUEUE = "knowledge-large"
 QUEUES = (SMALL_QUEUE, LARGE_QUEUE, EMBED_QUEUE, MAINTENANCE_QUEUE)
-# The newest version of a document is the one that is wanted.
+# A job for a newer version of a document supersedes the one for an older version.
 NEWEST_VERSION = Unique(key="knowledge:document:{document}", on_conflict="supersede")
 
 
@@ -49,7 +49,7 @@ NEWEST_VERSION = Unique(key="knowledge:document:{document}", on_conflict="supers
     unique=NEWEST_VERSION,
 )
 async def ingest(ctx: Context, document: int, version: int) -> Any:
-    """Bring a version of a document in."""
+    """Ingest a version of a document."""
     return await _ingest(ctx, document, version, is_small=True)
 
 
@@ -61,31 +61,31 @@ async def ingest(ctx: Context, document: int, version: int) -> Any:
     unique=NEWEST_VERSION,
 )
 async def ingest_large(ctx: Context, document: int, version: int) -> Any:
-    """Bring a version of a large document in."""
+    """Ingest a version of a large document."""
     return await _ingest(ctx, document, version, is_small=False)
 
 
 def ingest_request(
     settings: Settings,
-    wanted: VersionToIngest,
+    version: VersionToIngest,
     *,
     tenant: str,
     priority: int = 0,
     requested_by: str | None = None,
     unique: Unique | None = NEWEST_VERSION,
 ) -> Request[Any]:
-    """The job that brings a version of a document in; its timeout grows with the file."""
-    task = ingest_large if wanted.size > settings.large_bytes else ingest
+    """Return the job that ingests a version of a document. Its timeout grows with the file."""
+    task = ingest_large if version.size > settings.large_bytes else ingest
     request: Request[Any] = task.options(
         tenant=tenant,
-        subject=f"document:{wanted.id}",
+        subject=f"document:{version.id}",
         priority=priority,
         max_attempts=settings.attempts,
-        # The size of a page that is not fetched yet is unknown: allow for the largest small file.
-        timeout=settings.timeout(wanted.size or settings.large_bytes),
+        # The size of a page is unknown before it is fetched: allow for the largest small file.
+        timeout=settings.timeout(version.size or settings.large_bytes),
         requested_by=requested_by,
         unique=unique,
-    ).prepare(wanted.id, wanted.version)
+    ).prepare(version.id, version.version)
     return request
 
 
@@ -133,16 +133,16 @@ async def _ingest(ctx: Context, document: int, version: int, *, is_small: bool) 
 
 
 async def _hand_to_large_queue(ctx: Context, document: int, version: int, work: Work) -> Ingested:
-    """Let a job of the other queue read a page that has turned out to be large."""
+    """Let a job of the queue for large files read a fetched page that turned out to be large."""
     runtime, tenant, job = ctx.resource(KnowledgeRuntime), ctx.job.tenant, ctx.job
-    wanted = VersionToIngest(document, work.path, version, work.size, job.priority)
+    to_ingest = VersionToIngest(document, work.path, version, work.size, job.priority)
     async with runtime.tables.transaction(tenant) as on:
         await ctx.fence(on)
         batch = await runtime.app.for_tenant(tenant).inside(on).batch_handle(job)
-        # The version is the same, so this job must not cancel the one that hands it on.
+        # Both jobs are for the same version, so the new one must not supersede this one.
         request = ingest_request(
             runtime.settings,
-            wanted,
+            to_ingest,
             tenant=tenant,
             priority=job.priority,
             requested_by=job.requested_by,
@@ -152,13 +152,13 @@ async def _hand_to_large_queue(ctx: Context, document: int, version: int, work: 
         await runtime.documents.note_jobs(
             on, tenant, [document], [added.id], job.requested_by, [job.priority]
         )
-        brought = Ingested(0, 0)
-        await ctx.complete(on, brought)
-    return brought
+        ingested = Ingested(0, 0)
+        await ctx.complete(on, ingested)
+    return ingested
 
 
 async def _cancel_reason(runtime: KnowledgeRuntime, tenant: str) -> Cancel:
-    """Why a version is not brought in."""
+    """Return why a version is not ingested: it was superseded, or its tenant is inactive."""
     async with runtime.tables.transaction(tenant) as on:
         is_active = await runtime.tenants.is_active(on, tenant)
     return Cancel("superseded" if is_active else "tenant inactive")
@@ -171,12 +171,12 @@ def _shares_calls(runtime: KnowledgeRuntime, work: Work) -> bool:
 async def _record_outcome(
     ctx: Context, document: int, version: int, state: State, reason: str, error: str
 ) -> None:
-    """Note why a version has not gone in, unless the job is somebody else's by now."""
+    """Record why a version was not ingested, unless this attempt has lost its job."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     async with runtime.tables.transaction(tenant) as on:
         await ctx.fence(on)
         if state == "skipped":
-            # What is found of it is of a content that it does not have any more.
+            # Searches would still find the previous content, which the document no longer has.
             await runtime.drafts.lock(on, tenant, [document])
             await runtime.documents.withdraw(on, tenant, document, version)
             await delete_attachments(ctx, on, document)
@@ -185,7 +185,10 @@ async def _record_outcome(
 
 @task(name="knowledge.ended", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime])
 async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
-    """All documents of a batch have ended: who wants to know is told here, once a batch."""
+    """Record that all documents of a batch have ended, and return the counts of its sources.
+
+    It is the callback of the batch, so it runs once for each.
+    """
     runtime, tenant, batch = (
         ctx.resource(KnowledgeRuntime),
         tenant_of_job(ctx),
@@ -204,13 +207,13 @@ async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
 
 
 INGEST_TASK_NAMES = frozenset({ingest.name, ingest_large.name})
-# They read files: in child processes, whose limits an installation sets.
+# These read files, so they run in child processes, whose limits are settings.
 ISOLATED_TASKS = (ingest, ingest_large, rebuild)
 OTHER_TASKS = (ended, remove, sweep, sweep_storage, build, switch, index)
 
 
 def configured_tasks(settings: Settings) -> list[Task[..., Any]]:
-    """The tasks as an app includes them, with what its installation has set."""
-    isolate, retry = settings.apart, settings.retry
+    """Return the tasks with the limits and retries that this installation has set."""
+    isolate, retry = settings.extract_process, settings.retry
     reading = (each.configured(isolate=isolate, retry=retry) for each in ISOLATED_TASKS)
     return [*reading, embed.configured(retry=settings.embed_retry), *OTHER_TASKS]

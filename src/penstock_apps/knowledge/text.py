@@ -1,4 +1,4 @@
-"""The text of a document on its way from a file to a vector."""
+"""The text of a document between its file and its vectors: sections, attachments, pieces."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ HASH_BYTES = 16
 
 
 class Section(Struct, frozen=True):
-    """A page, a slide, a sheet, or a whole document that has none of these; as Markdown."""
+    """The Markdown of a page, a slide or a sheet, or of a document without any of these."""
 
     text: str
     page: int | None = None
 
 
 class Attachment(Struct, frozen=True):
-    """A file that came with a mail."""
+    """A file that is attached to a mail."""
 
     name: str
     media_type: str
@@ -25,7 +25,7 @@ class Attachment(Struct, frozen=True):
 
 
 class Extracted(Struct, frozen=True):
-    """What was read out of a file."""
+    """The text and the facts that were read from a file."""
 
     sections: tuple[Section, ...]
     kind: str
@@ -35,7 +35,7 @@ class Extracted(Struct, frozen=True):
 
 
 class Piece(Struct, frozen=True):
-    """A part of a document that is embedded and found as one."""
+    """A part of a document that is embedded and found as one chunk."""
 
     text: str
     tokens: int
@@ -44,10 +44,10 @@ class Piece(Struct, frozen=True):
 
     @property
     def embedded(self) -> str:
-        """Exactly the text that is embedded."""
+        """The exact text that is embedded: the heading and the text."""
         return f"{self.heading}\n\n{self.text}" if self.heading else self.text
 
     @property
     def hash(self) -> bytes:
-        """What tells whether that text was embedded before."""
+        """The hash of the embedded text, by which known vectors are found."""
         return blake2b(self.embedded.encode(), digest_size=HASH_BYTES).digest()

@@ -1,6 +1,6 @@
-"""What a text is made of, in the eyes of a model: the tokens of wordllama, read from its wheel.
+"""Count and list the tokens of a text, with the tokenizer in the wheel of wordllama.
 
-The package itself is not imported: that takes half a second, and sets up the logging of everybody.
+The package itself is not imported: that takes half a second, and configures the root logger.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from tokenizers.models import Model
 
 TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
-# No token reaches from the end of a word into what follows, or across a line: the tokens of a text
-# are those of these parts, one after the other.
+# No token crosses the end of a word or of a line, so the tokens of a text are those of these parts,
+# one after the other.
 PART: Final = re.compile(r"\n|[ ▁]*[^ ▁\n]+|[ ▁]+")
-# Nor does a token mix letters of English with signs, or hold a digit and anything else: rare words,
-# such as addresses and lines of tables, are made of parts that are not rare.
+# No token mixes English letters with signs, or a digit with anything else. So rare words, such as
+# addresses and rows of tables, consist of parts that are frequent.
 SHARD: Final = re.compile(r" *[A-Za-z]+| *[0-9]+| *[^A-Za-z0-9 ]+| +")
-# Texts repeat their words: 100,000 of them take some 20 MB. What is longer is seldom seen twice.
-KEPT: Final = 100_000
-LONGEST_KEPT: Final = 40
-PIECES_KEPT: Final = 1024
+# Texts repeat their words. A cache of 100,000 takes some 20 MB; long words seldom occur twice.
+MAX_CACHED_WORDS: Final = 100_000
+MAX_CACHED_CHARACTERS: Final = 40
+MAX_CACHED_PIECES: Final = 1024
 
 
-def wheel(file: str) -> Path:
-    """A file that wordllama brings along."""
-    found = find_spec("wordllama")
-    if found is None or not found.submodule_search_locations:
+def wheel_file(file: str) -> Path:
+    """Return the path of a file in wordllama's wheel; raise NotInstalled without the package."""
+    spec = find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
         raise NotInstalled("wordllama", "knowledge")
-    return Path(found.submodule_search_locations[0]) / file
+    return Path(spec.submodule_search_locations[0]) / file
 
 
 class Shards(dict[str, tuple[int, ...]]):
-    """The tokens of parts of words, as the model tells them."""
+    """A cache of the tokens of word parts."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -48,15 +48,15 @@ class Shards(dict[str, tuple[int, ...]]):
 
     def __missing__(self, shard: str) -> tuple[int, ...]:
         ids = tuple([token.id for token in self._tokens(shard.replace(" ", "▁"))])
-        if len(shard) <= LONGEST_KEPT:
-            if len(self) >= KEPT:
+        if len(shard) <= MAX_CACHED_CHARACTERS:
+            if len(self) >= MAX_CACHED_WORDS:
                 self.clear()
             self[shard] = ids
         return ids
 
 
 class Words(dict[str, tuple[int, ...]]):
-    """The tokens of words, each asked for once: four times as fast as asking for whole texts."""
+    """A cache of the tokens of words. It is four times as fast as tokenizing whole texts."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -67,15 +67,15 @@ class Words(dict[str, tuple[int, ...]]):
             ids = tuple(chain.from_iterable(map(self._shards.__getitem__, SHARD.findall(word))))
         else:
             ids = self._shards[word]
-        if len(word) <= LONGEST_KEPT:
-            if len(self) >= KEPT:
+        if len(word) <= MAX_CACHED_CHARACTERS:
+            if len(self) >= MAX_CACHED_WORDS:
                 self.clear()
             self[word] = ids
         return ids
 
 
 class Lengths(dict[str, int]):
-    """How many tokens a word has."""
+    """A cache of the number of tokens of words."""
 
     def __init__(self, words: Words) -> None:
         super().__init__()
@@ -83,23 +83,23 @@ class Lengths(dict[str, int]):
 
     def __missing__(self, word: str) -> int:
         length = len(self._words[word])
-        if len(word) <= LONGEST_KEPT:
-            if len(self) >= KEPT:
+        if len(word) <= MAX_CACHED_CHARACTERS:
+            if len(self) >= MAX_CACHED_WORDS:
                 self.clear()
             self[word] = length
         return length
 
 
 class Tokens:
-    """Counts and names the tokens of a text."""
+    """Counts and lists the tokens of texts."""
 
     def __init__(self, model: Model) -> None:
         self._words = Words(model)
         self._lengths = Lengths(self._words)
-        # Who cuts asks twice in a row for the same text.
+        # The chunker asks twice in a row for the same text.
         self._last: tuple[str | None, int] = (None, 0)
-        # A piece is counted when it is cut, and embedded soon after that.
-        self.ids = lru_cache(maxsize=PIECES_KEPT)(self._ids)
+        # A piece is counted when it is split off, and embedded soon after that.
+        self.ids = lru_cache(maxsize=MAX_CACHED_PIECES)(self._ids)
 
     def count(self, text: str) -> int:
         last, length = self._last
@@ -114,11 +114,11 @@ class Tokens:
 
 @cache
 def tokens() -> Tokens:
-    """The tokens of wordllama: loaded once a process, without a download or a thread."""
+    """Load the tokenizer of wordllama once per process, without a download or a thread."""
     try:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise NotInstalled("tokenizers", "knowledge") from error
 
-    # The model alone: a text has no special tokens, and its parts may begin without a space.
-    return Tokens(Tokenizer.from_file(str(wheel(TOKENIZER))).model)
+    # Use the model alone: texts have no special tokens, and parts may begin without a space.
+    return Tokens(Tokenizer.from_file(str(wheel_file(TOKENIZER))).model)

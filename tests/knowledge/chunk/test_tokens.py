@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from penstock_apps.knowledge import tokens as module
-from penstock_apps.knowledge.tokens import TOKENIZER, tokens, wheel
+from penstock_apps.knowledge.tokens import TOKENIZER, tokens, wheel_file
 
-WHOLE = Tokenizer.from_file(str(wheel(TOKENIZER)))
+WHOLE = Tokenizer.from_file(str(wheel_file(TOKENIZER)))
 TEXT = st.one_of(
     st.text(max_size=200),
     st.text("ab \n\t.,1é水▁", max_size=60),
@@ -65,7 +65,7 @@ def test_the_tokens_of_rare_words_are_those_of_their_parts(text: str) -> None:
 
 
 def test_words_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT", 10)
+    monkeypatch.setattr(module, "MAX_CACHED_WORDS", 10)
     module.tokens.cache_clear()
     counter = tokens()
     text = " ".join(f"word{number}" for number in range(50))

@@ -38,7 +38,7 @@ async def test_what_is_deleted_meanwhile_is_not_said_to_come(
         await library.delete_source(source)
 
     async def delete_documents(library: Library) -> None:
-        held = await library.held(await library.base("notes"), "files", str(handbook))
+        held = await library.list_held(await library.base("notes"), "files", str(handbook))
         await library.delete_documents([each.id for each in held.values()])
 
     async def delete_tenant(library: Library) -> None:

@@ -201,7 +201,7 @@ async def test_what_broke_off_and_is_not_needed_any_more_goes(
     scene: Scene, library: Library, runtime: KnowledgeRuntime, knowledge_database: Database
 ) -> None:
     await break_off(knowledge_database)
-    held = await library.held(await library.base("handbook"), "files", "folder")
+    held = await library.list_held(await library.base("handbook"), "files", "folder")
     await library.delete_document(held["hens.md"].id)
     await scene.drain()
 

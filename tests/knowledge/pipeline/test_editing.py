@@ -51,7 +51,7 @@ async def test_search_does_not_find_the_text_of_an_emptied_document(
     document = await library.document(receipt.documents[0].id)
     assert (document.state, document.published, document.chunks) == ("skipped", None, 0)
     assert [hit.path for hit in await library.search(Query("weir", mode="words"))] == []
-    about = await library.about()
+    about = await library.get_tenant()
     assert (about.documents, about.chunks) == (2, 1)
     await Sweeper(runtime).rows()
     assert await scene.value("SELECT count(*) FROM k.chunk") == 1
@@ -59,7 +59,7 @@ async def test_search_does_not_find_the_text_of_an_emptied_document(
     await scene.bring(library, {"a.txt": "A weir holds water back."})
     document = await library.document(document.id)
     assert (document.state, document.published, document.chunks) == ("completed", 3, 1)
-    assert (await library.about()).chunks == 2
+    assert (await library.get_tenant()).chunks == 2
 
 
 async def test_search_finds_the_old_text_when_the_new_version_fails(

@@ -18,10 +18,10 @@ STAGES = [
     (DocumentJob, "_read"),
     (DraftJob, "_draft"),
     (DraftJob, "_write"),
-    (DraftJob, "_ready"),
+    (DraftJob, "_wait_until_ready"),
     (DocumentJob, "_publish"),
-    (EmbedRound, "_find"),
-    (EmbedRound, "_ask"),
+    (EmbedRound, "_find_missing"),
+    (EmbedRound, "_embed"),
     (EmbedRound, "_keep"),
 ]
 

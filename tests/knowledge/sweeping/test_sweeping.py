@@ -47,10 +47,10 @@ async def test_raw_files_go_after_their_time_and_the_text_stays(
     await scene.rows(old)
 
     await library.set_tenant(raw_days=30)
-    assert await Sweeper(runtime).aged() == 0
+    assert await Sweeper(runtime).expired_files() == 0
     await library.set_tenant(raw_days=None)
     # What waits to be read stays.
-    assert await Sweeper(runtime).aged() == 1
+    assert await Sweeper(runtime).expired_files() == 1
     assert stored(objects) == 1
     document = await library.document(receipt.documents[0].id)
     assert (document.state, document.stored, document.chunks) == ("completed", False, 1)
@@ -170,7 +170,7 @@ async def test_database_does_not_end_what_slow_storage_holds_up(
             await scene.rows(
                 "UPDATE k.object SET held_until = '-infinity', created_at = '2000-01-01'"
             )
-            assert await Sweeper(runtime).aged() == 1
+            assert await Sweeper(runtime).expired_files() == 1
             await scene.add(library, {"b.txt": HEN})
             await scene.rows("DELETE FROM k.document")
             assert await Sweeper(runtime).orphans() == 1

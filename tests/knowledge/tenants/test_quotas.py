@@ -44,7 +44,7 @@ async def test_nothing_is_embedded_for_a_deactivated_tenant(
         raise AssertionError("It is embedded.")
 
     monkeypatch.setattr(DocumentJob, "run", late)
-    monkeypatch.setattr(DocumentJob, "_embedded", never)
+    monkeypatch.setattr(DocumentJob, "_embed", never)
     await scene.drain()
     job = await scene.app.get(await scene.value("SELECT job FROM k.document"))
     assert (job.state, job.reason) == ("cancelled", "tenant inactive")
@@ -66,7 +66,7 @@ async def test_more_documents_than_allowed_are_refused(
 
     await library.set_tenant(quotas={})
     await scene.bring(library, {"b.txt": FOX})
-    assert (await library.about()).documents == 2
+    assert (await library.get_tenant()).documents == 2
 
 
 async def test_two_uploads_at_once_do_not_both_take_the_last_place(
@@ -81,7 +81,7 @@ async def test_two_uploads_at_once_do_not_both_take_the_last_place(
     )
     refused = [each for each in done if isinstance(each, QuotaExceeded)]
     assert len(refused) == 3, done
-    assert (await library.about()).documents == 3
+    assert (await library.get_tenant()).documents == 3
 
 
 async def test_a_document_that_has_too_many_chunks_fails_with_a_reason(
@@ -92,7 +92,7 @@ async def test_a_document_that_has_too_many_chunks_fails_with_a_reason(
     document = await library.document(receipt.documents[0].id)
     assert (document.state, document.reason) == ("failed", "quota")
     assert "quota" in (document.error or "")
-    assert (await library.about()).tokens == 0
+    assert (await library.get_tenant()).tokens == 0
 
 
 async def test_tenant_at_its_chunk_quota_cannot_add_documents(
@@ -100,6 +100,6 @@ async def test_tenant_at_its_chunk_quota_cannot_add_documents(
 ) -> None:
     await library.set_tenant(quotas={"chunks": 1})
     await scene.bring(library, {"a.txt": FOX})
-    assert (await library.about()).chunks == 1
+    assert (await library.get_tenant()).chunks == 1
     with pytest.raises(QuotaExceeded, match="chunks"):
         await scene.add(library, {"b.txt": "Bees."})

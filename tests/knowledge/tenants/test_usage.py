@@ -17,6 +17,6 @@ async def test_the_same_paths_taken_in_at_once_count_once(scene: Scene, library:
     [real] = await scene.rows(
         "SELECT count(*) AS documents, sum(bytes)::int AS bytes FROM k.document"
     )
-    about = await library.about()
+    about = await library.get_tenant()
     assert {"documents": about.documents, "bytes": about.bytes} == real
     assert about.documents == 40

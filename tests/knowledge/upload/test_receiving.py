@@ -104,7 +104,7 @@ def test_any_bytes_in_any_chunks_are_found_again(data: list[bytes], size: int) -
     found: list[bytes] = []
     body = form(*(file("a", each) for each in data))
     for start in range(0, len(body), size):
-        for event in parts.take(body[start : start + size]):
+        for event in parts.feed(body[start : start + size]):
             if isinstance(event, dict):
                 found.append(b"")
             elif isinstance(event, bytes):

@@ -136,7 +136,7 @@ class IngestRun:
     async def _look_into(
         self, folder: Path, files: list[FoundFile], adding: AsyncExitStack, working: AsyncExitStack
     ) -> None:
-        held = await self._library.held(self._base, "files", str(folder))
+        held = await self._library.list_held(self._base, "files", str(folder))
         rest = iter(files)
         while some := list(islice(rest, FILES_PER_GROUP)):
             read, troubles = await asyncio.to_thread(hash_files, some)
@@ -221,7 +221,7 @@ class IngestRun:
         came: dict[tuple[Path, str], HeldDocument | None] = {}
         for folder, paths in self._awaited.items():
             if paths:
-                held = await self._library.held(self._base, "files", str(folder))
+                held = await self._library.list_held(self._base, "files", str(folder))
                 came |= {(folder, path): held.get(path) for path in sorted(paths)}
                 came |= {
                     (folder, path): held[path] for path in sorted(_attachments_of(held, paths))

@@ -350,7 +350,7 @@ async def wait_for_documents(
 
 async def wait_for_index(library: Library, base: Base, screen: Screen) -> None:
     """Wait until a base that has grown large has its index; not for one that nobody begins."""
-    job = await library.index(base)
+    job = await library.request_index(base)
     patience, longest = (
         time.monotonic() + MAX_WAIT_FOR_INDEX_START_S,
         time.monotonic() + MAX_WAIT_FOR_INDEX_S,

@@ -11,7 +11,7 @@ from penstock import ConfigError
 from penstock_apps.knowledge.embed.embedder import Embedding
 from penstock_apps.knowledge.embed.numeric import normalised, np
 from penstock_apps.knowledge.extras import NotInstalled
-from penstock_apps.knowledge.tokens import tokens, wheel
+from penstock_apps.knowledge.tokens import tokens, wheel_file
 
 if TYPE_CHECKING:
     from penstock_apps.knowledge.embed.embedder import Vectors
@@ -67,4 +67,4 @@ def weights() -> Vectors:
         from safetensors.numpy import load_file
     except ImportError as error:
         raise NotInstalled("safetensors", "knowledge") from error
-    return load_file(wheel(WEIGHTS))["embedding.weight"].astype(np.float32)
+    return load_file(wheel_file(WEIGHTS))["embedding.weight"].astype(np.float32)

@@ -1,4 +1,4 @@
-"""The attachments of a mail, each brought in as a document of its own."""
+"""The attachments of a mail. Each becomes a document of its own."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class AttachmentIntake:
             raise AttachmentsOverQuota(str(error)) from error
 
     async def _store(self, attachment: Attachment) -> StoredAttachment:
-        """Store a file, held so that nobody removes it before its document is written."""
+        """Store a file, and hold it so that no sweep removes it before its document is written."""
         digest, size = sha256(attachment.content).digest(), len(attachment.content)
         held = (digest, object_name(self._tenant, digest), size)
         async with self._runtime.tables.transaction(self._tenant) as on:
@@ -98,33 +98,33 @@ class AttachmentIntake:
         if limits:
             await runtime.tenants.lock(on, tenant, exclusive=True)
         await runtime.sources.lock(on, tenant, mail.source)
-        # A deletion of the mail waits for this lock, and then sees its attachments.
+        # A deletion of the mail waits for this lock, and then finds its attachments.
         locked = await runtime.drafts.lock(on, tenant, [self._document])
         if locked.get(self._document) != self._version:
             raise Superseded
         paths = await self._free_paths(on, mail.source, names)
-        arrivals = [
+        documents = [
             NewDocument(path, each.size, each.digest, each.media_type)
             for path, each in zip(paths, files, strict=True)
         ]
-        wanted = await runtime.documents.put(
+        versions = await runtime.documents.put(
             on,
             tenant,
             mail.base,
             mail.source,
             mail.batch or "",
-            arrivals,
+            documents,
             Labels(tuple(mail.tags), mail.metadata),
             ParentMail(self._document, self._work.depth + 1, title),
         )
         await runtime.objects.release(on, tenant, [each.digest for each in files])
-        if wanted and limits:
+        if versions and limits:
             (await runtime.tenants.get(on, tenant)).check(limits)
-        await self._enqueue(on, wanted)
+        await self._enqueue(on, versions)
         await delete_attachments(self._ctx, on, self._document, paths)
 
     async def _free_paths(self, on: Connection, source: int, names: list[str]) -> list[str]:
-        """Paths at which no document stands but those of this mail; the source is locked."""
+        """Return paths that no other document of the source has. The source is locked."""
         taken = set[str]()
         while True:
             paths = attachment_paths(self._work.path, names, taken)
@@ -135,19 +135,19 @@ class AttachmentIntake:
                 return paths
             taken |= others
 
-    async def _enqueue(self, on: Connection, wanted: list[VersionToIngest]) -> None:
-        if not wanted:
+    async def _enqueue(self, on: Connection, versions: list[VersionToIngest]) -> None:
+        if not versions:
             return
         job, client = self._ctx.job, self._runtime.app.for_tenant(self._tenant).inside(on)
         batch = await client.batch_handle(job)
-        jobs = await batch.enqueue_many([self._request(each) for each in wanted])
+        jobs = await batch.enqueue_many([self._request(each) for each in versions])
         await self._runtime.documents.note_jobs(
             on,
             self._tenant,
-            [each.id for each in wanted],
+            [each.id for each in versions],
             [each.id for each in jobs],
             job.requested_by,
-            [job.priority] * len(wanted),
+            [job.priority] * len(versions),
         )
 
 

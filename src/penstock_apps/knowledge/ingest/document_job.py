@@ -23,27 +23,27 @@ from penstock_apps.knowledge.store.bases import Edition
 from penstock_apps.knowledge.store.documents import Work
 from penstock_apps.knowledge.text import Extracted, Piece
 
-# Somebody else may remove a text that we counted on; then it is embedded after all.
+# Another job may remove a vector that this one counted on. Then the text is embedded here.
 MAX_PUBLISH_ATTEMPTS = 5
 
 
 class Ingested(Struct, frozen=True):
-    """What came of it: how many pieces it has, and how many of them the model had not seen."""
+    """The result of the job: how many chunks it has, and how many were new to the model."""
 
     chunks: int
     embedded: int
 
 
 class Superseded(Exception):
-    """This version is not wanted any more."""
+    """This version was superseded or deleted."""
 
 
 class EditionRetired(Exception):
-    """The base has another edition by now: begin again with that one."""
+    """The base has another edition by now. The job has to begin again with that one."""
 
 
 class DocumentJob:
-    """Fetch, extract, cut, embed what is new, publish."""
+    """Takes in a document: extract, split, embed what is new, publish."""
 
     def __init__(
         self,
@@ -66,15 +66,15 @@ class DocumentJob:
         self._attach = attach
 
     async def run(self) -> Ingested:
-        """Bring it in, into every edition that its base has; the job ends with the last one."""
+        """Add the document to every edition of its base. The last one completes the job."""
         extracted = await self._read()
         *others, last = self._in_order()
         for edition in others:
-            await self._into(edition, extracted, ends=False)
-        return await self._into(last, extracted, ends=True)
+            await self._add_to(edition, extracted, completes=False)
+        return await self._add_to(last, extracted, completes=True)
 
     def _in_order(self) -> list[Edition]:
-        """The edition that is searched comes last: with it the job ends."""
+        """Return the editions, the live one last: publishing into that completes the job."""
         return sorted(self._work.editions, key=lambda edition: edition.live)
 
     async def _read(self) -> Extracted:
@@ -113,26 +113,25 @@ class DocumentJob:
         try:
             return await asyncio.shield(reading)
         except asyncio.CancelledError:
-            # A thread cannot be stopped: if it does not end in time, the child process is killed.
+            # A thread cannot be stopped. If it does not end in time, the child process is killed.
             await asyncio.wait([reading])
             raise
 
-    async def _into(self, edition: Edition, extracted: Extracted, *, ends: bool) -> Ingested:
+    async def _add_to(self, edition: Edition, extracted: Extracted, *, completes: bool) -> Ingested:
         pieces = split(extracted, edition.recipe.chunking)
         hashes = self._hashes(pieces)
-        missing = await self._missing(edition, hashes)
-        seen = len(missing)
+        missing = await self._find_missing(edition, hashes)
+        embedded = len(missing)
         for _ in range(MAX_PUBLISH_ATTEMPTS):
-            fresh = await self._embedded(edition, pieces, hashes, missing)
-            brought = Ingested(len(pieces), seen)
-            facts = {**self._facts(extracted), "embedded": seen}
-            gone = await self._publish(
-                edition, pieces, hashes, fresh, facts, brought if ends else None
+            vectors = await self._embed(edition, pieces, hashes, missing)
+            ingested = Ingested(len(pieces), embedded)
+            facts = {**self._facts(extracted), "embedded": embedded}
+            missing = await self._publish(
+                edition, pieces, hashes, vectors, facts, ingested if completes else None
             )
-            if not gone:
-                return brought
-            missing = gone
-            seen += len(gone)
+            if not missing:
+                return ingested
+            embedded += len(missing)
         raise RuntimeError("Texts that it shares with others went away again and again.")
 
     def _facts(self, extracted: Extracted) -> dict[str, Any]:
@@ -154,64 +153,67 @@ class DocumentJob:
             raise Unreadable("no_text", "There is no text in it.")
         return [each.hash for each in pieces]
 
-    async def _missing(self, edition: Edition, hashes: Sequence[bytes]) -> set[bytes]:
+    async def _find_missing(self, edition: Edition, hashes: Sequence[bytes]) -> set[bytes]:
         async with self._runtime.tables.single_statement() as on:
             missing, active = await self._runtime.publishing.check_missing(
                 on, self._tenant, edition.id, hashes
             )
-        # Nothing is paid for a tenant that was switched off meanwhile.
+        # Do not pay for a tenant that was switched off meanwhile.
         if missing and not active:
             raise Superseded
         return missing
 
-    async def _embedded(
+    async def _embed(
         self,
         edition: Edition,
         pieces: Sequence[Piece],
         hashes: Sequence[bytes],
         missing: set[bytes],
     ) -> dict[bytes, Any]:
-        """The vectors of the texts that have none. All but the last of many are kept at once."""
+        """Return the vectors of missing texts. All calls but the last store theirs at once."""
         embedder = self._runtime.embedder(edition.recipe.embedding)
         texts = {
             key: piece.embedded for key, piece in zip(hashes, pieces, strict=True) if key in missing
         }
-        keys, fresh = list(texts), dict[bytes, Any]()
+        keys, vectors = list(texts), dict[bytes, Any]()
         for start in range(0, len(keys), embedder.max_texts):
-            if fresh:
-                await self._keep(edition, fresh)
-            some = keys[start : start + embedder.max_texts]
-            vectors = await embedder.embed([texts[key] for key in some])
-            fresh = dict(zip(some, vectors, strict=True))
-        return fresh
+            if vectors:
+                await self._keep_vectors(edition, vectors)
+            call = keys[start : start + embedder.max_texts]
+            answer = await embedder.embed([texts[key] for key in call])
+            vectors = dict(zip(call, answer, strict=True))
+        return vectors
 
-    def _found(self) -> dict[str, Any]:
-        """What is only rebuilt is what is found, as long as it is."""
+    def _published_version(self) -> dict[str, Any]:
+        """Return the version that a rebuild must still find published; nothing for other jobs."""
         is_rebuilt = not any(each.live for each in self._work.editions)
         return {"published": self._work.published} if is_rebuilt else {}
 
     def _quotas(self) -> dict[str, int]:
-        """What any tenant may have that has no quotas of its own."""
+        """Return the quotas of tenants that have none of their own."""
         settings = self._runtime.settings
         return {"chunks": settings.quota_chunks, "tokens": settings.quota_tokens}
 
-    async def _keep(self, edition: Edition, fresh: Mapping[bytes, Any]) -> None:
+    async def _keep_vectors(self, edition: Edition, vectors: Mapping[bytes, Any]) -> None:
         async with self._runtime.tables.transaction(self._tenant) as on:
-            await self._runtime.publishing.keep_vectors(on, self._tenant, edition.embedder, fresh)
+            await self._runtime.publishing.keep_vectors(on, self._tenant, edition.embedder, vectors)
 
     async def _publish(
         self,
         edition: Edition,
         pieces: Sequence[Piece],
         hashes: Sequence[bytes],
-        fresh: Mapping[bytes, Any],
+        vectors: Mapping[bytes, Any],
         facts: Mapping[str, Any],
         result: Ingested | None,
     ) -> set[bytes]:
-        """Publish, and end the job in the same transaction; the texts whose vectors went away."""
+        """Publish, and complete the job in the same transaction if there is a `result`.
+
+        Return the texts whose vectors were removed meanwhile; then nothing is published.
+        """
         try:
             async with self._runtime.tables.transaction(self._tenant) as on:
-                done = await self._runtime.publishing.publish(
+                published = await self._runtime.publishing.publish(
                     on,
                     self._tenant,
                     self._document,
@@ -219,28 +221,28 @@ class DocumentJob:
                     edition.id,
                     pieces,
                     hashes,
-                    fresh,
-                    {**facts, **self._found(), "quotas": self._quotas()},
+                    vectors,
+                    {**facts, **self._published_version(), "quotas": self._quotas()},
                 )
-                if done.answer == "stale":
+                if published.answer == "stale":
                     raise Superseded
-                if done.answer == "retired":
+                if published.answer == "retired":
                     raise EditionRetired
-                if done.answer == "quota":
+                if published.answer == "quota":
                     raise OverQuota(len(pieces), sum(each.tokens for each in pieces))
-                if done.answer == "missing":
-                    raise _TextsRemoved(set(done.missing or ()))
+                if published.answer == "missing":
+                    raise _TextsRemoved(set(published.missing or ()))
                 if result is not None:
                     await self._ctx.complete(on, result)
-        except _TextsRemoved as gone:
-            if fresh:
-                await self._keep(edition, fresh)
-            return gone.hashes
+        except _TextsRemoved as removed:
+            if vectors:
+                await self._keep_vectors(edition, vectors)
+            return removed.hashes
         return set()
 
 
 class _TextsRemoved(Exception):
-    """Rolls the transaction back."""
+    """Texts whose vectors were removed meanwhile. It rolls the transaction back."""
 
     def __init__(self, hashes: set[bytes]) -> None:
         self.hashes = hashes
@@ -250,7 +252,7 @@ USER_AGENT: Final = "Penstock/1.0 (knowledge)"
 
 
 class PageFetch:
-    """Fetches a page and stores it, before it is read like any other file."""
+    """Fetches a page and stores it, so that the job reads it like any other file."""
 
     def __init__(
         self, ctx: Context, runtime: KnowledgeRuntime, document: int, version: int
@@ -262,7 +264,7 @@ class PageFetch:
         self._version = version
 
     async def run(self, work: Work) -> Work | Ingested:
-        """The work with its file; or what is there already, if the page has not changed."""
+        """Return the work with its file; or the result of the job, if the page has not changed."""
         assert work.url is not None
         limits = FetchLimits(bytes=min(FetchLimits().bytes, self._runtime.settings.file_bytes))
         page = await fetch(
@@ -276,17 +278,17 @@ class PageFetch:
             await self._store(page)
         finally:
             page.path.unlink(missing_ok=True)
-        return await self._note(work, page)
+        return await self._record(work, page)
 
     async def _store(self, page: FetchedPage) -> None:
-        """Nobody removes the file while it has no document."""
-        held = (page.digest, object_name(self._tenant, page.digest), page.bytes)
+        """Store the file, and hold it so that no sweep removes it while it has no document."""
+        file = (page.digest, object_name(self._tenant, page.digest), page.bytes)
         async with self._runtime.tables.transaction(self._tenant) as on:
             await self._ctx.fence(on)
-            await self._runtime.objects.hold(on, self._tenant, [held])
+            await self._runtime.objects.hold(on, self._tenant, [file])
         await self._runtime.storage.put(self._tenant, page.path, page.digest)
 
-    async def _note(self, work: Work, page: FetchedPage) -> Work | Ingested:
+    async def _record(self, work: Work, page: FetchedPage) -> Work | Ingested:
         async with self._runtime.tables.transaction(self._tenant) as on:
             await self._ctx.fence(on)
             is_same = await self._runtime.documents.record_fetch(
@@ -301,14 +303,14 @@ class PageFetch:
             await self._runtime.objects.release(on, self._tenant, [page.digest])
             if is_same is None:
                 raise Superseded
-            # An edition that is being built does not have it yet.
+            # A building edition does not have the document yet, even if the page is the same.
             if is_same and all(each.live for each in work.editions):
                 chunks = await self._runtime.documents.confirm_unchanged(
                     on, self._tenant, self._document, self._version
                 )
-                brought = Ingested(chunks, 0)
-                await self._ctx.complete(on, brought)
-                return brought
+                ingested = Ingested(chunks, 0)
+                await self._ctx.complete(on, ingested)
+                return ingested
         return replace(
             work,
             digest=page.digest,

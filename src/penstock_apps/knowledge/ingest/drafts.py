@@ -1,4 +1,4 @@
-"""A document whose texts go to the model together with those of others."""
+"""The document job for remote models: its texts share calls with those of other documents."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from penstock_apps.knowledge.store.drafts import Draft, DraftPart
 from penstock_apps.knowledge.store.tables import Connection
 from penstock_apps.knowledge.text import Piece
 
-# A job that ends without a word, since it was killed again and again, is looked for then.
+# If the embed job was killed and sent no event, this job looks for it after that time.
 MAX_EVENT_WAIT_S = 600.0
 UNFINISHED_STATES = ("scheduled", "ready", "running", "blocked")
 
 
 class NotEmbedded(KnowledgeError, NotRetryable):
-    """A model will not make the vectors of a document."""
+    """The model refused a text of a document."""
 
     reason = "not_embedded"
 
 
 class DraftFacts(Struct, frozen=True):
-    """What is kept of a document beside its pieces, and how many of these were new, by edition."""
+    """What a draft keeps besides its pieces; `fresh` counts the new ones by edition."""
 
     title: str | None
     kind: str
@@ -50,18 +50,18 @@ class DraftFacts(Struct, frozen=True):
 
 
 class DraftJob(DocumentJob):
-    """Cut it, ask for the vectors that are missing, wait without holding a slot, publish."""
+    """Writes a draft, enqueues jobs for missing vectors, waits without a slot, and publishes."""
 
     async def run(self) -> Ingested:
-        self._asked = set[int]()
+        self._requested = set[int]()
         facts = await self._ctx.step("draft", self._draft)
         *others, last = self._in_order()
-        # All are waited for before the first is published, for with that its draft goes.
+        # Publishing removes the draft, so wait for all editions before the first is published.
         for edition in (*others, last):
-            await self._ready(edition)
+            await self._wait_until_ready(edition)
         for edition in others:
-            await self._finish(edition, facts, ends=False)
-        return await self._finish(last, facts, ends=True)
+            await self._finish(edition, facts, completes=False)
+        return await self._finish(last, facts, completes=True)
 
     async def _draft(self) -> DraftFacts:
         extracted = await self._read()
@@ -69,14 +69,14 @@ class DraftJob(DocumentJob):
         for edition in self._in_order():
             pieces = split(extracted, edition.recipe.chunking)
             fresh[str(edition.id)] = await self._write(edition, pieces)
-        told = self._facts(extracted)
-        return DraftFacts(told["title"], told["kind"], told["pages"], fresh)
+        facts = self._facts(extracted)
+        return DraftFacts(facts["title"], facts["kind"], facts["pages"], fresh)
 
     async def _write(self, edition: Edition, pieces: Sequence[Piece]) -> int:
-        """Write a draft down and ask for what it lacks, or neither; how many texts that is."""
+        """Write a draft and enqueue jobs for its missing texts in one transaction; count those."""
         hashes = self._hashes(pieces)
         async with self._runtime.tables.transaction(self._tenant) as on:
-            await self._hold(on)
+            await self._lock_document(on)
             await self._runtime.drafts.write(
                 on,
                 self._tenant,
@@ -90,37 +90,42 @@ class DraftJob(DocumentJob):
             missing = await self._runtime.publishing.find_missing(
                 on, self._tenant, edition.id, hashes
             )
-            if self._shares(edition):
+            if self._shares_calls(edition):
                 draft = Draft(self._ctx.attempt, tuple(pieces), tuple(hashes), None)
-                await self._ask(on, edition, draft, missing)
+                await self._request_vectors(on, edition, draft, missing)
         return len(missing)
 
-    async def _finish(self, edition: Edition, facts: DraftFacts, *, ends: bool) -> Ingested:
-        seen = facts.fresh.get(str(edition.id), 0)
-        told = {"title": facts.title, "kind": facts.kind, "pages": facts.pages, "embedded": seen}
+    async def _finish(self, edition: Edition, facts: DraftFacts, *, completes: bool) -> Ingested:
+        embedded = facts.fresh.get(str(edition.id), 0)
+        shown = {
+            "title": facts.title,
+            "kind": facts.kind,
+            "pages": facts.pages,
+            "embedded": embedded,
+        }
         for _ in range(MAX_PUBLISH_ATTEMPTS):
-            draft, missing = await self._ready(edition)
-            brought = Ingested(len(draft.pieces), seen)
-            fresh = await self._embedded(edition, draft.pieces, draft.hashes, missing)
-            result = brought if ends else None
-            if not await self._publish(edition, draft.pieces, draft.hashes, fresh, told, result):
-                return brought
+            draft, missing = await self._wait_until_ready(edition)
+            ingested = Ingested(len(draft.pieces), embedded)
+            vectors = await self._embed(edition, draft.pieces, draft.hashes, missing)
+            result = ingested if completes else None
+            if not await self._publish(edition, draft.pieces, draft.hashes, vectors, shown, result):
+                return ingested
         raise RuntimeError("Texts that it shares with others went away again and again.")
 
-    async def _ready(self, edition: Edition) -> tuple[Draft, set[bytes]]:
-        """The draft of an edition once others have seen to its vectors; what is left to do here."""
+    async def _wait_until_ready(self, edition: Edition) -> tuple[Draft, set[bytes]]:
+        """Wait until the draft has its vectors; return it and the texts to embed in this job."""
         name = embedded_event(self._ctx.job.id, edition.id)
         while True:
-            draft, missing = await self._look(edition)
-            if not missing or not self._shares(edition):
+            draft, missing = await self._read_draft(edition)
+            if not missing or not self._shares_calls(edition):
                 return draft, missing
-            await self._see_to_it(edition, draft, missing)
+            await self._ensure_requested(edition, draft, missing)
             try:
                 await self._ctx.wait_for_event(name, MAX_EVENT_WAIT_S)
             except EventTimeout:
                 continue
 
-    async def _look(self, edition: Edition) -> tuple[Draft, set[bytes]]:
+    async def _read_draft(self, edition: Edition) -> tuple[Draft, set[bytes]]:
         async with self._runtime.tables.transaction(self._tenant) as on:
             draft = await self._runtime.drafts.read(
                 on, self._tenant, self._document, edition.id, self._version
@@ -130,19 +135,21 @@ class DraftJob(DocumentJob):
                     on, self._tenant, edition.id, draft.hashes
                 )
             if draft is not None:
-                # A retry by hand asks anew.
+                # The draft failed before, so this is a retry by hand: request its vectors anew.
                 await self._ctx.fence(on)
                 await self._runtime.drafts.drop(on, self._tenant, self._document, edition.id)
         if draft is not None and draft.error is not None:
             raise NotEmbedded(draft.error)
-        # Published by an attempt that did not come to its end, or swept away.
+        # An attempt that did not finish has published it, or a sweep has removed it.
         await self._draft()
-        return await self._look(edition)
+        return await self._read_draft(edition)
 
-    async def _see_to_it(self, edition: Edition, draft: Draft, missing: Collection[bytes]) -> None:
-        """Somebody has to be at work for us."""
-        if edition.id in self._asked:
-            self._asked.discard(edition.id)
+    async def _ensure_requested(
+        self, edition: Edition, draft: Draft, missing: Collection[bytes]
+    ) -> None:
+        """Make sure that jobs will embed the missing texts; raise NotEmbedded if one failed."""
+        if edition.id in self._requested:
+            self._requested.discard(edition.id)
             return
         client = self._runtime.app.for_tenant(self._tenant)
         page = await client.list(task=embed, subject=self._subject, limit=1000)
@@ -151,27 +158,27 @@ class DraftJob(DocumentJob):
             raise NotEmbedded(describe_fault(failed.id))
         if not any(each.state in UNFINISHED_STATES for each in jobs):
             async with self._runtime.tables.transaction(self._tenant) as on:
-                await self._hold(on)
-                await self._ask(on, edition, draft, missing)
-            self._asked.discard(edition.id)
+                await self._lock_document(on)
+                await self._request_vectors(on, edition, draft, missing)
+            self._requested.discard(edition.id)
 
-    async def _hold(self, on: Connection) -> None:
-        """This attempt owns the document until the end of the transaction, or Stale."""
+    async def _lock_document(self, on: Connection) -> None:
+        """Lock the document for this transaction; raise Superseded if its version has changed."""
         await self._ctx.fence(on)
-        held = await self._runtime.drafts.lock(on, self._tenant, [self._document])
-        if held.get(self._document) != self._version:
+        versions = await self._runtime.drafts.lock(on, self._tenant, [self._document])
+        if versions.get(self._document) != self._version:
             raise Superseded
 
-    async def _ask(
+    async def _request_vectors(
         self, on: Connection, edition: Edition, draft: Draft, missing: Collection[bytes]
     ) -> None:
         requests = [
             self._request(
                 edition, DraftPart(self._document, edition.id, draft.attempt, first, last)
             )
-            for first, last in self._stretches(edition, draft, missing)
+            for first, last in self._split_into_jobs(edition, draft, missing)
         ]
-        self._asked.add(edition.id)
+        self._requested.add(edition.id)
         if requests:
             await self._runtime.app.for_tenant(self._tenant).inside(on).enqueue_many(requests)
 
@@ -186,10 +193,10 @@ class DraftJob(DocumentJob):
             requested_by=self._ctx.job.requested_by,
         ).prepare(TextsToEmbed(self._ctx.job.id, part, edition.embedder, embedding))
 
-    def _stretches(
+    def _split_into_jobs(
         self, edition: Edition, draft: Draft, missing: Collection[bytes]
     ) -> Iterator[tuple[int, int]]:
-        """From which position to which a job has to embed what is missing; each text once."""
+        """Yield the first and the last position of each embed job. Each text is in one job only."""
         max_tokens = self._runtime.embedder(edition.recipe.embedding).max_tokens
         left, first, last, texts, tokens = set(missing), 0, 0, 0, 0
         for position, (piece, key) in enumerate(zip(draft.pieces, draft.hashes, strict=True), 1):
@@ -204,7 +211,7 @@ class DraftJob(DocumentJob):
         if texts:
             yield first, last
 
-    def _shares(self, edition: Edition) -> bool:
+    def _shares_calls(self, edition: Edition) -> bool:
         return self._runtime.embedder(edition.recipe.embedding).shares_calls
 
     @property

@@ -1,4 +1,4 @@
-"""Calls to a model that many documents share."""
+"""Calls to a remote model that the texts of many documents share."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ logger = logging.getLogger("penstock.knowledge")
 
 EMBED_QUEUE = "knowledge-embed"
 MODEL_LIMITS = "knowledge:*"
-# Together they fill the largest call that a model API takes.
+# Both together fill the largest call that model APIs accept: 2,048 texts.
 MAX_TEXTS_PER_JOB = 64
 MAX_JOBS_PER_CALL = 32
-# Nobody's text is to blame for these.
+# No text causes these errors, so they count against all jobs of a call.
 OUTAGES = (OSError, Retryable, DatabaseError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 class TextsToEmbed(Struct, frozen=True):
-    """Texts of a draft that a model has to embed, and the job that waits for them."""
+    """The argument of an embed job: texts of a draft, and the job that waits for them."""
 
     job: str
     part: DraftPart
@@ -49,12 +49,12 @@ class TextsToEmbed(Struct, frozen=True):
 
 
 def embedded_event(job: str, edition: int) -> str:
-    """The event that wakes a job up whose draft has all its vectors, or will not have them."""
+    """Return the event that wakes a document job: its draft has its vectors, or failed."""
     return f"knowledge:embedded:{job}:{edition}"
 
 
 def budget(embedding: Embedding) -> str:
-    """The budget of a provider, in tokens: closed for all by one call that comes too early."""
+    """Return the name of a provider's budget of tokens. A 429 answer closes it for all jobs."""
     return f"knowledge:{embedding.provider}"
 
 
@@ -70,7 +70,7 @@ def _embedder_of(share: TextsToEmbed) -> str:
     timeout=900,
 )
 async def embed(ctx: BatchContext, items: list[Item[TextsToEmbed]]) -> list[int | Snooze]:
-    """Embed texts of many documents and tenants; of each item, how many."""
+    """Embed texts of many documents and tenants; return how many for each item."""
     round_ = EmbedRound(ctx, ctx.resource(KnowledgeRuntime), items)
     try:
         return [*await round_.run()]
@@ -84,7 +84,7 @@ async def embed(ctx: BatchContext, items: list[Item[TextsToEmbed]]) -> list[int 
                 _positions_at_last_attempt(items), describe_error(error, items[0].ctx.job.id)
             )
             raise
-        # Whoever asks sooner would only be refused as well. It is no failure.
+        # Earlier calls would be refused as well, so all jobs wait. This counts as no failure.
         await ctx.close_bucket(budget(items[0].value.embedding), error.after)
         return [Snooze(error.after, str(error))] * len(items)
 
@@ -95,9 +95,9 @@ def _positions_at_last_attempt(items: Sequence[Item[TextsToEmbed]]) -> list[int]
 
 
 class EmbedRound:
-    """The texts of some jobs, in as few calls as the model allows; what it answers is kept at once.
+    """Embeds the texts of some jobs in as few calls as possible, and stores each answer at once.
 
-    A call that the model refuses is sent in halves, until the text is found that it does not take.
+    It splits a call that the model refuses into halves, until it finds the text that is refused.
     """
 
     def __init__(
@@ -105,36 +105,36 @@ class EmbedRound:
     ) -> None:
         self._ctx = ctx
         self._runtime = runtime
-        self._shares = [item.value for item in items]
+        self._items = [item.value for item in items]
         self._tenants = [item.ctx.job.tenant for item in items]
         self._texts: dict[bytes, DraftText] = {}
         self._holders: defaultdict[bytes, set[int]] = defaultdict(set)
         self._given_up: set[int] = set()
         self._done: set[int] = set()
-        self._asked = [0] * len(items)
+        self._embedded = [0] * len(items)
 
     async def run(self) -> list[int]:
-        """How many texts of each share were embedded here."""
+        """Return how many texts of each item were embedded here."""
         while True:
-            await self._find()
-            # Others may have had their texts embedded meanwhile.
-            idle = set(range(len(self._shares))).difference(*self._holders.values())
+            await self._find_missing()
+            # Another call may have embedded the texts of some items meanwhile.
+            idle = set(range(len(self._items))).difference(*self._holders.values())
             await self._keep({}, idle - self._done - self._given_up)
-            async with self._runtime.in_flight.taken(self._keys()) as (taken, others):
-                model = self._runtime.embedder(self._shares[0].embedding)
-                own = {key for _, _, key in taken}.difference(key for _, _, key in others)
+            async with self._runtime.in_flight.claim(self._unfinished_keys()) as (claimed, others):
+                model = self._runtime.embedder(self._items[0].embedding)
+                own = {key for _, _, key in claimed}.difference(key for _, _, key in others)
                 for call in group_into_calls(
                     (self._texts[key] for key in self._texts if key in own), model
                 ):
-                    await self._ask(model, call)
+                    await self._embed(model, call)
             if not others:
-                return self._asked
-            # Another call is at the same texts: what it does not get is asked for here.
+                return self._embedded
+            # Another call is embedding the rest. This one requests what that does not get.
             for each in others.values():
                 await each.wait()
 
-    def _keys(self) -> list[tuple[str, str, bytes]]:
-        embedder = self._shares[0].embedder
+    def _unfinished_keys(self) -> list[tuple[str, str, bytes]]:
+        embedder = self._items[0].embedder
         return [
             (tenant, embedder, key)
             for key, holders in self._holders.items()
@@ -142,19 +142,19 @@ class EmbedRound:
             for tenant in sorted({self._tenants[at] for at in holders})
         ]
 
-    async def give_up(self, shares: Collection[int], error: str) -> None:
-        """Tell the documents of these shares that they will have no vectors."""
-        for tenant, these in self._by_tenant(shares):
+    async def give_up(self, positions: Collection[int], error: str) -> None:
+        """Record for the documents of these items that they will have no vectors."""
+        for tenant, these in self._by_tenant(positions):
             held = [key for key, holders in self._holders.items() if not holders.isdisjoint(these)]
             async with self._runtime.tables.transaction(tenant) as on:
                 await self._refuse(on, tenant, these, held, error)
 
-    async def _find(self) -> None:
-        """The texts that the model has not seen yet."""
+    async def _find_missing(self) -> None:
+        """Read the texts that have no vectors yet, and which items need each of them."""
         self._texts.clear()
         self._holders.clear()
-        for tenant, own in self._by_tenant(range(len(self._shares))):
-            parts = [self._shares[at].part for at in own]
+        for tenant, own in self._by_tenant(range(len(self._items))):
+            parts = [self._items[at].part for at in own]
             async with self._runtime.tables.transaction(tenant) as on:
                 texts = await self._runtime.drafts.list_texts(on, tenant, parts)
                 missing = await self._runtime.publishing.find_missing(
@@ -165,39 +165,39 @@ class EmbedRound:
                     self._texts[text.hash] = text
                     self._holders[text.hash].add(own[text.part])
 
-    async def _ask(self, model: Embedder, texts: Sequence[DraftText]) -> None:
-        wanted = [each for each in texts if not self._holders[each.hash] <= self._given_up]
-        if not wanted:
+    async def _embed(self, model: Embedder, texts: Sequence[DraftText]) -> None:
+        texts = [each for each in texts if not self._holders[each.hash] <= self._given_up]
+        if not texts:
             return
         try:
-            async with self._within_budget(sum(each.tokens for each in wanted)):
-                vectors = await model.embed([each.embedded for each in wanted])
+            async with self._within_budget(sum(each.tokens for each in texts)):
+                vectors = await model.embed([each.embedded for each in texts])
         except Refused as error:
-            if len(wanted) == 1:
-                await self._blame(wanted[0], str(error))
+            if len(texts) == 1:
+                await self._refuse_text(texts[0], str(error))
                 return
-            middle = len(wanted) // 2
-            await self._ask(model, wanted[:middle])
-            await self._ask(model, wanted[middle:])
+            middle = len(texts) // 2
+            await self._embed(model, texts[:middle])
+            await self._embed(model, texts[middle:])
             return
-        for each in wanted:
+        for each in texts:
             for at in self._holders[each.hash]:
-                self._asked[at] += 1
-        fresh = {each.hash: vector for each, vector in zip(wanted, vectors, strict=True)}
+                self._embedded[at] += 1
+        fresh = {each.hash: vector for each, vector in zip(texts, vectors, strict=True)}
         await self._keep(fresh, set().union(*(self._holders[key] for key in fresh)))
 
     @asynccontextmanager
     async def _within_budget(self, tokens: int) -> AsyncIterator[None]:
-        key = budget(self._shares[0].embedding)
+        key = budget(self._items[0].embedding)
         async with AsyncExitStack() as stack:
-            with suppress(UnknownBudget):  # Nobody has to set one.
+            with suppress(UnknownBudget):  # A budget is optional.
                 await stack.enter_async_context(self._ctx.budget(key, units=tokens))
             yield
 
-    async def _keep(self, fresh: Mapping[bytes, Any], shares: Iterable[int]) -> None:
-        """Keep vectors, and wake up whose documents have all of theirs now."""
-        for tenant, own in self._by_tenant(shares):
-            parts = [self._shares[at].part for at in own]
+    async def _keep(self, fresh: Mapping[bytes, Any], positions: Iterable[int]) -> None:
+        """Store vectors, and wake the jobs whose drafts have all of theirs now."""
+        for tenant, own in self._by_tenant(positions):
+            parts = [self._items[at].part for at in own]
             mine = {
                 key: vector
                 for key, vector in fresh.items()
@@ -205,44 +205,44 @@ class EmbedRound:
             }
             async with self._runtime.tables.transaction(tenant) as on:
                 if mine:
-                    embedder = self._shares[own[0]].embedder
+                    embedder = self._items[own[0]].embedder
                     await self._runtime.publishing.keep_vectors(on, tenant, embedder, mine)
-                # Two that finish at once must not both take the other for unfinished.
+                # Without the lock, of two calls that finish at once, neither might see the other.
                 await self._runtime.drafts.lock(on, tenant, {each.document for each in parts})
-                done = await self._runtime.drafts.list_embedded(on, tenant, parts)
-                await self._wake(on, tenant, [own[part] for part in done])
-                self._done.update(own[part] for part in done)
+                finished = await self._runtime.drafts.list_embedded(on, tenant, parts)
+                await self._wake(on, tenant, [own[part] for part in finished])
+                self._done.update(own[part] for part in finished)
 
-    async def _blame(self, text: DraftText, error: str) -> None:
+    async def _refuse_text(self, text: DraftText, error: str) -> None:
         for tenant, own in self._by_tenant(self._holders[text.hash]):
             async with self._runtime.tables.transaction(tenant) as on:
                 await self._refuse(on, tenant, own, [text.hash], error)
 
     async def _refuse(
-        self, on: Connection, tenant: str, shares: Sequence[int], hashes: list[bytes], error: str
+        self, on: Connection, tenant: str, positions: Sequence[int], hashes: list[bytes], error: str
     ) -> None:
-        parts = [self._shares[at].part for at in shares]
+        parts = [self._items[at].part for at in positions]
         await self._runtime.drafts.lock(on, tenant, {each.document for each in parts})
         await self._runtime.drafts.refuse_texts(on, tenant, parts, hashes, error)
-        await self._wake(on, tenant, shares)
-        self._given_up.update(shares)
+        await self._wake(on, tenant, positions)
+        self._given_up.update(positions)
 
-    async def _wake(self, on: Connection, tenant: str, shares: Iterable[int]) -> None:
-        found = [self._shares[at] for at in shares]
+    async def _wake(self, on: Connection, tenant: str, positions: Iterable[int]) -> None:
+        found = [self._items[at] for at in positions]
         client = self._runtime.app.for_tenant(tenant).inside(on)
-        # In the order of their names, as all who send several do.
+        # All senders of several events send them in order of name, so that they cannot deadlock.
         for name in sorted({embedded_event(each.job, each.part.edition) for each in found}):
             await client.send_event(name)
 
-    def _by_tenant(self, shares: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
+    def _by_tenant(self, positions: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
         own = defaultdict(list)
-        for at in sorted(shares):
+        for at in sorted(positions):
             own[self._tenants[at]].append(at)
         yield from sorted(own.items())
 
 
 def group_into_calls(texts: Iterable[DraftText], model: Embedder) -> Iterator[list[DraftText]]:
-    """Texts in calls, each as large as the model takes it."""
+    """Group texts into calls, each as large as the model accepts."""
     call, tokens = list[DraftText](), 0
     for text in texts:
         if call and (len(call) == model.max_texts or tokens + text.tokens > model.max_tokens):

@@ -41,17 +41,17 @@ PARSER_FAILED: Final = (
     "The service that reads such files could not be asked. Try it again later, and tell who runs "
     "the service if it stays so"
 )
-# What a child process is said to have died of, when nobody limited it.
+# The errors of a child process that died for other reasons than its limits.
 CRASH_ERRORS: Final = frozenset({"Segfault", "Killed", "Exited", "ProtocolError"})
 STORAGE_REASONS: Final = {
     each.__name__: each.public for each in (StorageDown, StorageFull, StorageRefuses)
 }
-# What they say is about what the owner has sent, or about a server that the owner has named.
+# Their messages are about the owner's document or a server that the owner named.
 ERRORS_SHOWN_AS_THEY_ARE: Final = frozenset({FetchFailed.__name__})
 
 
 def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, str | None]:
-    """What a document has come to whose job ended without saying so: state, reason, error."""
+    """Return state, reason and error of a document whose job ended without recording them."""
     if job is None:
         return "failed", "lost", "Its job is not kept any more."
     if job.state == "cancelled":
@@ -61,17 +61,18 @@ def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, 
     return (
         "failed",
         job.reason,
-        _describe_attempt_error(job, job.last_error, settings.apart) or describe_fault(job.id),
+        _describe_attempt_error(job, job.last_error, settings.extract_process)
+        or describe_fault(job.id),
     )
 
 
 def describe_fault(job: str) -> str:
-    """What the owner of a document reads of an error that only an operator can understand."""
+    """Return what the owner of a document reads for an error that only operators understand."""
     return f"{SERVICE_FAILED} (job {job})."
 
 
 def describe_error(error: Exception, job: str) -> str:
-    """What the owner reads of an error that ends a document at once, without internal details.
+    """Return what the owner of a document reads for an error, without internal details.
 
     Operators find those in the log, and in the job if it has failed.
     """
@@ -126,18 +127,18 @@ logger = logging.getLogger("penstock.knowledge")
 
 
 async def reconcile(runtime: KnowledgeRuntime, tenant: str, batch: str) -> None:
-    """Say of the documents of a batch what came of their jobs."""
+    """Record the outcomes of a batch's documents whose jobs ended without doing so."""
     while True:
         async with runtime.tables.transaction(tenant) as on:
-            left = await runtime.documents.list_unsettled(on, tenant, batch, DOCUMENTS_PER_QUERY)
-        if not await settle(runtime, tenant, left):
+            jobs = await runtime.documents.list_unsettled(on, tenant, batch, DOCUMENTS_PER_QUERY)
+        if not await settle(runtime, tenant, jobs):
             return
 
 
 async def settle(
     runtime: KnowledgeRuntime, tenant: str, jobs: Mapping[str, tuple[int, int]]
 ) -> int:
-    """Say of documents what came of their jobs, if these have ended; of how many."""
+    """Record the outcomes of documents whose jobs have ended, and return how many."""
     number = 0
     for job_id, (document, version) in jobs.items():
         job = await runtime.app.find(job_id)
@@ -152,9 +153,9 @@ async def settle(
 
 
 class FailureListener:
-    """Tells a document at once that its job has failed here, whatever it died of.
+    """Records at once that a document's job failed or was cancelled in this worker.
 
-    What is missed, by a worker that dies itself, is found at the batch's end or by a sweep.
+    If the worker itself dies, the end of the batch or a sweep records it later.
     """
 
     def __init__(self, app: Penstock, tasks: frozenset[str], settings: Settings) -> None:
@@ -166,11 +167,11 @@ class FailureListener:
 
     def __call__(self, event: JobFinished) -> None:
         if event.task in self._tasks and event.state in ("failed", "cancelled"):
-            telling = asyncio.get_running_loop().create_task(self._tell(event.job_id))
-            self._under_way.add(telling)
-            telling.add_done_callback(self._under_way.discard)
+            recording = asyncio.get_running_loop().create_task(self._record(event.job_id))
+            self._under_way.add(recording)
+            recording.add_done_callback(self._under_way.discard)
 
-    async def _tell(self, job_id: str) -> None:
+    async def _record(self, job_id: str) -> None:
         try:
             job = await self._app.find(job_id)
             if job is not None and job.is_final:

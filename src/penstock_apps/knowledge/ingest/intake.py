@@ -1,4 +1,4 @@
-"""Files on their way into a source: stored first, then written down with their jobs."""
+"""Add files to a source: store them first, then write their documents and jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Incoming(Struct, frozen=True):
-    """A file at hand, named as its source names it, with the SHA-256 of its content."""
+    """A file to add: its path in the source, where it is on disk, and its SHA-256."""
 
     path: str
     file: Path
@@ -33,9 +33,9 @@ class Incoming(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True):
-    """What was taken in: which have to be brought in, and how many are there already.
+    """What was added: the documents to ingest, and how many were unchanged.
 
-    `pending` are on their way by another batch: they may still fail.
+    `pending` counts those that another batch is ingesting: they may still fail.
     """
 
     source: int
@@ -50,7 +50,7 @@ class Receipt(Struct, frozen=True):
 
 
 class Intake:
-    """Adds documents to a source, as many calls as it takes, in one batch of jobs."""
+    """Adds documents to a source in any number of calls. All jobs belong to one batch."""
 
     def __init__(
         self, library: Library, source: Source, batch: BatchHandle, labels: Labels, priority: int
@@ -60,8 +60,8 @@ class Intake:
         self._priority = priority
         self.source = source
         self.batch = batch
-        self._wanted: list[VersionToIngest] = []
-        # Files that were not what they were when they were looked at.
+        self._versions: list[VersionToIngest] = []
+        # Files whose content changed after they were hashed.
         self.changed: list[Incoming] = []
         self._unchanged = 0
         self._pending = 0
@@ -69,54 +69,53 @@ class Intake:
     @property
     def receipt(self) -> Receipt:
         return Receipt(
-            self.source.id, self.batch.id, tuple(self._wanted), self._unchanged, self._pending
+            self.source.id, self.batch.id, tuple(self._versions), self._unchanged, self._pending
         )
 
     async def add(self, files: Sequence[Incoming]) -> list[VersionToIngest]:
-        """Store files, then write their documents and jobs in one transaction; those that are new.
+        """Store files, then write their documents and jobs in one transaction; return the new ones.
 
-        Whatever happens after it returns, they come in. Before, nothing of them is left but files
-        that are swept away.
+        Once it has returned, jobs ingest them, whatever happens. If it fails, only files remain,
+        and a sweep removes those.
         """
-        last = {each.path: each for each in files}
-        given = list(last.values())
+        files = list({each.path: each for each in files}.values())
         held = [
             (each.digest, object_name(self._library.tenant, each.digest), each.size)
-            for each in given
+            for each in files
         ]
         runtime, tenant = self._library.runtime, self._library.tenant
         async with self._library.transaction() as on:
-            await self._check(on, given)
+            await self._check(on, files)
             await runtime.objects.hold(on, tenant, held)
-        stored = await self._store(given)
+        stored = await self._store(files)
         arrivals = [
             NewDocument(each.path, each.size, each.digest, each.media_type) for each in stored
         ]
         async with self._library.transaction() as on:
-            wanted = await self._write(on, arrivals)
-            known = {each.path for each in stored} - {each.path for each in wanted}
-            pending = await self._under_way(on, known)
-            await runtime.objects.release(on, tenant, [each.digest for each in given])
+            versions = await self._write(on, arrivals)
+            known = {each.path for each in stored} - {each.path for each in versions}
+            pending = await self._count_unfinished(on, known)
+            await runtime.objects.release(on, tenant, [each.digest for each in files])
         self._pending += pending
         self._unchanged += len(known) - pending
-        return wanted
+        return versions
 
     async def add_url(self, url: str) -> list[VersionToIngest]:
-        """Write a document down whose content is still to be fetched."""
+        """Write a document whose job fetches the content from a URL."""
         async with self._library.transaction() as on:
             await self._check(on, [])
             return await self._write(on, [NewDocument(url, url=url)])
 
-    async def _under_way(self, on: Connection, paths: Collection[str]) -> int:
+    async def _count_unfinished(self, on: Connection, paths: Collection[str]) -> int:
         if not paths:
             return 0
         count = self._library.runtime.documents.count_unfinished
         return await count(on, self._library.tenant, self.source.id, list(paths))
 
     async def _store(self, files: Sequence[Incoming]) -> list[Incoming]:
-        """Store files; those that have not changed meanwhile."""
-        given = [NewFile(each.file, each.size, each.digest) for each in files]
-        changed = await self._library.runtime.storage.put_all(self._library.tenant, given)
+        """Store files, and return those that have not changed meanwhile."""
+        new_files = [NewFile(each.file, each.size, each.digest) for each in files]
+        changed = await self._library.runtime.storage.put_all(self._library.tenant, new_files)
         self.changed += [each for each in files if each.file in changed]
         return [each for each in files if each.file not in changed]
 
@@ -126,7 +125,7 @@ class Intake:
         runtime, tenant = self._library.runtime, self._library.tenant
         limits = await self._limits(on)
         await runtime.sources.lock(on, tenant, self.source.id)
-        wanted = await runtime.documents.put(
+        versions = await runtime.documents.put(
             on,
             tenant,
             self.source.base,
@@ -135,46 +134,48 @@ class Intake:
             arrivals,
             self._labels,
         )
-        if wanted:
+        if versions:
             if limits:
                 (await runtime.tenants.get(on, tenant)).check(limits)
-            await self._enqueue(on, wanted)
-        return wanted
+            await self._enqueue(on, versions)
+        return versions
 
-    async def _enqueue(self, on: Connection, wanted: Sequence[VersionToIngest]) -> None:
+    async def _enqueue(self, on: Connection, versions: Sequence[VersionToIngest]) -> None:
         batch = await self._library.client.inside(on).batch_handle(self.batch.id)
-        jobs = await batch.enqueue_many(self._request(each) for each in wanted)
+        jobs = await batch.enqueue_many(self._request(each) for each in versions)
         ids = [each.id for each in jobs]
         note = self._library.runtime.documents.note_jobs
-        documents = [each.id for each in wanted]
-        priorities = [self._priority_of(each) for each in wanted]
+        documents = [each.id for each in versions]
+        priorities = [self._priority_of(each) for each in versions]
         await note(on, self._library.tenant, documents, ids, self._library.requested_by, priorities)
-        self._wanted += wanted
+        self._versions += versions
 
-    def _request(self, wanted: VersionToIngest) -> Request[Any]:
+    def _request(self, version: VersionToIngest) -> Request[Any]:
         return tasks.ingest_request(
             self._library.runtime.settings,
-            wanted,
+            version,
             tenant=self._library.tenant,
-            priority=self._priority_of(wanted),
+            priority=self._priority_of(version),
             requested_by=self._library.requested_by,
         )
 
-    def _priority_of(self, wanted: VersionToIngest) -> int:
-        return self._priority if wanted.priority is None else wanted.priority
+    def _priority_of(self, version: VersionToIngest) -> int:
+        return self._priority if version.priority is None else version.priority
 
-    async def retry(self, most: int) -> list[VersionToIngest]:
-        """Write some documents down again that did not go in."""
+    async def retry(self, limit: int) -> list[VersionToIngest]:
+        """Enqueue up to `limit` failed or cancelled documents again, and return them."""
         runtime, tenant = self._library.runtime, self._library.tenant
         async with self._library.transaction() as on:
             await self._check(on, [])
             await runtime.sources.lock(on, tenant, self.source.id)
-            wanted = await runtime.documents.retry(on, tenant, self.source.id, self.batch.id, most)
-            await self._enqueue(on, wanted)
-        return wanted
+            versions = await runtime.documents.retry(
+                on, tenant, self.source.id, self.batch.id, limit
+            )
+            await self._enqueue(on, versions)
+        return versions
 
     async def _check(self, on: Connection, files: Sequence[Incoming]) -> None:
-        """Refuse what the tenant may not have, before anything is stored."""
+        """Raise QuotaExceeded or TenantInactive before anything is stored."""
         name, runtime = self._library.tenant, self._library.runtime
         limits = await self._limits(on)
         if limits and files:
@@ -191,7 +192,7 @@ class Intake:
                 tenant.check(limits, documents, size)
 
     async def _limits(self, on: Connection) -> Quotas | None:
-        """The tenant's quotas; who has some writes one after the other. TenantInactive."""
+        """Return the tenant's quotas, and lock it if there are any; raise TenantInactive."""
         runtime, name = self._library.runtime, self._library.tenant
         tenant = await runtime.tenants.get(on, name)
         if not tenant.active:

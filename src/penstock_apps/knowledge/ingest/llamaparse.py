@@ -36,7 +36,7 @@ class ParserRefuses(NotParsed):
 KEY_VARIABLE: Final = "LLAMA_CLOUD_API_KEY"
 ADDRESS: Final = "https://api.cloud.llamaindex.ai"
 REQUEST_TIMEOUT_S: Final = 120.0
-# An account without credit is not filled up in a minute.
+# An account without credit is seldom refilled within minutes.
 RETRY_WITHOUT_CREDIT_S: Final = 600.0
 KINDS: Final = frozenset({"pdf", "docx", "pptx"})
 FINISHED_STATUSES: Final = frozenset({"SUCCESS", "PARTIAL_SUCCESS"})
@@ -46,7 +46,7 @@ Answer = TypeVar("Answer")
 
 
 class Operation(Struct):
-    """A file that is being read, or was."""
+    """The state of a file at LlamaParse."""
 
     id: str
     status: str = "PENDING"
@@ -65,7 +65,7 @@ class Pages(Struct):
 
 
 class LlamaParse:
-    """One account.
+    """Sends files to LlamaParse with one account's key, and reads the results.
 
     async with LlamaParse.of(os.environ) as service:
         operation = await service.start(path, "handbook.pdf")
@@ -83,7 +83,7 @@ class LlamaParse:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], address: str | None = None) -> LlamaParse:
-        """With the key of the environment."""
+        """Read the key from the environment; raise ParserRefuses if there is none."""
         key = environment.get(KEY_VARIABLE)
         if not key:
             raise ParserRefuses(
@@ -104,48 +104,50 @@ class LlamaParse:
         await self._client.aclose()
 
     async def start(self, path: Path, name: str) -> str:
-        """Send a file; the id of the operation. The same file sent twice is paid for once."""
+        """Send a file, and return the operation's id. The same file sent twice is paid for once."""
         with path.open("rb") as file:
             sent = {"file": (Path(name).name, file)}
-            operation = await self._ask(Operation, "POST", "/upload", files=sent)
+            operation = await self._request(Operation, "POST", "/upload", files=sent)
         return operation.id
 
-    async def look(self, operation: str) -> str | None:
-        """The end of an operation, or None if it is not over."""
-        found = await self._ask(Operation, "GET", f"/job/{operation}")
-        if found.status in FAILED_STATUSES:
-            told = clean_line(found.error_message or found.error_code) or found.status.lower()
-            raise Unreadable("broken", f"LlamaParse could not read the file: {told.rstrip('.')}.")
-        return found.status if found.status in FINISHED_STATUSES else None
+    async def poll(self, operation: str) -> str | None:
+        """Return the final status of an operation, or None if it still runs."""
+        state = await self._request(Operation, "GET", f"/job/{operation}")
+        if state.status in FAILED_STATUSES:
+            reason = clean_line(state.error_message or state.error_code) or state.status.lower()
+            raise Unreadable("broken", f"LlamaParse could not read the file: {reason.rstrip('.')}.")
+        return state.status if state.status in FINISHED_STATUSES else None
 
     async def sections(self, operation: str) -> list[Section]:
-        """The text of each page, as Markdown."""
-        found = await self._ask(Pages, "GET", f"/job/{operation}/result/json")
+        """Return the text of each page, as Markdown."""
+        result = await self._request(Pages, "GET", f"/job/{operation}/result/json")
         return [
             Section(text, page.page)
-            for page in found.pages
+            for page in result.pages
             if (text := clean_text(page.md or page.text or ""))
         ]
 
-    async def _ask(self, answer: type[Answer], method: str, path: str, **given: Any) -> Answer:
+    async def _request(
+        self, answer: type[Answer], method: str, path: str, **options: Any
+    ) -> Answer:
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._client.request(method, path, **given)
+                response = await self._client.request(method, path, **options)
         except TimeoutError:
             raise Retryable(f"LlamaParse did not answer in {self._timeout:g} s.") from None
         except httpx.HTTPError as error:
-            # Not as its cause, for with it goes the request, and the key in it.
-            told = type(error).__name__
-            raise Retryable(f"LlamaParse could not be asked ({told}).") from None
+            # Do not chain the error: it holds the request, and with it the key.
+            name = type(error).__name__
+            raise Retryable(f"LlamaParse could not be asked ({name}).") from None
         if not response.is_success:
-            raise _refusal(response)
+            raise _error_from(response)
         try:
             return msgspec.json.decode(response.content, type=answer)
         except msgspec.DecodeError:
             raise ParserRefuses("LlamaParse has sent an answer that cannot be read.") from None
 
 
-def _refusal(response: httpx.Response) -> Exception:
+def _error_from(response: httpx.Response) -> Exception:
     status = response.status_code
     if status in (401, 403):
         return ParserRefuses(f"LlamaParse has refused the key with {status}. Check {KEY_VARIABLE}.")
@@ -164,19 +166,19 @@ def _refusal(response: httpx.Response) -> Exception:
 
 POLL_BACKOFF = Exponential(base=2, factor=1.5, cap=30)
 MAX_READING_S = 3600.0
-# What a step keeps has a limit; compressed and as text this stays below it.
+# The result of a step has a limit in size. A slice, compressed and in base64, stays below it.
 MAX_SLICE_CHARACTERS = 750_000
 
 
 class Slice(Struct, frozen=True):
-    """A part of what was read, and how many parts there are."""
+    """A part of the compressed text, and the number of parts."""
 
     of: int
     data: str
 
 
 class LlamaParseRun:
-    """What it was answered is paid for, so it is kept with the job: no attempt asks again."""
+    """Reads a document with LlamaParse. Steps keep the paid answer, so no attempt asks again."""
 
     def __init__(self, ctx: Context, runtime: KnowledgeRuntime, work: Work, kind: str) -> None:
         self._ctx = ctx
@@ -189,7 +191,7 @@ class LlamaParseRun:
         operation = await self._ctx.step("parse", self._start)
         try:
             await self._ctx.poll(
-                "parsed", self._look, operation, every=POLL_BACKOFF, within=MAX_READING_S
+                "parsed", self._poll, operation, every=POLL_BACKOFF, within=MAX_READING_S
             )
         except PollTimeout:
             raise NotParsed(
@@ -214,9 +216,9 @@ class LlamaParseRun:
         finally:
             path.unlink(missing_ok=True)
 
-    async def _look(self, operation: str) -> str | None:
+    async def _poll(self, operation: str) -> str | None:
         async with self._service() as service:
-            return await service.look(operation)
+            return await service.poll(operation)
 
     async def _slice(self, operation: str, number: int) -> Slice:
         if self._answer is None:
@@ -232,7 +234,7 @@ class LlamaParseRun:
 
 
 def kind_for_llamaparse(runtime: KnowledgeRuntime, work: Work) -> str | None:
-    """The kind of a document that LlamaParse is to read; None for those that are read here."""
+    """Return the kind of a document that LlamaParse has to read; None if it is read here."""
     # A file that is empty or too large costs no call to the service.
     if runtime.settings.parser != "llamaparse" or not 0 < work.size <= runtime.settings.file_bytes:
         return None

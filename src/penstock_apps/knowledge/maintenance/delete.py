@@ -1,4 +1,4 @@
-"""Removing what was deleted, piece by piece; killed half-way it goes on."""
+"""Remove what was deleted, piece by piece. A removal that was interrupted goes on."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from penstock import Context, Unique, task
 from penstock_apps.knowledge.runtime import KnowledgeRuntime, expect_id, tenant_of_job
 from penstock_apps.knowledge.store.deletion import Deleted
 
-# For those that look after all.
+# The queue of maintenance jobs.
 MAINTENANCE_QUEUE = "knowledge"
-# What is removed in one transaction.
 DOCUMENTS_PER_TRANSACTION = 200
 SOURCES_PER_TRANSACTION = 500
 ROWS_PER_TRANSACTION = 2000
@@ -26,7 +25,10 @@ FILES_PER_TRANSACTION = 200
     unique=Unique(),
 )
 async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
-    """Remove all of something that is deleted; how many documents. What is not deleted stays."""
+    """Remove everything in a deleted document, source, base or tenant; return how many documents.
+
+    It removes nothing that is not marked as deleted.
+    """
     removing = Removal(ctx.resource(KnowledgeRuntime), tenant_of_job(ctx))
     if what == "tenant":
         return await removing.tenant()
@@ -41,7 +43,7 @@ async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
 class Removal:
     """Removes what one tenant has deleted. Every step is one transaction, and safe to repeat.
 
-    Statements look for the mark themselves: what does not have it stays, whoever asks.
+    The statements themselves check that a row is marked as deleted, so others stay in any case.
     """
 
     def __init__(self, runtime: KnowledgeRuntime, tenant: str) -> None:
@@ -53,11 +55,11 @@ class Removal:
     async def documents(
         self, *, base: int | None = None, source: int | None = None, document: int | None = None
     ) -> int:
-        """Cancel their jobs, remove them, then the files that nothing else needs; how many."""
+        """Cancel the jobs of documents, remove them and unused files, and return how many."""
         number = 0
         while True:
             async with self._runtime.tables.transaction(self._tenant) as on:
-                some = await self._removals.list_deleted_documents(
+                jobs = await self._removals.list_deleted_documents(
                     on,
                     self._tenant,
                     DOCUMENTS_PER_TRANSACTION,
@@ -65,13 +67,13 @@ class Removal:
                     source=source,
                     document=document,
                 )
-            if not some:
+            if not jobs:
                 return number
-            await self._jobs.cancel_many([each for each in some.values() if each], "deleted")
+            await self._jobs.cancel_many([each for each in jobs.values() if each], "deleted")
             async with self._runtime.tables.transaction(self._tenant) as on:
-                digests = await self._removals.remove_documents(on, self._tenant, list(some))
+                digests = await self._removals.remove_documents(on, self._tenant, list(jobs))
             await remove_files(self._runtime, self._tenant, digests)
-            number += len(some)
+            number += len(jobs)
 
     async def source(self, source: int) -> int:
         number = await self.documents(source=source)
@@ -80,17 +82,17 @@ class Removal:
         return number
 
     async def base(self, base: int) -> int:
-        """Its sources take no more documents from here on, so that they end."""
-        while await self._marked_sources(base):
+        """Remove a base. First its sources are marked, so that no documents are added meanwhile."""
+        while await self._mark_sources(base):
             continue
         async with self._runtime.tables.transaction(self._tenant) as on:
             editions = await self._removals.list_deleted_editions(on, self._tenant, base)
         for edition in editions:
             await self._runtime.indexes.drop(edition)
         number = await self.documents(base=base)
-        while some := await self._some_sources(base):
+        while sources := await self._list_sources(base):
             async with self._runtime.tables.transaction(self._tenant) as on:
-                await self._removals.remove_sources(on, self._tenant, some)
+                await self._removals.remove_sources(on, self._tenant, sources)
         for edition in editions:
             await remove_edition(self._runtime, self._tenant, edition)
         async with self._runtime.tables.transaction(self._tenant) as on:
@@ -106,7 +108,7 @@ class Removal:
                 number += await self.base(base)
             if not await self._is_deleted():
                 return number
-            await self._rest()
+            await self._remove_leftovers()
             async with self._runtime.tables.transaction(self._tenant) as on:
                 await self._runtime.tenants.lock(on, self._tenant, exclusive=True)
                 if not await self._runtime.tenants.is_deleted(on, self._tenant):
@@ -118,9 +120,9 @@ class Removal:
         async with self._runtime.tables.transaction(self._tenant) as on:
             return await self._runtime.tenants.is_deleted(on, self._tenant)
 
-    async def _rest(self) -> None:
-        """What is in no base: vectors that were not published, files of uploads that broke off."""
-        while await self._removed_vectors():
+    async def _remove_leftovers(self) -> None:
+        """Remove what is in no base: unpublished vectors, and files of interrupted uploads."""
+        while await self._remove_vectors():
             continue
         async with self._runtime.tables.transaction(self._tenant) as on:
             digests = await self._runtime.objects.list_some(on, self._tenant, FILES_PER_TRANSACTION)
@@ -130,19 +132,19 @@ class Removal:
                     on, self._tenant, FILES_PER_TRANSACTION
                 )
 
-    async def _marked_sources(self, base: int) -> int:
+    async def _mark_sources(self, base: int) -> int:
         async with self._runtime.tables.transaction(self._tenant) as on:
             return await self._removals.mark_sources(
                 on, self._tenant, base, SOURCES_PER_TRANSACTION
             )
 
-    async def _some_sources(self, base: int) -> list[int]:
+    async def _list_sources(self, base: int) -> list[int]:
         async with self._runtime.tables.transaction(self._tenant) as on:
             return await self._removals.list_deleted_sources(
                 on, self._tenant, base, SOURCES_PER_TRANSACTION
             )
 
-    async def _removed_vectors(self) -> int:
+    async def _remove_vectors(self) -> int:
         async with self._runtime.tables.transaction(self._tenant) as on:
             return await self._removals.remove_vectors(on, self._tenant, ROWS_PER_TRANSACTION)
 
@@ -150,13 +152,13 @@ class Removal:
 async def remove_files(runtime: KnowledgeRuntime, tenant: str, digests: Sequence[bytes]) -> int:
     """Remove stored files that nothing needs: first the file, then its row, which is locked.
 
-    Who is about to store the same content waits for the lock, and stores it again.
+    An upload of the same content waits for the lock, and then stores the file again.
     """
     removed = 0
     for start in range(0, len(digests), FILES_PER_TRANSACTION):
         async with runtime.tables.transaction(tenant) as on:
-            some = digests[start : start + FILES_PER_TRANSACTION]
-            names = await runtime.objects.lock_unneeded(on, tenant, some)
+            group = digests[start : start + FILES_PER_TRANSACTION]
+            names = await runtime.objects.lock_unneeded(on, tenant, group)
             await runtime.storage.delete(list(names.values()))
             await runtime.objects.remove(on, tenant, list(names))
             removed += len(names)
@@ -164,7 +166,7 @@ async def remove_files(runtime: KnowledgeRuntime, tenant: str, digests: Sequence
 
 
 async def remove_edition(runtime: KnowledgeRuntime, tenant: str, edition: int) -> None:
-    """Remove an edition that nobody searches, in pieces."""
+    """Remove a retired edition with its index and its chunks, some rows at a time."""
     await runtime.indexes.drop(edition)
     removed = ROWS_PER_TRANSACTION
     while removed == ROWS_PER_TRANSACTION:

@@ -1,4 +1,4 @@
-"""A base with other settings: built beside the edition that is searched, then searched instead."""
+"""Change the settings of a base: build a new edition beside the live one, then switch to it."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from penstock_apps.knowledge.store.tables import Connection
 
 DOCUMENTS_PER_QUERY = 500
 MAX_RETIRED_EDITIONS = 100
-# An index that does not come for so long is not waited for.
+# If the index takes longer, the edition goes live without it.
 MAX_WAIT_FOR_INDEX = timedelta(minutes=30)
-# While other versions come in, which are in both editions.
+# The delay until the next try while jobs add newer versions, which are in both editions.
 RETRY_WHILE_DOCUMENTS_ARRIVE_S = 2.0
 
 
 @task(name="knowledge.rebuild", queue="knowledge-small", resources=[KnowledgeRuntime], isolate=True)
 async def rebuild(ctx: Context, document: int, version: int, edition: int) -> Ingested | Cancel:
-    """Bring a document into an edition that is being built; what is found of it stays so."""
+    """Add a published document to an edition that is being built."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), ctx.job.tenant
     async with runtime.tables.transaction(tenant) as on:
         work = await runtime.editions.find_work(on, tenant, document, version, edition)
@@ -65,7 +65,7 @@ async def rebuild(ctx: Context, document: int, version: int, edition: int) -> In
     name="knowledge.switch", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime], max_attempts=20
 )
 async def switch(ctx: Context, edition: int) -> str | Snooze:
-    """All jobs that build an edition have ended: search it, if it is whole."""
+    """Make an edition live once all jobs that build it have ended, if it is complete."""
     runtime, tenant, batch = (
         ctx.resource(KnowledgeRuntime),
         tenant_of_job(ctx),
@@ -99,7 +99,7 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
 
 
 async def _awaits_index(ctx: Context, edition: int) -> bool:
-    """Whether an edition is to have its index first; without one it is searched more slowly."""
+    """Return whether to wait for an index, since searches are slower without one."""
     if datetime.now(UTC) - ctx.job.created_at > MAX_WAIT_FOR_INDEX:
         return False
     return await ask_for_index(ctx.resource(KnowledgeRuntime), ctx.job.tenant, edition) is not None
@@ -108,19 +108,19 @@ async def _awaits_index(ctx: Context, edition: int) -> bool:
 async def _build_the_rest(
     runtime: KnowledgeRuntime, tenant: str, edition: int, batch: str, requested_by: str | None
 ) -> str:
-    """Build what came in meanwhile; what has failed would only fail again."""
+    """Build what was added meanwhile; if documents failed, record that and stop instead."""
     try:
         status = await runtime.app.get_batch(batch)
     except BatchNotFound as error:
         raise NotRetryable(str(error)) from error
     if status.failed:
-        told = (
+        message = (
             f"{status.failed:,} of {status.total:,} documents could not be embedded anew; "
             f"batch {batch} has them. Change the settings again to try once more."
         )
         async with runtime.tables.transaction(tenant) as on:
-            await runtime.editions.note_build(on, tenant, edition, None, told)
-        return told
+            await runtime.editions.note_build(on, tenant, edition, None, message)
+        return message
     async with runtime.tables.transaction(tenant) as on:
         client = runtime.app.for_tenant(tenant)
         return await enqueue_build(client, runtime, on, tenant, edition, requested_by)
@@ -130,7 +130,7 @@ async def _build_the_rest(
     name="knowledge.build", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime], max_attempts=20
 )
 async def build(ctx: Context, edition: int, batch: str) -> int:
-    """Enqueue what is not in an edition yet, as a batch at whose end it is switched to."""
+    """Enqueue jobs for all documents that an edition lacks; when they end, it goes live."""
     runtime, tenant = ctx.resource(KnowledgeRuntime), tenant_of_job(ctx)
     expect_id(ctx, "edition", edition)
     async with runtime.tables.transaction(tenant) as on:
@@ -148,7 +148,7 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
                 )
             if not some:
                 break
-            # Begun again, it adds none twice.
+            # Because of the key, a second run of this task adds no document twice.
             await handle.enqueue_many(
                 rebuild.options(
                     tenant=tenant,
@@ -175,7 +175,7 @@ async def enqueue_build(
     edition: int,
     requested_by: str | None,
 ) -> str:
-    """Have an edition built, with the commit of this transaction; the batch that does it."""
+    """Enqueue the build of an edition in this transaction, and return its batch."""
     inside = client.inside(on)
     callback = switch.options(tenant=tenant, requested_by=requested_by).prepare(edition)
     batch = await inside.open_batch("knowledge edition", tenant=tenant, on_end=callback)
@@ -192,7 +192,7 @@ async def begin_rebuild(
     new: NewEdition,
     requested_by: str | None = None,
 ) -> str:
-    """Have a base built with other settings; the batch that does it."""
+    """Start to build a base with other settings, and return the batch that does it."""
     async with runtime.tables.transaction(base.tenant) as on:
         await runtime.editions.lock(on, base.id)
         edition = await runtime.editions.begin_building(on, base.tenant, base.id, new)
@@ -200,16 +200,16 @@ async def begin_rebuild(
 
 
 async def cancel_rebuild(runtime: KnowledgeRuntime, base: Base) -> None:
-    """What is searched is what is wanted: nothing else is built any more."""
+    """Keep the live edition, and retire the one that is being built."""
     async with runtime.tables.transaction(base.tenant) as on:
         await runtime.editions.lock(on, base.id)
         await runtime.editions.retire_building(on, base.tenant, base.id)
 
 
-async def remove_retired(runtime: KnowledgeRuntime, most: int) -> int:
-    """Remove some editions that nobody searches any more."""
+async def remove_retired(runtime: KnowledgeRuntime, limit: int) -> int:
+    """Remove up to `limit` retired editions, and return how many."""
     async with runtime.tables.transaction_of_all() as on:
-        found = await runtime.editions.list_retired(on, most)
+        found = await runtime.editions.list_retired(on, limit)
     for tenant, edition in found:
         await remove_edition(runtime, tenant, edition)
     return len(found)

@@ -1,4 +1,4 @@
-"""What is left behind is put in order, a little every minute."""
+"""Sweeps: every minute they clean up a bounded part of what crashes and races leave behind."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from penstock_apps.knowledge.runtime import KnowledgeRuntime
 
 logger = logging.getLogger("penstock.knowledge")
 
-# What is looked at in one sweep, at most.
+# The most that one sweep looks at.
 MAX_ROUNDS = 20
 MAX_STRANDED_DOCUMENTS = 1000
 MAX_ROWS = 2000
 MAX_BATCHES = 100
 MAX_EDITIONS = 10
 MAX_UNFINISHED_REMOVALS = 100
-# Editions that grow are looked at so many at a time; with so many chunks they get their index.
+# A sweep looks at so many growing editions, and indexes those with so many chunks.
 MAX_GROWING_EDITIONS = 20
 INDEX_GROWING_FROM_CHUNKS = 100_000
-# An upload that has added nothing for so long is broken off.
+# An upload that has added nothing for so long was interrupted.
 UPLOAD_ABANDONED_AFTER = timedelta(hours=1)
-# A database that was restored from a backup may not know a file yet that it is about to know.
+# A database that was restored from a backup may lack rows of files that it will get again.
 STRAY_FILE_MIN_AGE = timedelta(days=30)
 
 
 class Swept(Struct, frozen=True, omit_defaults=True):
-    """What there was to do."""
+    """How much a sweep did."""
 
     folded: int = 0
     settled: int = 0
@@ -60,22 +60,22 @@ class Swept(Struct, frozen=True, omit_defaults=True):
 )
 async def sweep(ctx: Context) -> Swept:
     """Fold counts, settle documents that nobody settled, remove what nobody needs."""
-    sweeping = Sweeper(ctx.resource(KnowledgeRuntime))
+    sweeper = Sweeper(ctx.resource(KnowledgeRuntime))
     return Swept(
-        folded=await sweeping.fold(),
-        settled=await sweeping.settle(),
-        closed=await sweeping.close_batches(),
-        resumed=await sweeping.resume(),
-        rows=await sweeping.rows(),
-        editions=await sweeping.editions(),
-        indexes=await sweeping.indexes(),
-        orphans=await sweeping.orphans(),
-        aged=await sweeping.aged(),
+        folded=await sweeper.fold(),
+        settled=await sweeper.settle(),
+        closed=await sweeper.close_batches(),
+        resumed=await sweeper.resume(),
+        rows=await sweeper.rows(),
+        editions=await sweeper.editions(),
+        indexes=await sweeper.indexes(),
+        orphans=await sweeper.orphans(),
+        aged=await sweeper.expired_files(),
     )
 
 
 class Walked(Struct, frozen=True):
-    """What a walk through the storage has found that nobody knew of, and removed."""
+    """How many unknown files and unfinished parts a walk through the storage removed."""
 
     files: int = 0
     parts: int = 0
@@ -89,19 +89,19 @@ class Walked(Struct, frozen=True):
     timeout=timedelta(days=1),
 )
 async def sweep_storage(ctx: Context) -> Walked:
-    """Look at all stored files, and remove what a crash has left among them."""
+    """Walk through all stored files, and remove those that crashes left behind."""
     return await Sweeper(ctx.resource(KnowledgeRuntime)).storage()
 
 
 class Sweeper:
-    """Every step is bounded, and safe to repeat: what is left is for the next sweep."""
+    """The steps of a sweep. Each is bounded and safe to repeat; the next sweep does the rest."""
 
     def __init__(self, runtime: KnowledgeRuntime) -> None:
         self._runtime = runtime
         self._sweeps = runtime.sweeps
 
     async def fold(self) -> int:
-        """Fold changes into the tallies."""
+        """Add recorded changes to the counters."""
         folded = 0
         for _ in range(MAX_ROUNDS):
             async with self._runtime.tables.transaction_of_all() as on:
@@ -112,7 +112,7 @@ class Sweeper:
         return folded
 
     async def settle(self) -> int:
-        """Documents whose jobs ended without telling."""
+        """Record the outcomes of documents whose jobs ended without doing so."""
         async with self._runtime.tables.transaction_of_all() as on:
             found = await self._sweeps.list_stranded_documents(on, MAX_STRANDED_DOCUMENTS)
         states = await self._runtime.app.states([job for _, job, _, _ in found])
@@ -123,7 +123,7 @@ class Sweeper:
         return sum([await settle(self._runtime, tenant, jobs) for tenant, jobs in ended.items()])
 
     async def close_batches(self) -> int:
-        """Batches of uploads that broke off: what was added is all that comes."""
+        """Close the batches of interrupted uploads."""
         async with self._runtime.tables.transaction_of_all() as on:
             found = await self._sweeps.list_idle_batches(on, UPLOAD_ABANDONED_AFTER, MAX_BATCHES)
         closed = 0
@@ -141,7 +141,7 @@ class Sweeper:
         return closed
 
     async def resume(self) -> int:
-        """What was deleted, and whose removal has come to an end before it was done."""
+        """Enqueue removals again that ended before everything was removed."""
         async with self._runtime.tables.transaction_of_all() as on:
             found = await self._runtime.removals.list_unfinished(on, MAX_UNFINISHED_REMOVALS)
         jobs = [remove.options(tenant=tenant).prepare(what, which) for tenant, what, which in found]
@@ -149,7 +149,7 @@ class Sweeper:
         return len(jobs)
 
     async def rows(self) -> int:
-        """Drafts and vectors that nobody waits for, chunks that stand nowhere."""
+        """Remove drafts and vectors that no job waits for, and chunks that are in no document."""
         async with self._runtime.tables.transaction_of_all() as on:
             return (
                 await self._sweeps.remove_drafts(on, MAX_ROWS)
@@ -158,28 +158,28 @@ class Sweeper:
             )
 
     async def editions(self) -> int:
-        """Editions that nobody searches any more."""
+        """Remove retired editions."""
         return await remove_retired(self._runtime, MAX_EDITIONS)
 
     async def indexes(self) -> int:
-        """Indexes that nobody needs any more, or that broke off, or are overdue."""
+        """Drop indexes that are not needed, and build those that are missing or incomplete."""
         return await maintain_indexes(
             self._runtime, MAX_GROWING_EDITIONS, INDEX_GROWING_FROM_CHUNKS
         )
 
     async def orphans(self) -> int:
-        """Files that no document needs."""
+        """Remove files that no document needs."""
         async with self._runtime.tables.transaction_of_all() as on:
             found = await self._runtime.objects.list_orphans(on, MAX_ROWS)
         by_tenant = _digests_by_tenant(found).items()
         return sum([await remove_files(self._runtime, tenant, some) for tenant, some in by_tenant])
 
     async def storage(self) -> Walked:
-        """Files that no row tells of, and those that were still being written.
+        """Remove files that have no row, and parts of files that were never finished.
 
-        One without a row gets it first: who is about to store the same content waits for that, and
-        stores it again if it goes. What is not named as we name files belongs to others and stays,
-        and so do all files without a row where another database stores too.
+        A file without a row gets one first. An upload of the same content waits for that row, and
+        stores the file again if it was removed. Files whose names are not ours stay, and so do all
+        files without a row where another database stores its files too.
         """
         files = parts = 0
         before = datetime.now(UTC) - STRAY_FILE_MIN_AGE
@@ -198,7 +198,7 @@ class Sweeper:
         return Walked(files, parts)
 
     async def _is_shared(self) -> bool:
-        """Whether another database has left its mark where the files are. Leaves ours."""
+        """Return whether another database has left its mark in the storage, and leave ours."""
         async with self._runtime.tables.transaction_of_all() as on:
             database = await self._sweeps.name_database(on)
         if others := await self._runtime.storage.register_database(database):
@@ -212,21 +212,23 @@ class Sweeper:
             )
         return bool(others)
 
-    async def aged(self) -> int:
-        """Files that are kept longer than their tenant wants; the texts in them stay."""
+    async def expired_files(self) -> int:
+        """Remove files that are older than their tenant's retention. Their chunks stay."""
         removed = 0
         for _ in range(MAX_ROUNDS):
             async with self._runtime.tables.transaction_of_all() as on:
                 found = await self._runtime.objects.list_expired(
                     on, self._runtime.settings.raw_days, FILES_PER_TRANSACTION
                 )
-            some = sum([await self._age(*each) for each in _digests_by_tenant(found).items()])
+            some = sum(
+                [await self._remove_expired(*each) for each in _digests_by_tenant(found).items()]
+            )
             removed += some
             if not some:
                 break
         return removed
 
-    async def _age(self, tenant: str, digests: list[bytes]) -> int:
+    async def _remove_expired(self, tenant: str, digests: list[bytes]) -> int:
         async with self._runtime.tables.transaction(tenant) as on:
             names = await self._runtime.objects.lock_expired(on, tenant, digests)
             await self._runtime.storage.delete(list(names.values()))
@@ -237,7 +239,7 @@ class Sweeper:
 def _objects_by_tenant(
     batch: Iterable[StoredFile],
 ) -> dict[str, list[tuple[bytes, str, int, datetime]]]:
-    """Stored files by the tenants whose they are, as `Objects.adopt` takes them."""
+    """Group stored files by tenant, as `Objects.adopt` takes them."""
     found = defaultdict(list)
     for each in batch:
         tenant = tenant_of(each.name.partition("/")[0]) if is_object(each.name) else None

@@ -1,4 +1,4 @@
-"""The SQL of knowledge: the statements of a subject in one file, one function a file; read once."""
+"""Read the SQL of knowledge: one file for the statements of a subject, and one per function."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from penstock.sql.header import read_header
 
 @cache
 def statement(name: str, schema: str) -> str:
-    """The text of one statement in `statements/`, for a schema."""
+    """Return the text of one statement in `statements/`, for a schema."""
     return named_statements(__package__)[name].replace(':"schema"', quote(schema))
 
 
 @cache
 def migrations() -> tuple[tuple[int, str], ...]:
-    """Number and name of every migration, in order."""
+    """Return the number and name of every migration, in order."""
     return listed(files(__package__))
 
 
 @cache
 def functions() -> dict[str, Traversable]:
-    """The files of all functions by their names, and of the view that they share."""
+    """Return the files of all functions, and of the view that they share, by name."""
     return read_functions(files(__package__))
 
 
 @cache
 def call(name: str, schema: str) -> str:
-    """The statement that calls the newest version of a function, for a schema.
+    """Return the statement that calls the newest version of a function, for a schema.
 
     Its `$1`, `$2`, … are the function's parameters in their order.
     """
@@ -40,13 +40,13 @@ def call(name: str, schema: str) -> str:
 
 
 def migration(name: str, direction: Literal["up", "down"], schema: str, vector: str) -> str:
-    """The whole text of a migration; `vector` is the schema that pgvector was put into."""
+    """Return the whole text of a migration; `vector` is the schema of pgvector."""
     text = expand(files(__package__), f"{name}.{direction}.sql")
     return text.replace(':"schema"', quote(schema)).replace(':"vector"', quote(vector))
 
 
 def script(name: str, schema: str, roles: Roles) -> str:
-    """The text of a script in `rls/`, for a schema and the roles of the queue."""
+    """Return the text of a script in `rls/`, for a schema and the roles of the queue."""
     text = (files(__package__) / "rls" / f"{name}.sql").read_text("utf-8")
     text = text.replace(':"schema"', quote(schema)).replace(":'schema'", f"'{schema}'")
     for role in ("worker", "app"):
