@@ -91,7 +91,7 @@ def test_command_does_not_warn_of_a_requested_embedded_postgres(place: Commands)
         assert (done.returncode, UNASKED in done.stderr) == (0, False)
     finally:
         with folder.lock():
-            folder.release()
+            folder.clear_persistent()
 
 
 @pytest.mark.parametrize("url", ["", " ", "shop"])

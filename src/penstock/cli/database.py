@@ -244,26 +244,26 @@ async def open_queue_of_app(app: Penstock) -> AsyncIterator[OpenQueue]:
     """Open an app, and yield its queue."""
     async with open_app(app), open_reading_pool(app) as pool:
         with explain_database_errors(app.database):
-            standing = await _read_standing(app)
+            rights = await _read_rights(app)
             try:
-                yield OpenQueue(app, pool, standing)
+                yield OpenQueue(app, pool, rights)
             except asyncpg.InsufficientPrivilegeError as error:
-                raise permission_error_for(standing, error, app.database.place) from error
+                raise permission_error_for(rights, error, app.database.place) from error
 
 
-async def _read_standing(app: Penstock) -> RoleRights:
+async def _read_rights(app: Penstock) -> RoleRights:
     """Return what the role may do, read on a connection of its own.
 
     The reading pool stays unused here: it connects only when a command reads.
     """
     connection = await connect(app.url, name="penstock")
     try:
-        role_standing = await read_role_rights(connection, app.database.schema)
+        rights = await read_role_rights(connection, app.database.schema)
     finally:
         await connection.close()
-    if role_standing is None:
+    if rights is None:
         raise SchemaMissing(app.database.schema, place=app.database.place)
-    return role_standing
+    return rights
 
 
 @asynccontextmanager

@@ -97,7 +97,7 @@ class OutputLost(CommandError):
 
 
 class Unexpected(CommandError):
-    """An error that no command knows of."""
+    """An error that commands do not expect."""
 
     def __init__(self, error: BaseException) -> None:
         message = f": {error}" if str(error) else ""
@@ -125,7 +125,7 @@ def kind_of(error: PenstockError) -> str:
 
 
 def details_of(error: PenstockError) -> dict[str, Any]:
-    """What programs want to know beside the message, such as the id of what it is about."""
+    """Return what programs need beside the message, such as the id of the job."""
     reason = reason_of(error)
     ids = (getattr(reason, name, None) for name in ("job_id", "batch_id", "workflow_id"))
     id = next(filter(None, ids), None)
@@ -134,7 +134,7 @@ def details_of(error: PenstockError) -> dict[str, Any]:
 
 
 def reason_of(error: PenstockError) -> PenstockError:
-    """The error that says why: of what stopped midway, its cause."""
+    """Return the error that says why: for a command that stopped midway, its cause."""
     if isinstance(error, Unfinished) and isinstance(error.__cause__, PenstockError):
         return error.__cause__
     return error

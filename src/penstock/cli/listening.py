@@ -184,7 +184,7 @@ class ListenOptions:
             "edge_header": self.edge_header,
         }
         entry = Entry.of(**{name: value for name, value in options.items() if value})
-        # The address that the service listens on is with_host a valid host name.
+        # The address that the service listens on is also a valid host name.
         return entry if self.host in ALL_ADDRESSES else entry.with_host(self.host)
 
     def address(self, bound: socket.socket) -> str:

@@ -44,7 +44,7 @@ class LogOptions:
 
 
 class TextLines(logging.Formatter):
-    """`2026-07-18 09:30:00.123 INFO 4711 penstock.worker: …`, in local time."""
+    """Formats a record as `2026-07-18 09:30:00.123 INFO 4711 penstock.worker: …`, in local time."""
 
     default_msec_format = "%s.%03d"
 
@@ -53,7 +53,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """Everything a record carries: for a job's lines also job_id, task, queue and attempt."""
+    """Formats a record as JSON with all fields; those of a job also have job_id, task and queue."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
