@@ -109,7 +109,7 @@ async def way(database: Database) -> Way:
         await nothing_to_claim(worker)
         await until(lambda: not worker_state(worker).jobs, what="the first job to be settled")
         # From then on an enqueue carries its own notification again.
-        await asyncio.sleep(10 * wake.INTERVAL)
+        await asyncio.sleep(10 * wake.NOTIFY_INTERVAL_S)
         with followed() as way:
             await app.enqueue(greet, "Grace")
             await until(lambda: "worker/settle/report.py" in way.files, what="the settle")
