@@ -100,7 +100,7 @@ def test_what_is_no_text_is_not_read_as_text(read: Read, suffix: str, content: b
         read(f"notes{suffix}", content)
     assert refused.value.reason == "broken"
     assert not isinstance(refused.value, Skipped)
-    assert str(refused.value).startswith(f"It is named {suffix}, ")
+    assert str(refused.value).startswith(f"The file's name ends in {suffix}, ")
 
 
 def test_a_zip_named_as_text_is_not_read_as_text(read: Read) -> None:
