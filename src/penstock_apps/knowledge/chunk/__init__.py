@@ -1,4 +1,4 @@
-"""Cut a document into pieces. An edit of one part leaves the pieces of the others as they are."""
+"""Cut documents into pieces. An edit of one part leaves the pieces of the others as they are."""
 
 from penstock_apps.knowledge.chunk.chunker import Chunking, split
 

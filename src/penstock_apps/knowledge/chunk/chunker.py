@@ -104,13 +104,15 @@ class Head(NamedTuple):
 
 
 class Unit(NamedTuple):
+    """A part of a document that is not cut further, such as a paragraph."""
+
     text: str
     tokens: int
     # Of a cut before this unit: its rank, and a hash that decides between equal ranks.
     strength: tuple[int, int]
     path: Path
     page: int | None
-    heads: tuple[Head, ...] = ()  # the headings that stand before its text
+    heads: tuple[Head, ...] = ()  # the headings before its text
     begins_block: bool = True  # False if it continues the block of the unit before
 
 
@@ -138,30 +140,32 @@ class Units:
                 rank = _rank_of_page(document.kind, ends_sentence)
             for block in blocks(section.text.replace("\r\n", "\n")):
                 if block.shape is Shape.HEADING:
-                    # Nothing stands under the heading before: it becomes a unit of its own.
+                    # The heading before has no text under it, so it becomes a unit of its own.
                     if heads and heads[-1].level >= block.level:
-                        yield self._first("", rank, headings.path, page, heads)
+                        yield self._first_unit("", rank, headings.path, page, heads)
                         heads, rank = [], PARAGRAPH
                     headings.enter(block.text, block.level)
                     heads.append(Head(block.text, block.level, headings.path))
                     continue
-                yield from self._units(block, rank, headings.path, page, heads)
+                yield from self._units_of(block, rank, headings.path, page, heads)
                 heads, rank = [], PARAGRAPH
                 ends_sentence = block.text[-1] in SENTENCE_ENDINGS
         if heads:
-            yield self._first("", rank, headings.path, page, heads)
+            yield self._first_unit("", rank, headings.path, page, heads)
 
-    def _units(
+    def _units_of(
         self, block: Block, rank: int, path: Path, page: int | None, heads: list[Head]
     ) -> Iterator[Unit]:
         for text, part_rank in self._parts(block):
             if part_rank is None:
-                yield self._first(text, rank, path, page, heads)
+                yield self._first_unit(text, rank, path, page, heads)
             else:
                 strength = (part_rank, _hash_of_beginning(text))
                 yield Unit(text, self._count(text) + 1, strength, path, page, begins_block=False)
 
-    def _first(self, text: str, rank: int, path: Path, page: int | None, heads: list[Head]) -> Unit:
+    def _first_unit(
+        self, text: str, rank: int, path: Path, page: int | None, heads: list[Head]
+    ) -> Unit:
         if heads:
             rank = HEADING - min(head.level for head in heads)
         tokens = self._count(text) + 2 + sum(self._count(head.line) + 2 for head in heads)
@@ -177,26 +181,26 @@ class Units:
             return
         steps = PROSE_CUTS if block.shape is Shape.PROSE else LINES_CUTS
         is_first = True
-        for part, rank in self._finer(text, steps, PARAGRAPH):
+        for part, rank in self._cut_further(text, steps, PARAGRAPH):
             yield part, None if is_first else rank
             is_first = False
 
-    def _finer(
+    def _cut_further(
         self, text: str, steps: tuple[tuple[re.Pattern[str], int], ...], rank: int
     ) -> Iterator[tuple[str, int]]:
         """Cut the text by the first step, and parts that are still too long by the next ones."""
         if not steps:
-            yield from self._words(text, rank)
+            yield from self._cut_into_runs(text, rank)
             return
         (ends, step_rank), *rest = steps
         for part in _cut_after(ends, text):
             if len(part) > self._size * MAX_TOKEN_CHARACTERS or self._count(part) > self._size:
-                yield from self._finer(part, tuple(rest), rank)
+                yield from self._cut_further(part, tuple(rest), rank)
             else:
                 yield part, rank
             rank = step_rank
 
-    def _words(self, text: str, rank: int) -> Iterator[tuple[str, int]]:
+    def _cut_into_runs(self, text: str, rank: int) -> Iterator[tuple[str, int]]:
         """Cut the text into runs of words. A word's hash decides whether a run ends with it.
 
         A word that is too long by itself is cut into parts.
@@ -270,7 +274,7 @@ def cuts(units: Sequence[Unit], size: int, min_distance: int) -> list[int]:
 
 
 def _is_best(at: int, units: Sequence[Unit], starts: Sequence[int], min_distance: int) -> bool:
-    """Whether no cut within the distance is stronger, or as strong and earlier."""
+    """Return whether no cut within the distance is stronger, or as strong and earlier."""
     here, strength = starts[at], units[at].strength
     if here < min_distance or starts[-1] - here < min_distance:
         return False
@@ -324,16 +328,16 @@ def split(extracted: Extracted, settings: Chunking) -> list[Piece]:
     if not units:
         return []
     bounds = [0, *cuts(units, settings.size, settings.min_distance), len(units)]
-    pieces = (_piece(units[start:end], counter) for start, end in pairwise(bounds))
+    pieces = (_make_piece(units[start:end], counter) for start, end in pairwise(bounds))
     return [piece for piece in pieces if piece]
 
 
-def _piece(units: Sequence[Unit], counter: Tokens) -> Piece | None:
+def _make_piece(units: Sequence[Unit], counter: Tokens) -> Piece | None:
     first = units[0]
     path = reduce(common_path, (unit.path for unit in units))
     # A heading that is in the path is not repeated at the beginning of the text.
     heads = [head for head in first.heads if path[: len(head.path)] != head.path]
-    text = _text(units, heads)
+    text = _text_of(units, heads)
     if not text and path:
         text, path = path[-1], path[:-1]
     if not text:
@@ -342,7 +346,7 @@ def _piece(units: Sequence[Unit], counter: Tokens) -> Piece | None:
     return Piece(text, len(counter.ids(piece.embedded)), piece.heading, first.page)
 
 
-def _text(units: Sequence[Unit], heads: Sequence[Head]) -> str:
+def _text_of(units: Sequence[Unit], heads: Sequence[Head]) -> str:
     parts: list[str] = []
     for unit in units:
         shown_heads = heads if unit is units[0] else unit.heads

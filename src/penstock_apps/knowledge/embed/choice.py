@@ -16,8 +16,8 @@ def embedder_of(
 ) -> Embedder:
     """Return the embedder that the settings name, with its key from the environment.
 
-    Its packages are imported only now; NotInstalled names one that is missing. `timeout` limits a
-    call over HTTP, in seconds.
+    Its packages are imported only now. Raises `NotInstalled` if one is missing. A call over HTTP
+    may take `timeout` seconds.
     """
     try:
         match settings.provider:

@@ -32,7 +32,10 @@ class Misfit(KnowledgeError, NotRetryable):
 
 
 class Refused(KnowledgeError, NotRetryable):
-    """A model API refused a call. Send its texts in halves; a single text is itself at fault."""
+    """A model API refused a call, and its texts may be at fault.
+
+    Send them in halves to find the one that is. If there was a single text, it is at fault.
+    """
 
     def __init__(self, provider: str, status: int, texts: int) -> None:
         self.status = status
@@ -102,10 +105,10 @@ class Embedding(Struct, frozen=True):
     provider: Provider = "wordllama"
     model: str | None = None
     dimensions: int | None = None
-    """Without it, the dimensions that the model is known to have."""
+    """The dimensions of the vectors. None stands for those of the model, if Penstock knows it."""
     shorten: bool = False
-    """Ask the model for `dimensions`, though Penstock does not know it. Without it, an unknown
-    model is expected to have them by itself."""
+    """Ask a model that Penstock does not know for `dimensions`. If this is False, the model is
+    expected to have them by itself."""
     base_url: str | None = None
     """A server that speaks OpenAI's protocol (Ollama, vLLM, …), such as
     http://localhost:11434/v1."""

@@ -33,7 +33,7 @@ TEXTS_PER_RUN: Final = 16
 
 
 class MiniLM:
-    """Embeds some dozens of texts a second and core, in a thread of its own."""
+    """Embeds some dozens of texts per second and core, in a thread."""
 
     shares_calls = True
     max_texts = 64
@@ -53,7 +53,7 @@ class MiniLM:
         self._session = session(is_small=model == INT8_MODEL)
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """The blocking form of `embed`."""
+        """Embed texts. This is the blocking form of `embed`."""
         ids = [self._tokenizer.encode(text).ids for text in texts]
         vectors = np.zeros((len(texts), DIMENSIONS), np.float32)
         by_length = sorted(range(len(texts)), key=lambda row: len(ids[row]))
@@ -102,7 +102,7 @@ def tokenizer() -> Any:
 
 @cache
 def session(*, is_small: bool) -> Any:
-    """Load the model, once a process. It runs on as many threads as there are cores."""
+    """Load the model, once per process. It runs on as many threads as there are cores."""
     try:
         from onnxruntime import InferenceSession, SessionOptions
         from safetensors.numpy import load_file

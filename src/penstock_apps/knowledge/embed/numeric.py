@@ -1,7 +1,8 @@
 """Import numpy without the threads that its linear algebra starts.
 
-A process with threads cannot be forked, and isolated jobs need forks. Nothing here is large enough
-to be worth a thread. If numpy was imported before, or the variable is set, that choice stays.
+A process with threads cannot be forked, and isolated jobs need forks. No computation here is large
+enough for a thread to be worth it. Nothing changes if numpy was imported before, or if the variable
+is set.
 """
 
 from __future__ import annotations

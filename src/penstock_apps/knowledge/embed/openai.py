@@ -54,7 +54,8 @@ class OpenAI:
         )
         self._document_prefix = settings.document_prefix
         self._query_prefix = settings.query_prefix
-        # OpenAI takes 300,000 tokens. Ours come from another tokenizer, so some room is left.
+        # OpenAI accepts 300,000 tokens per call. Penstock counts them with another tokenizer, so
+        # some room is left.
         self.max_texts, self.max_tokens = (2048, 250_000) if self._is_openai else (512, 64_000)
         self._remote = Remote(
             self._name,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def vectors_of(
     provider: str, answers: Sequence[Sequence[float] | str], texts: int, dimensions: int
 ) -> Vectors:
-    """Return one row for each text; an answer is a list of numbers, or the same in base64."""
+    """Return one row for each text. An answer is a list of numbers, or the same in base64."""
     if len(answers) != texts:
         raise Misfit(f"{provider} has answered {len(answers):,} vectors for {texts:,} texts.")
     vectors = np.empty((texts, dimensions), np.float32)
@@ -72,25 +72,27 @@ class Remote:
         self._client: httpx.AsyncClient | None = None
 
     async def ask(self, body: dict[str, Any], answer: type[Answer], texts: int) -> Answer:
-        """Send a call with this many texts and return its answer.
+        """Send a call with this many texts, and return its answer.
 
-        Raises Retryable if the API does not answer or is busy, Refused if the texts may be at
-        fault, and Misfit if the settings or the key are.
+        Raises `Retryable` if the API does not answer or is busy, `Refused` if the texts may be at
+        fault, and `Misfit` if the settings or the key are.
         """
         try:
             # httpx restarts its timeout with every byte, so a server that trickles would never
             # time out.
             async with asyncio.timeout(self._timeout):
-                response = await self._open().post(self._url, content=msgspec.json.encode(body))
+                response = await self._open_client().post(
+                    self._url, content=msgspec.json.encode(body)
+                )
         except TimeoutError:
-            raise self._retryable(f"did not answer in {self._timeout:g} s") from None
+            raise self._retryable_error(f"did not answer in {self._timeout:g} s") from None
         except httpx.InvalidURL:
             raise Misfit(f"The address of {self._provider} is no address.") from None
         except httpx.HTTPError as error:
-            # Not chained: the error holds the request, and the request holds the key.
-            raise self._retryable(f"could not be asked ({type(error).__name__})") from None
+            # This error is not chained, because it contains the request, and with it the key.
+            raise self._retryable_error(f"could not be asked ({type(error).__name__})") from None
         if not response.is_success:
-            raise self._refusal(response, texts)
+            raise self._error_for(response, texts)
         try:
             return msgspec.json.decode(response.content, type=answer)
         except msgspec.DecodeError:
@@ -104,19 +106,19 @@ class Remote:
             await self._client.aclose()
             self._client = None
 
-    def _open(self) -> httpx.AsyncClient:
+    def _open_client(self) -> httpx.AsyncClient:
         if self._client is None:
             headers = {"Content-Type": "application/json"}
             if self._key:
                 headers["Authorization"] = f"Bearer {self._key}"
             self._client = httpx.AsyncClient(
-                verify=_tls(),
+                verify=_ssl_context(),
                 headers=headers,
                 timeout=httpx.Timeout(self._timeout, connect=min(CONNECT_TIMEOUT_S, self._timeout)),
             )
         return self._client
 
-    def _refusal(self, response: httpx.Response, texts: int) -> Exception:
+    def _error_for(self, response: httpx.Response, texts: int) -> Exception:
         status = response.status_code
         if status in (401, 403):
             return Misfit(
@@ -129,9 +131,11 @@ class Remote:
                 "Check the settings model and base_url."
             )
         if status == 429 and b"insufficient_quota" in response.content:
-            return self._retryable("has no credit left for this key (429)", NO_CREDIT_RETRY_S)
+            return self._retryable_error("has no credit left for this key (429)", NO_CREDIT_RETRY_S)
         if status in (408, 409, 425, 429) or status >= 500:
-            return self._retryable(f"is busy or broken ({status})", asked_wait(response.headers))
+            return self._retryable_error(
+                f"is busy or broken ({status})", asked_wait(response.headers)
+            )
         if status in BAD_REQUEST_STATUSES and not _is_about_settings(response.text):
             return Refused(self._provider, status, texts)
         return Misfit(
@@ -139,13 +143,13 @@ class Remote:
             "Check model, dimensions and base_url."
         )
 
-    def _retryable(self, what: str, after: float | None = None) -> Retryable:
-        return Retryable(f"{self._provider} {what}.", after=after)
+    def _retryable_error(self, predicate: str, after: float | None = None) -> Retryable:
+        return Retryable(f"{self._provider} {predicate}.", after=after)
 
 
 @cache
-def _tls() -> SSLContext:
-    """Load the trusted certificates, once: that takes as long as a call."""
+def _ssl_context() -> SSLContext:
+    """Load the trusted certificates once, because that takes as long as a call."""
     return httpx.create_ssl_context()
 
 

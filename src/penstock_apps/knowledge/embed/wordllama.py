@@ -23,7 +23,7 @@ DIMENSIONS: Final = (256, 128, 64)
 
 
 class WordLlama:
-    """Embeds thousands of texts a second in this process, so calls need not be shared."""
+    """Embeds thousands of texts per second in this process, so calls need not be shared."""
 
     shares_calls = False
     max_texts = 4096
@@ -42,10 +42,11 @@ class WordLlama:
         self._ids = tokens().ids
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """The blocking form of `embed`."""
+        """Embed texts. This is the blocking form of `embed`."""
         sums = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in enumerate(texts):
-            # Text by text: the rows of many texts would not fit into the processor's cache.
+            # Texts are added up one by one. The rows of many would not fit into the processor's
+            # cache.
             np.add.reduce(self._weights.take(self._ids(text), axis=0), axis=0, out=sums[row])
         return normalised(sums)
 
@@ -62,7 +63,7 @@ class WordLlama:
 
 @cache
 def weights() -> Vectors:
-    """Load the vectors of all tokens, once a process: 32 MB."""
+    """Load the vectors of all tokens, which take 32 MB, once per process."""
     try:
         from safetensors.numpy import load_file
     except ImportError as error:
