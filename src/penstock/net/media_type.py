@@ -12,8 +12,9 @@ UNKNOWN = "application/octet-stream"
 def media_type(kind: str, charset: str | None) -> str:
     """Return the declared media type, with its encoding if that is declared and not UTF-8.
 
-    assert media_type("Text/Plain", "KOI8-R") == "text/plain; charset=koi8-r"
     A header may contain any text. What is no media type becomes `application/octet-stream`.
+
+    assert media_type("Text/Plain", "KOI8-R") == "text/plain; charset=koi8-r"
     """
     kind, charset = kind.strip().lower(), (charset or "").strip().lower()
     if not MEDIA_TYPE.fullmatch(kind):

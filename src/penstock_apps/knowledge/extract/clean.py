@@ -33,9 +33,9 @@ EMPTY_LINES = re.compile("\n{3,}")
 
 @cache
 def excess_marks() -> re.Pattern[str]:
-    """Return the pattern of more marks on a letter than any script has.
+    """Return a pattern that finds more marks on one letter than any script has.
 
-    Normalising sorts them, which takes the square of their number.
+    They are removed, because normalising sorts them and takes the square of their number.
     """
     mark = "".join(chr(code) for code in range(0x300, 0x20000) if combining(chr(code)))
     return re.compile(f"([{mark}]{{{MAX_COMBINING_MARKS}}})[{mark}]+")
