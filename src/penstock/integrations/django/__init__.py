@@ -12,8 +12,8 @@
         order = Order.objects.create(item="kettle")
         enqueue(send_receipt, order.pk)          # stored with the order, or not at all
 
-`app` is the project's one app. It is made on first use, since Django imports this package before
-its settings may be read.
+`app` is the only app of the project. It is made at its first use, because Django imports this
+package before the settings can be read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.integrations.django.enqueueing import (
 )
 from penstock.integrations.django.project import DjangoPenstock, project_app
 
-# Django checks task backends once this is imported; it may be the first to name Penstock's.
+# Django checks task backends once this module is imported, and nothing else may import it.
 with suppress(ModuleNotFoundError):
     import django.tasks  # noqa: F401 (in Django from 6.0 on)
 

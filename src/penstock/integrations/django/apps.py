@@ -1,4 +1,4 @@
-"""What Django does with Penstock when a project starts."""
+"""The Django app: registers checks and imports the project's tasks when a project starts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from django.apps import AppConfig
 
 
 class PenstockConfig(AppConfig):
+    """Registers Penstock's checks, and imports the project's tasks."""
+
     name = "penstock.integrations.django"
     label = "penstock"
     verbose_name = "Penstock"

@@ -1,4 +1,4 @@
-"""What `manage.py check` finds wrong, or worth knowing, before the first job does."""
+"""Checks for `manage.py check`, which find mistakes before the first job does."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from penstock.integrations.django.settings import ProjectSettings
 from penstock.worker.limits.slots import DEFAULT_SLOTS
 
 TAG = "penstock"
-# psycopg's own default, if a pool's size is not given.
-POOL_SIZE = 4
+# psycopg's default size of a pool.
+DEFAULT_POOL_SIZE = 4
 
 
 def register() -> None:
-    """Let Django run these with its own."""
+    """Register Penstock's checks with Django."""
     checks.register(check_project, TAG)
 
 
 def check_project(app_configs: Any = None, **_: Any) -> list[checks.CheckMessage]:
+    """Check the database of the project's jobs, its pooler and the size of Django's pool."""
     settings = ProjectSettings.read()
     connection = connections[settings.database]
     if connection.vendor != "postgresql":
@@ -51,8 +52,8 @@ def _pool(settings: ProjectSettings, connection: Any) -> Iterator[checks.CheckMe
     pool = connection.settings_dict["OPTIONS"].get("pool")
     if not pool:
         return
-    given = pool if isinstance(pool, dict) else {}
-    size = given.get("max_size") or given.get("min_size", POOL_SIZE)
+    options = pool if isinstance(pool, dict) else {}
+    size = options.get("max_size") or options.get("min_size", DEFAULT_POOL_SIZE)
     threads = sum(settings.queues.values()) if settings.queues else DEFAULT_SLOTS
     if threads > size:
         yield checks.Warning(

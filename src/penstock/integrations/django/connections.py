@@ -1,4 +1,4 @@
-"""The address of a database that Django is connected to, so that nothing is configured twice."""
+"""Makes a URL from the settings of a Django connection, so that nothing is configured twice."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 from penstock.errors import ConfigError
 
 HOST = re.compile(r"[A-Za-z0-9._-]+")
-# What psycopg and asyncpg call by the same name. The others say how psycopg itself should work.
-SHARED = (
+# The options that psycopg and asyncpg have in common. Other options concern psycopg alone.
+SHARED_OPTIONS = (
     "gsslib",
     "krbsrvname",
     "options",
@@ -30,29 +30,29 @@ SHARED = (
 
 
 def address_of(connection: Any) -> str:
-    """Where this connection of Django's leads, as a URL: the test database during tests."""
+    """Return the URL of a Django connection's database. During tests it is the test database."""
     if connection.vendor != "postgresql":
         raise ConfigError('PENSTOCK["DATABASE"]', connection.alias, "the alias of a Postgres")
-    given = connection.get_connection_params()
-    query = {name: given[name] for name in SHARED if given.get(name) is not None}
+    params = connection.get_connection_params()
+    query = {name: params[name] for name in SHARED_OPTIONS if params.get(name) is not None}
     if role := connection.settings_dict["OPTIONS"].get("assume_role"):
         query["role"] = role
-    place = given.get("host", "")
-    port = str(given.get("port") or "")
-    if HOST.fullmatch(place):
-        place = f"{place}:{port}" if port else place
+    host = params.get("host", "")
+    port = str(params.get("port") or "")
+    if HOST.fullmatch(host):
+        host = f"{host}:{port}" if port else host
     else:
-        # A socket's folder, several hosts, an IPv6 address.
-        query |= {"host": place} if place else {}
+        # The folder of a socket, several hosts, or an IPv6 address.
+        query |= {"host": host} if host else {}
         query |= {"port": port} if port else {}
-        place = ""
-    name = quote(given.get("dbname") or "", safe="")
-    return f"postgresql://{_login(given)}{place}/{name}{'?' if query else ''}{urlencode(query)}"
+        host = ""
+    name = quote(params.get("dbname") or "", safe="")
+    return f"postgresql://{_login(params)}{host}/{name}{'?' if query else ''}{urlencode(query)}"
 
 
-def _login(given: dict[str, Any]) -> str:
-    if not given.get("user"):
+def _login(params: dict[str, Any]) -> str:
+    if not params.get("user"):
         return ""
-    user = quote(given["user"], safe="")
-    password = given.get("password")
+    user = quote(params["user"], safe="")
+    password = params.get("password")
     return f"{user}:{quote(str(password), safe='')}@" if password else f"{user}@"

@@ -1,4 +1,4 @@
-"""Enqueue from views, models, commands: in the transaction that Django has open."""
+"""Functions that enqueue jobs in the open transaction of Django."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ T = TypeVar("T")
 
 
 def enqueue(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
-    """Store one job on Django's connection: with what `transaction.atomic()` stores, or not at all.
+    """Enqueue one job on Django's connection.
+
+    Inside `transaction.atomic()` it is stored together with your changes, or not at all.
 
     enqueue(send_receipt.options(delay=60), order.pk)
     """
@@ -24,7 +26,7 @@ def enqueue(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[
 
 
 def enqueue_many(requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
-    """Store many jobs in one statement, all or none; the answers come in the same order.
+    """Enqueue many jobs in one statement, all or none. The results have the order of the requests.
 
     enqueue_many(send_receipt.prepare(order.pk) for order in orders)
     """
@@ -32,10 +34,10 @@ def enqueue_many(requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
 
 
 async def aenqueue(task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
-    """`enqueue` for async views: on the connection that the view's ORM calls use."""
+    """Enqueue one job from an async view, on the connection that the view's ORM calls use."""
     return await sync_to_async(enqueue, thread_sensitive=True)(task, *args, **kwargs)
 
 
 async def aenqueue_many(requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
-    """`enqueue_many` for async views: on the connection that the view's ORM calls use."""
+    """Enqueue many jobs from an async view, on the connection that the view's ORM calls use."""
     return await sync_to_async(enqueue_many, thread_sensitive=True)(requests)

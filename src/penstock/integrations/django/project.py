@@ -1,4 +1,7 @@
-"""The one Penstock app of a Django project, its connection, and what surrounds each handler."""
+"""The Penstock app of a Django project.
+
+It uses Django's connection, and prepares it for handlers.
+"""
 
 from __future__ import annotations
 
@@ -28,32 +31,35 @@ from penstock.tasks import Registry, Task, TaskDecorator
 
 AnyTask = Task[..., Any]
 
-# Django's connections that outlive a job; a thread ends without closing its own.
-_kept: set[Any] = set()
+# Django's connections that are still open after a job. A thread that ends does not close its own.
+_kept_connections: set[Any] = set()
 
 
 class ProjectTasks(Registry):
-    """Tasks whose handlers run as Django's code expects; what users call directly stays as is."""
+    """Wraps the handlers of tasks, so that they run as Django's code expects.
+
+    A task that users call directly is not wrapped.
+    """
 
     def add(self, *tasks: AnyTask) -> None:
         super().add(*map(self.wrap, tasks))
 
     def wrap(self, task: AnyTask) -> AnyTask:
         known = self.find(task.name)
-        return known if known is not None and known.is_same(task) else surrounded(task)
+        return known if known is not None and known.is_same(task) else wrap_task(task)
 
 
-def surrounded(task: AnyTask) -> AnyTask:
-    """The task with Django's care around its handler."""
-    return task.handled_by(_async(task.fn) if task.is_async else _blocking(task.fn))
+def wrap_task(task: AnyTask) -> AnyTask:
+    """Return the task with a handler that manages Django's connections."""
+    return task.handled_by(_wrap_async(task.fn) if task.is_async else _wrap_sync(task.fn))
 
 
-def surround(call: SubmittedCall) -> None:
-    """The same care around a call of a local pool."""
-    call.fn = _async(call.fn) if call.is_async else _blocking(call.fn)
+def wrap_call(call: SubmittedCall) -> None:
+    """Let a call of a local pool manage Django's connections."""
+    call.fn = _wrap_async(call.fn) if call.is_async else _wrap_sync(call.fn)
 
 
-def _blocking(handler: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_sync(handler: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(handler)
     def run(*args: Any, **kwargs: Any) -> Any:
         with usable_connections():
@@ -62,7 +68,7 @@ def _blocking(handler: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _async(handler: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_async(handler: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(handler)
     async def run(*args: Any, **kwargs: Any) -> Any:
         async with own_thread():
@@ -73,30 +79,31 @@ def _async(handler: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def usable_connections() -> Iterator[None]:
-    """No connection of this thread is one that is past its time, or broken."""
+    """Close old and broken connections of this thread, before the block and after it."""
     close_old_connections()
     reset_queries()
     try:
         yield
     finally:
         close_old_connections()
-        _kept.update(each for each in connections.all(initialized_only=True) if each.connection)
+        opened = connections.all(initialized_only=True)
+        _kept_connections.update(each for each in opened if each.connection)
 
 
 def close_kept_connections() -> None:
-    """Close what CONN_MAX_AGE has kept open in the threads of workers that are gone."""
-    while _kept:
-        connection = _kept.pop()
+    """Close the connections that CONN_MAX_AGE has kept open in threads of former workers."""
+    while _kept_connections:
+        connection = _kept_connections.pop()
         connection.inc_thread_sharing()
         connection.close()
 
 
 @asynccontextmanager
 async def own_thread() -> AsyncIterator[None]:
-    """What is awaited of the ORM runs in a thread of this job's own, as in a request under ASGI.
+    """Run the ORM calls of an async job in a thread of its own, like a request under ASGI.
 
-    Otherwise all async jobs of the process would wait for one thread. It costs nothing where the
-    ORM is not used.
+    Otherwise all async jobs of the process would share one thread. Jobs that do not use the ORM pay
+    nothing.
     """
     async with ThreadSensitiveContext() as context:
         try:
@@ -106,11 +113,11 @@ async def own_thread() -> AsyncIterator[None]:
                 await sync_to_async(connections.close_all)()
 
 
-NOT_ASKED_YET = "postgresql://"
+UNKNOWN_URL = "postgresql://"
 
 
 class ProjectConnector(Connector):
-    """Leads where Django's connection leads at the moment it is opened: tests have their own."""
+    """Connects to the database that Django uses when the app is opened. Tests have another one."""
 
     def __init__(self, database: Database, alias: str) -> None:
         super().__init__(database)
@@ -119,7 +126,7 @@ class ProjectConnector(Connector):
 
     def set_database(self, database: Database) -> None:
         super().set_database(database)
-        self._is_led_elsewhere = database.url not in (NOT_ASKED_YET, self._address)
+        self._is_led_elsewhere = database.url not in (UNKNOWN_URL, self._address)
 
     @property
     def url(self) -> str:
@@ -131,8 +138,8 @@ class ProjectConnector(Connector):
         return await super().pool()
 
     async def _close_others(self) -> None:
-        """Close what handlers have kept open."""
-        # Python may be ending: then it starts no more threads, and takes the connections along.
+        """Close the connections that handlers have left open."""
+        # If Python is ending, it starts no more threads, and the connections end with it.
         with suppress(RuntimeError):
             await asyncio.to_thread(close_kept_connections)
 
@@ -150,43 +157,43 @@ T = TypeVar("T")
 
 @cache
 def project_app() -> DjangoPenstock:
-    """The project's app, made on first use."""
+    """Return the project's app, which is made at the first call."""
     return DjangoPenstock(ProjectSettings.read())
 
 
 class DjangoPenstock(Penstock):
-    """An app whose database is one of Django's, and whose handlers may use the ORM.
+    """The app of a Django project: its database is one of Django's, and handlers may use the ORM.
 
     from penstock.integrations.django import app
     """
 
     def __init__(self, settings: ProjectSettings) -> None:
         self.settings = settings
-        super().__init__(NOT_ASKED_YET, schema=settings.schema)
+        super().__init__(UNKNOWN_URL, schema=settings.schema)
         self.tasks = ProjectTasks()
         self.task = TaskDecorator(register=self.tasks.add)
-        self._pools.prepare_calls_with(surround)
+        self._pools.prepare_calls_with(wrap_call)
 
     def _make_connector(self, database: Database) -> Connector:
         return ProjectConnector(database, self.settings.database)
 
     @property
     def database(self) -> Database:
-        """Where Django's connection leads now: tests have a database of their own."""
+        """The database that Django uses now. Tests have another one."""
         return self._connector.opened
 
     @property
     def connection(self) -> Any:
-        """Django's connection to the queue's database, of this thread."""
+        """This thread's Django connection to the queue's database."""
         return connections[self.settings.database]
 
     @property
     def sync(self) -> SyncProject:
-        """The calls for code that blocks, on Django's connection: part of its transaction."""
+        """The app's calls for code that does not await, as part of Django's transaction."""
         return SyncProject(self, self._portal)
 
     def _runnable_tasks(self) -> Registry:
-        """The app's tasks, and those of django.tasks that have been imported by now."""
+        """Return the app's tasks, and those of django.tasks that are imported by now."""
         if task_backends():
             from penstock.integrations.django.tasks.backend import as_penstock, known_tasks
 
@@ -194,7 +201,7 @@ class DjangoPenstock(Penstock):
         return super()._runnable_tasks()
 
     def _named_queues(self, children: int) -> dict[str, int]:
-        """Those of PENSTOCK["QUEUES"], else those that tasks, schedules and backends name."""
+        """Return the queues of PENSTOCK["QUEUES"], else those of tasks, schedules and backends."""
         if self.settings.queues is not None:
             return self.settings.queues
         return super()._named_queues(children)
@@ -208,7 +215,7 @@ class DjangoPenstock(Penstock):
 
 
 class SyncProject(SyncPenstock):
-    """The app's calls on Django's connection of this thread.
+    """The app's calls for code that does not await, on this thread's Django connection.
 
     with transaction.atomic():
         order = Order.objects.create(item="kettle")
@@ -221,7 +228,10 @@ class SyncProject(SyncPenstock):
         self._client, self._run = app.on(adapt(self._connection, "blocking")), drive
 
     def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
-        """The job's result once it is done; refused inside a transaction, where it never is."""
+        """Wait until a job is done, and return its result.
+
+        Raises RuntimeError inside a transaction: the job would only begin after its commit.
+        """
         if self._connection.in_atomic_block:
             raise RuntimeError(
                 "Inside transaction.atomic() nothing can be waited for: a job that it enqueues "

@@ -1,4 +1,4 @@
-"""Penstock's migrations as operations of Django's."""
+"""Runs Penstock's migrations as operations of Django migrations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.store import adapt, drive
 
 
 class MigratePenstock(Operation):
-    """One of Penstock's migrations, in the transaction of Django's.
+    """Runs one of Penstock's migrations in the transaction of a Django migration.
 
-    It may have been applied by `penstock migrate` already: then there is nothing to do.
+    If `penstock migrate` has applied it already, there is nothing to do.
     """
 
     reversible = True
@@ -25,7 +25,7 @@ class MigratePenstock(Operation):
         self.number = number
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """There are no models."""
+        """Change nothing: Penstock has no models."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, *_: Any) -> None:
         self._move(app_label, schema_editor, is_forwards=True)
@@ -44,12 +44,12 @@ class MigratePenstock(Operation):
         to = self.number if is_forwards else self.number - 1
         if schema_editor.collect_sql:
             before = range(1, self.number if is_forwards else self.number + 1)
-            pieces = statements(settings.schema, applied=before, to=to)
+            scripts = statements(settings.schema, applied=before, to=to)
         else:
-            pieces = self._pending(schema_editor.connection, settings.schema, to, is_forwards)
-        for piece in pieces:
-            # No parameters, so that the server takes several statements at once.
-            schema_editor.execute(piece, params=None)
+            scripts = self._pending(schema_editor.connection, settings.schema, to, is_forwards)
+        for script in scripts:
+            # Without parameters, the server takes several statements at once.
+            schema_editor.execute(script, params=None)
 
     def _pending(self, connection: Any, schema: str, to: int, is_forwards: bool) -> list[str]:
         executor = adapt(connection, "blocking")

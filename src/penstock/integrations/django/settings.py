@@ -1,4 +1,4 @@
-"""The setting PENSTOCK of a Django project, read and checked.
+"""Reads and checks the setting PENSTOCK of a Django project.
 
 PENSTOCK = {"DATABASE": "default", "SCHEMA": "penstock", "QUEUES": {"default": 20, "email": 5}}
 """
@@ -21,7 +21,13 @@ TASK_BACKEND = "penstock.integrations.django.tasks.backend"
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """Where a project's jobs are, what its workers serve, and where its tasks are written."""
+    """The checked setting PENSTOCK.
+
+    - `database`: the alias of the database that holds the jobs.
+    - `schema`: the schema of Penstock's tables.
+    - `queues`: the queues of its workers with their slots, or None.
+    - `modules`: the names of modules in which the project's tasks are written.
+    """
 
     database: str
     schema: str
@@ -30,28 +36,28 @@ class ProjectSettings:
 
     @classmethod
     def read(cls) -> ProjectSettings:
-        """The project's settings; ConfigError names the one that is wrong."""
-        given = getattr(settings, "PENSTOCK", {})
-        if not isinstance(given, Mapping):
-            raise ConfigError("PENSTOCK", given, "a dict")
-        if unknown := given.keys() - CHECKS.keys():
+        """Read the project's settings. Raises ConfigError for one that is wrong."""
+        values = getattr(settings, "PENSTOCK", {})
+        if not isinstance(values, Mapping):
+            raise ConfigError("PENSTOCK", values, "a dict")
+        if unknown := values.keys() - CHECKS.keys():
             name = sorted(map(str, unknown))[0]
             raise ConfigError("PENSTOCK", name, f"a dict with the keys {', '.join(CHECKS)}")
-        checked = {key: check(key, given.get(key)) for key, check in CHECKS.items()}
+        checked = {key: check(key, values.get(key)) for key, check in CHECKS.items()}
         return cls(**{key.lower(): value for key, value in checked.items()})
 
 
 def task_backends() -> list[Mapping[str, Any]]:
-    """Those of the project's TASKS whose jobs are Penstock's."""
-    given = getattr(settings, "TASKS", {}).values()
-    return [backend for backend in given if _is_ours(backend.get("BACKEND", ""))]
+    """Return the backends of the project's TASKS that use Penstock."""
+    backends = getattr(settings, "TASKS", {}).values()
+    return [backend for backend in backends if _is_ours(backend.get("BACKEND", ""))]
 
 
 def _is_ours(path: str) -> bool:
     try:
         kind = import_string(path)
     except ImportError:
-        # A Django without tasks does not look at TASKS; one with them complains itself.
+        # A Django without django.tasks ignores TASKS. One with django.tasks reports this itself.
         return False
     return any(base.__module__ == TASK_BACKEND for base in getattr(kind, "__mro__", ()))
 
@@ -79,15 +85,15 @@ def _queues(key: str, value: Any) -> dict[str, int] | None:
     try:
         return parse_queues(value)
     except (ConfigError, TypeError, ValueError) as error:
-        why = f" ({error.setting}: {error.allowed})" if isinstance(error, ConfigError) else ""
-        allowed = f'queues with their slots, such as {{"default": 20, "email": 5}}{why}'
+        reason = f" ({error.setting}: {error.allowed})" if isinstance(error, ConfigError) else ""
+        allowed = f'queues with their slots, such as {{"default": 20, "email": 5}}{reason}'
         raise _wrong(key, value, allowed) from None
 
 
 def _modules(key: str, value: Any) -> tuple[str, ...]:
     if value is None:
-        # Django's own tasks are written in tasks.py by convention. Without them that name is left
-        # to whoever has it already: Celery, most likely.
+        # By convention, tasks of django.tasks are in tasks.py. Without them, that file most likely
+        # belongs to Celery.
         return ("jobs", "tasks") if task_backends() else ("jobs",)
     is_list = isinstance(value, list | tuple)
     if not is_list or not all(isinstance(name, str) and name.isidentifier() for name in value):

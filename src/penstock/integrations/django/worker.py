@@ -1,4 +1,4 @@
-"""The app of the project that DJANGO_SETTINGS_MODULE names, for a worker process to import.
+"""The app of the project that DJANGO_SETTINGS_MODULE names. Worker processes import it here.
 
 DJANGO_SETTINGS_MODULE=shop.settings penstock work penstock.integrations.django.worker
 """
@@ -16,15 +16,15 @@ from penstock.integrations.django.project import project_app
 
 
 def _configure_logging() -> None:
-    """The command has sent all log lines to stderr; what the project's LOGGING says comes first."""
+    """Apply the project's LOGGING. Without it, the command's own logging to stderr stays."""
     if settings.LOGGING:
         configure_logging(settings.LOGGING_CONFIG, settings.LOGGING)
         return
-    # Django's own lines would be there twice: it sends them to stderr itself while DEBUG is on.
-    own = logging.getLogger("django")
-    for handler in tuple(own.handlers):
+    # While DEBUG is on, Django logs to stderr by itself, so its lines would appear twice.
+    django_logger = logging.getLogger("django")
+    for handler in tuple(django_logger.handlers):
         if type(handler) is logging.StreamHandler:
-            own.removeHandler(handler)
+            django_logger.removeHandler(handler)
 
 
 if not apps.ready:

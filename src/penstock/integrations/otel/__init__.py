@@ -1,11 +1,11 @@
-"""OpenTelemetry: traces from an enqueue through every attempt of its job, and metrics.
+"""OpenTelemetry: metrics, and traces from an enqueue through all attempts of its job.
 
     from penstock.integrations.otel import instrument
 
     app = Penstock()
     instrument(app)
 
-It needs the extra `otel`, and the SDK that your program sets up; without one nothing is recorded.
+It needs the extra `otel`. Your program sets up the SDK; without one, nothing is recorded.
 """
 
 from penstock.wording import how_to_install
@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name is None or not error.name.startswith("opentelemetry"):
         raise
-    told = f"penstock.integrations.otel needs OpenTelemetry's API: {how_to_install('otel')}."
-    raise ModuleNotFoundError(told, name=error.name) from error
+    message = f"penstock.integrations.otel needs OpenTelemetry's API: {how_to_install('otel')}."
+    raise ModuleNotFoundError(message, name=error.name) from error
 
 __all__ = ["instrument"]

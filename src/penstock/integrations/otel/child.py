@@ -1,4 +1,7 @@
-"""In a child process: the worker has the span of the attempt, what is begun here is below it."""
+"""Tracing in a child process.
+
+The worker has the attempt's span, and spans made here are below it.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ from penstock.store import ClaimedJob
 from penstock.telemetry import Events
 
 
-class Inside:
-    """Follows the attempts that a child runs, without spans of its own."""
+class ChildTracing:
+    """Follows the attempts that a child process runs. It makes no spans for them."""
 
-    inside = "penstock.integrations.otel.child:Inside"
+    inside = "penstock.integrations.otel.child:ChildTracing"
 
     def __init__(self) -> None:
         self._client = OtelTracing(Meters(Events()))
 
-    def active(self) -> Inside:
+    def active(self) -> ChildTracing:
         return self
 
     def sending(self, requests: Requests) -> AbstractContextManager[Sent]:
@@ -33,20 +36,20 @@ class Inside:
     def carried(self, requests: Requests) -> Requests:
         return self._client.carried(requests)
 
-    def running(self, job: ClaimedJob) -> Below:
-        return Below(job)
+    def running(self, job: ClaimedJob) -> ParentContext:
+        return ParentContext(job)
 
     def ran(self, job: ClaimedJob, seconds: float, transition: Transition) -> None: ...
 
 
-class Below:
-    """The worker's span, as what surrounds the handler."""
+class ParentContext:
+    """Makes the worker's span the current one while the handler runs."""
 
     def __init__(self, job: ClaimedJob) -> None:
         self._context = tracing.context_of(job)
         self._token: Any = None
 
-    def __enter__(self) -> Below:
+    def __enter__(self) -> ParentContext:
         self._token = current.attach(self._context)
         return self
 

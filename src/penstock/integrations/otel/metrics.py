@@ -1,4 +1,4 @@
-"""Metrics, from what happens in this process. Their names are those of `/metrics`."""
+"""Metrics of the jobs that this process enqueues and runs. `/metrics` has the same names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from opentelemetry import metrics
 from penstock.labels import QueueLabels
 from penstock.telemetry import Events, JobFinished, JobsEnqueued
 
-SECONDS: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
+BUCKETS_S: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 
 
 class Meters:
-    """Counters of jobs that were enqueued and finished, and how long these waited and ran."""
+    """Counts jobs that were enqueued and finished, and measures how long they waited and ran."""
 
     def __init__(
         self,
@@ -22,14 +22,14 @@ class Meters:
         provider: metrics.MeterProvider | None = None,
         declared: Callable[[], Collection[str]] = frozenset,
     ) -> None:
-        """`declared` are the queues that always have a label of their own."""
+        """Count events. The queues of `declared` always have a label of their own."""
         self._events = events
         self._provider = provider
         self._listens = False
         self._labels = QueueLabels(declared)
 
     def listen(self) -> None:
-        """Begin, if anybody collects metrics: the program may set its SDK up at any time."""
+        """Subscribe to events once the program has set up an SDK, which it may do at any time."""
         if self._listens or not self._is_on:
             return
         self._listens = True
@@ -39,9 +39,9 @@ class Meters:
 
     @property
     def _is_on(self) -> bool:
-        found = self._provider or metrics.get_meter_provider()
-        # What the API itself has only stands in for an SDK.
-        return not type(found).__module__.startswith("opentelemetry.metrics")
+        provider = self._provider or metrics.get_meter_provider()
+        # The API's own provider is only a placeholder for that of an SDK.
+        return not type(provider).__module__.startswith("opentelemetry.metrics")
 
     def _make(self, meter: metrics.Meter) -> None:
         self._enqueued = meter.create_counter(
@@ -54,13 +54,13 @@ class Meters:
             "penstock.job.duration",
             "s",
             "How long attempts took.",
-            explicit_bucket_boundaries_advisory=SECONDS,
+            explicit_bucket_boundaries_advisory=BUCKETS_S,
         )
         self._wait = meter.create_histogram(
             "penstock.job.wait",
             "s",
             "From being ready to the beginning of an attempt.",
-            explicit_bucket_boundaries_advisory=SECONDS,
+            explicit_bucket_boundaries_advisory=BUCKETS_S,
         )
 
     def _on_enqueued(self, event: JobsEnqueued) -> None:

@@ -1,4 +1,7 @@
-"""Spans for an enqueue, each attempt and its settle, joined by the context that a job carries."""
+"""Makes spans for an enqueue, for each attempt and for its settle.
+
+The job carries their context.
+"""
 
 from __future__ import annotations
 
@@ -42,84 +45,89 @@ Attributes = dict[str, Any]
 
 
 def name(verb: str, queues: Collection[str]) -> str:
-    """`send mail`; of several queues at once the verb alone."""
+    """Return a span's name: `send mail`, or only the verb for several queues."""
     return f"{verb} {next(iter(queues))}" if len(queues) == 1 else verb
 
 
-def of_requests(requests: Requests) -> Attributes:
+def enqueue_attributes(requests: Requests) -> Attributes:
     queues = {request.options.queue for request in requests}
     tasks = {request.task for request in requests}
-    found = _of("send", "enqueue")
+    attributes = _operation("send", "enqueue")
     if len(queues) == 1:
-        found[DESTINATION] = queues.pop()
+        attributes[DESTINATION] = queues.pop()
     if len(tasks) == 1:
-        found[TASK] = tasks.pop()
+        attributes[TASK] = tasks.pop()
     if len(requests) > 1:
-        found[COUNT] = len(requests)
-    return found
+        attributes[COUNT] = len(requests)
+    return attributes
 
 
-def of_attempt(job: ClaimedJob) -> Attributes:
-    found = _of("process", "process") | _job(job)
-    found[TASK] = job.task
-    found[ATTEMPT] = job.number
+def attempt_attributes(job: ClaimedJob) -> Attributes:
+    attributes = _operation("process", "process") | _job(job)
+    attributes[TASK] = job.task
+    attributes[ATTEMPT] = job.number
     if tenant := job.row["tenant"]:
-        found[TENANT] = tenant
-    return found
+        attributes[TENANT] = tenant
+    return attributes
 
 
-def of_settle(job: ClaimedJob) -> Attributes:
-    return _of("settle", "settle") | _job(job)
+def settle_attributes(job: ClaimedJob) -> Attributes:
+    return _operation("settle", "settle") | _job(job)
 
 
-def of_outcome(transition: Transition) -> Attributes:
-    found: Attributes = {OUTCOME: transition.state}
+def outcome_attributes(transition: Transition) -> Attributes:
+    attributes: Attributes = {OUTCOME: transition.state}
     if transition.reason is not None:
-        found[REASON] = transition.reason
-    return found
+        attributes[REASON] = transition.reason
+    return attributes
 
 
 def _job(job: ClaimedJob) -> Attributes:
     return {DESTINATION: job.queue, ID: str(job.id)}
 
 
-def _of(operation: str, called: str) -> Attributes:
-    return {SYSTEM: "penstock", OPERATION: operation, OPERATION_NAME: called}
+def _operation(type_: str, operation_name: str) -> Attributes:
+    return {SYSTEM: "penstock", OPERATION: type_, OPERATION_NAME: operation_name}
 
 
 KEY: Final = "otel"
-# Not the program's own choice: who enqueues and who works may have chosen differently.
+# The program's own propagator is not used: the enqueuer and the worker may have different ones.
 _W3C: Final = CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()])
 _Fields = dict[str, Any]
 
 
 def context_of(job: ClaimedJob) -> Context:
-    """The context in which the job was enqueued, baggage included; empty if it carries none."""
+    """Return the context in which the job was enqueued, with its baggage; empty if it has none."""
     extra = job.extra
-    found = (extra.meta or {}).get(KEY) if extra is not None else None
-    # Anybody's SQL may have written it.
-    given = found if isinstance(found, dict) else {}
-    return _W3C.extract({str(name): str(text) for name, text in given.items()}, Context())
+    value = (extra.meta or {}).get(KEY) if extra is not None else None
+    # Anyone's SQL may have written the value.
+    carrier = value if isinstance(value, dict) else {}
+    return _W3C.extract({str(name): str(text) for name, text in carrier.items()}, Context())
 
 
-def signed(requests: list[Request[Any]], context: Context) -> list[Request[Any]]:
-    """The requests with a context in their metadata. Requests that share options go on to."""
+def with_context(requests: list[Request[Any]], context: Context) -> list[Request[Any]]:
+    """Return the requests with a context in their metadata.
+
+    Requests that share one options object still share one afterwards.
+    """
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
     if not carrier:
         return requests
-    made: dict[int, Any] = {}
+    options_by_id: dict[int, Any] = {}
     for request in requests:
-        if id(request.options) not in made:
-            text = _with(request.options.meta, carrier)
-            made[id(request.options)] = msgspec.structs.replace(request.options, meta=text)
+        key = id(request.options)
+        if key not in options_by_id:
+            meta = _add_to_meta(request.options.meta, carrier)
+            options_by_id[key] = msgspec.structs.replace(request.options, meta=meta)
     return [
-        msgspec.structs.replace(request, options=made[id(request.options)]) for request in requests
+        msgspec.structs.replace(request, options=options_by_id[id(request.options)])
+        for request in requests
     ]
 
 
-def carried(extra: str | None, created_at: datetime, context: Context) -> str:
-    """What a claim has beside a job's columns, with a context in the metadata."""
+def add_to_extra(extra: str | None, created_at: datetime, context: Context) -> str:
+    """Return the extra fields of a claimed job, with a context in their metadata."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
     fields: _Fields = msgspec.json.decode(extra, type=_Fields) if extra else {"run_at": created_at}
@@ -127,19 +135,19 @@ def carried(extra: str | None, created_at: datetime, context: Context) -> str:
     return msgspec.json.encode(fields).decode()
 
 
-def _with(meta: str | None, carrier: dict[str, str]) -> str:
+def _add_to_meta(meta: str | None, carrier: dict[str, str]) -> str:
     fields: _Fields = msgspec.json.decode(meta, type=_Fields) if meta else {}
     return msgspec.json.encode({**fields, KEY: carrier}).decode()
 
 
 NAME: Final = "penstock"
-BILLION: Final = 1_000_000_000
+NS_PER_S: Final = 1_000_000_000
 
 
 class OtelTracing:
-    """Follows the jobs of one app. Without an SDK it does nothing, and costs next to that."""
+    """Follows the jobs of one app. Without an SDK it does nothing, and costs next to nothing."""
 
-    inside = "penstock.integrations.otel.child:Inside"
+    inside = "penstock.integrations.otel.child:ChildTracing"
 
     def __init__(self, meters: Meters, provider: trace.TracerProvider | None = None) -> None:
         self._meters = meters
@@ -147,7 +155,7 @@ class OtelTracing:
         self._tracer = trace.get_tracer(NAME, tracer_provider=provider)
 
     def active(self) -> OtelTracing | None:
-        """Itself, if anybody collects spans: the program may set its SDK up at any time."""
+        """Return itself if the program has set up an SDK, which it may do at any time, or None."""
         self._meters.listen()
         if self._provider is not None:
             return self
@@ -159,31 +167,31 @@ class OtelTracing:
         with self._tracer.start_as_current_span(
             name("send", {request.options.queue for request in requests}),
             kind=SpanKind.PRODUCER,
-            attributes=of_requests(requests),
+            attributes=enqueue_attributes(requests),
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
             try:
-                yield Sent(signed(list(requests), current.get_current()), span)
+                yield Sent(with_context(list(requests), current.get_current()), span)
             except BaseException as error:
-                _mark(span, type(error).__name__)
+                _mark_failed(span, type(error).__name__)
                 raise
 
     def carried(self, requests: Requests) -> Requests:
-        return signed(list(requests), current.get_current())
+        return with_context(list(requests), current.get_current())
 
     def running(self, job: ClaimedJob) -> OtelTrace:
         return OtelTrace(self._tracer, job)
 
     def ran(self, job: ClaimedJob, seconds: float, transition: Transition) -> None:
         now = time.time_ns()
-        followed = OtelTrace(self._tracer, job, began=now - int(seconds * BILLION))
+        followed = OtelTrace(self._tracer, job, began=now - int(seconds * NS_PER_S))
         followed.concluded(transition)
         followed.end()
 
 
 class Sent:
-    """One enqueue."""
+    """The span of one enqueue, and its requests with the context."""
 
     def __init__(self, requests: Requests, span: trace.Span) -> None:
         self.requests = requests
@@ -195,7 +203,10 @@ class Sent:
 
 
 class OtelTrace:
-    """One attempt: a span of its own, in the trace of its creator and linked to that."""
+    """The span of one attempt.
+
+    It is in the trace of the enqueue, and linked to the enqueue's span.
+    """
 
     def __init__(self, tracer: trace.Tracer, job: ClaimedJob, began: int | None = None) -> None:
         self._tracer = tracer
@@ -208,7 +219,7 @@ class OtelTrace:
             name("process", {self._job.queue}),
             parent,
             kind=SpanKind.CONSUMER,
-            attributes=of_attempt(self._job),
+            attributes=attempt_attributes(self._job),
             links=[Link(creator)] if creator.is_valid else [],
             start_time=began,
         )
@@ -226,31 +237,31 @@ class OtelTrace:
         self._span.end(self._ended)
 
     def carried(self, extra: str | None) -> str | None:
-        return carried(extra, self._job.row["created_at"], self._context)
+        return add_to_extra(extra, self._job.row["created_at"], self._context)
 
     def concluded(self, transition: Transition) -> None:
         self._ended = time.time_ns()
-        self._span.set_attributes(of_outcome(transition))
+        self._span.set_attributes(outcome_attributes(transition))
         if (error := transition.error) is not None and transition.counts_failure:
-            _mark(self._span, str(error.get("type", "error")))
+            _mark_failed(self._span, str(error.get("type", "error")))
 
     def settled(self) -> None:
         if self._token is None:
-            self.end()  # It was stopped before its first step.
+            self.end()  # The attempt was stopped before its handler began.
         if not self._span.get_span_context().trace_flags.sampled:
             return
         settle = self._tracer.start_span(
             name("settle", {self._job.queue}),
             self._context,
             kind=SpanKind.CLIENT,
-            attributes=of_settle(self._job),
+            attributes=settle_attributes(self._job),
             start_time=self._ended,
         )
         settle.end()
 
 
-def _mark(span: trace.Span, kind: str) -> None:
-    """Say that it failed, by the error's type: a message may hold what no trace should."""
+def _mark_failed(span: trace.Span, kind: str) -> None:
+    """Set the error's type as the status. Its message may hold data that no trace should have."""
     span.set_attribute(ERROR, kind)
     span.set_status(Status(StatusCode.ERROR, kind))
 
@@ -261,10 +272,10 @@ def instrument(
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
 ) -> None:
-    """Follow the jobs of an app, with the providers given or those that the program has set.
+    """Record traces and metrics of an app's jobs. By default, the program's providers are used.
 
-    Call it where the app is made, so that child processes, which import that, do the same. A
-    worker that starts before the program has set up its SDK is not followed.
+    Call it in the module that makes the app, because child processes import that module too. Set up
+    the SDK before a worker starts: otherwise its attempts are not traced.
     """
     meters = Meters(app.events, meter_provider, lambda: app.declared_queues)
     app.trace_with(OtelTracing(meters, tracer_provider))

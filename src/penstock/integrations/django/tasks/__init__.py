@@ -1,4 +1,4 @@
-"""A backend for django.tasks, in Django since 6.0.
+"""A backend for django.tasks, which Django has since 6.0.
 
 TASKS = {"default": {"BACKEND": "penstock.integrations.django.tasks.PenstockBackend"}}
 """

@@ -1,4 +1,4 @@
-"""The backend for django.tasks, and the tasks of it that this process has imported."""
+"""The backend for django.tasks, and the tasks that this process has imported."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from django.utils import timezone
 from django.utils.json import normalize_json
 
 from penstock.errors import ConfigError
-from penstock.integrations.django.discovery import OURS
+from penstock.integrations.django.discovery import OWN_NAME
 from penstock.integrations.django.project import project_app
-from penstock.integrations.django.tasks.execution import handler_of
+from penstock.integrations.django.tasks.execution import make_handler
 from penstock.integrations.django.tasks.results import result_of, task_of
 from penstock.job import READY, Job
 from penstock.tasks import Options
@@ -32,23 +32,23 @@ from penstock.tasks import task as handle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PenstockTask(Task):
-    """What `@task` makes for Penstock's backend; Django passes on what it does not know itself.
+    """A task of Penstock's backend. Django's `@task` passes on options that it does not know.
 
     @task(max_attempts=5, timeout=60)
     def send_receipt(order_id): ...
 
-    What is not given here is the backend's to say, in its OPTIONS.
+    Options that are left out have the values of the backend's OPTIONS.
     """
 
     max_attempts: int | None = None
     timeout: float | None = None
 
 
-_handled: dict[Callable[..., Any], Handled[..., Any]] = {}
+_penstock_tasks: dict[Callable[..., Any], Handled[..., Any]] = {}
 
 
 def known_tasks() -> Iterator[Task]:
-    """Every task in a module that has been imported, once."""
+    """Yield each task of the modules that are imported, once."""
     seen = set()
     for module in tuple(sys.modules.values()):
         for value in tuple(getattr(module, "__dict__", {}).values()):
@@ -58,33 +58,33 @@ def known_tasks() -> Iterator[Task]:
 
 
 def find_task(path: str) -> Task | None:
-    """The task of this path, if its module has been imported."""
+    """Return the task of this path, or None if its module is not imported."""
     module, _, name = path.rpartition(".")
-    found = getattr(sys.modules.get(module), name, None)
-    if _is_task(found):
-        return found
+    value = getattr(sys.modules.get(module), name, None)
+    if _is_task(value):
+        return value
     return next((task for task in known_tasks() if task.module_path == path), None)
 
 
 def _is_task(value: object) -> bool:
-    # Not isinstance, which asks the value: Django's lazy objects would come to life.
+    # isinstance would ask the value for its class, and so evaluate Django's lazy objects.
     return issubclass(type(value), Task)
 
 
 def as_penstock(task: Task) -> Handled[..., Any]:
-    """The task as Penstock runs it, under its path: what people see in lists and statistics."""
-    if task.func not in _handled:
-        _handled[task.func] = handle(name=task.module_path)(handler_of(task))
-    return _handled[task.func]
+    """Return the Penstock task that runs a task of django.tasks. Its name is the task's path."""
+    if task.func not in _penstock_tasks:
+        _penstock_tasks[task.func] = handle(name=task.module_path)(make_handler(task))
+    return _penstock_tasks[task.func]
 
 
 OPTIONS = ("max_attempts", "timeout", "retry")
-# Django's tasks have one attempt unless their author says that they bear more.
+# A task of django.tasks has one attempt, unless its author says that it may be repeated.
 DEFAULTS: Mapping[str, Any] = {"max_attempts": 1}
 
 
 class PenstockBackend(BaseTaskBackend):
-    """Tasks of django.tasks as jobs, in the transaction that Django has open.
+    """Enqueues tasks of django.tasks as jobs, in the open transaction of Django.
 
     TASKS = {
         "default": {
@@ -103,10 +103,10 @@ class PenstockBackend(BaseTaskBackend):
 
     def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
         super().__init__(alias, params)
-        self._defaults = {**DEFAULTS, **_checked(alias, self.options)}
+        self._defaults = {**DEFAULTS, **_check_options(alias, self.options)}
 
     def validate_task(self, task: Task) -> None:
-        # A check would tell, but `manage.py check` may import the tasks too late for it.
+        # Django's checks may run before the tasks are imported, so this is checked here as well.
         if missing := self.check():
             raise InvalidTask(f"{missing[0].msg} {missing[0].hint}")
         super().validate_task(task)
@@ -147,16 +147,16 @@ class PenstockBackend(BaseTaskBackend):
             return []
         missing = checks.Error(
             f"The task backend {self.alias!r} is Penstock's, but its app is not installed.",
-            hint=f'Add "{OURS}" to INSTALLED_APPS.',
+            hint=f'Add "{OWN_NAME}" to INSTALLED_APPS.',
             id="penstock.E002",
         )
         return [missing]
 
     def _handled(self, task: Task) -> Handled[..., Any]:
-        """The task as Penstock enqueues it, with the options that its jobs get."""
-        own = {name: getattr(task, name, None) for name in ("max_attempts", "timeout")}
+        """Return the Penstock task for a task of django.tasks, with the options of its jobs."""
+        values = {name: getattr(task, name, None) for name in ("max_attempts", "timeout")}
         return as_penstock(task).options(
-            **self._defaults | {name: value for name, value in own.items() if value is not None},
+            **self._defaults | {name: value for name, value in values.items() if value is not None},
             queue=task.queue_name,
             priority=int(task.priority),
             run_at=_moment(task),
@@ -164,35 +164,35 @@ class PenstockBackend(BaseTaskBackend):
 
 
 def _is_installed() -> bool:
-    # Before the apps are known, tasks may be imported by those that come first; and tests may hide
-    # installed apps for a while.
-    named = any(f"{each}.".startswith(f"{OURS}.") for each in settings.INSTALLED_APPS)
-    return named or not apps.apps_ready or apps.is_installed(OURS)
+    # The first apps may import tasks while Django still loads the others. Tests may hide installed
+    # apps for a while.
+    named = any(f"{each}.".startswith(f"{OWN_NAME}.") for each in settings.INSTALLED_APPS)
+    return named or not apps.apps_ready or apps.is_installed(OWN_NAME)
 
 
 def _moment(task: Task) -> datetime | None:
-    """When the task may run; without USE_TZ Django's moments are local ones."""
+    """Return the time at which the task may run. Without USE_TZ, Django has local times."""
     moment: datetime | None = task.run_after
     if moment is not None and timezone.is_naive(moment):
         moment = timezone.make_aware(moment)
     return moment
 
 
-def _checked(alias: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    place = f'TASKS["{alias}"]["OPTIONS"]'
-    if unknown := given.keys() - set(OPTIONS):
+def _check_options(alias: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    setting = f'TASKS["{alias}"]["OPTIONS"]'
+    if unknown := options.keys() - set(OPTIONS):
         raise InvalidTaskBackend(
-            f"{place} has no {sorted(map(str, unknown))[0]!r}; it takes {', '.join(OPTIONS)}."
+            f"{setting} has no {sorted(map(str, unknown))[0]!r}; it takes {', '.join(OPTIONS)}."
         )
     try:
-        Options().updated(given)
+        Options().updated(options)
     except ConfigError as error:
-        raise InvalidTaskBackend(f"{place} is wrong: {error}") from error
-    return given
+        raise InvalidTaskBackend(f"{setting} is wrong: {error}") from error
+    return options
 
 
 def _as_enqueued(job: Job) -> Job:
-    """A worker may have been quick: what the caller gets is the job as it was enqueued."""
+    """Return the job as it was enqueued, even if a quick worker has started it already."""
     return msgspec.structs.replace(
         job,
         state=READY,

@@ -1,4 +1,4 @@
-"""Runs a task of django.tasks as the handler of its jobs."""
+"""Makes the handler that runs the jobs of a task of django.tasks."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from penstock.integrations.django.tasks.results import (
 from penstock.tasks import Context, describe_error, is_retryable
 
 
-def handler_of(task: Task) -> Callable[..., Any]:
-    """The handler that runs a task's function. Its parameters are what is stored with a job."""
+def make_handler(task: Task) -> Callable[..., Any]:
+    """Return a handler that runs a task's function. Its parameters are the job's arguments."""
 
     def run(
         ctx: Context,
@@ -35,14 +35,14 @@ def handler_of(task: Task) -> Callable[..., Any]:
         run_after: str | None,
     ) -> dict[str, Any]:
         execution = Execution(task, ctx)
-        task_started.send_robust(**execution.told)
+        task_started.send_robust(**execution.signal_arguments)
         try:
             execution.succeed(task.func(*execution.args, **kwargs))
         except BaseException as error:
             if execution.fail(error):
-                task_finished.send_robust(**execution.told)
+                task_finished.send_robust(**execution.signal_arguments)
             raise
-        task_finished.send_robust(**execution.told)
+        task_finished.send_robust(**execution.signal_arguments)
         return execution.stored
 
     async def arun(
@@ -53,24 +53,24 @@ def handler_of(task: Task) -> Callable[..., Any]:
         run_after: str | None,
     ) -> dict[str, Any]:
         execution = Execution(task, ctx)
-        await task_started.asend_robust(**execution.told)
+        await task_started.asend_robust(**execution.signal_arguments)
         try:
             execution.succeed(await task.func(*execution.args, **kwargs))
         except asyncio.CancelledError:
-            # A timeout, a shutdown, a cancel: Penstock decides what it means for the job.
+            # Penstock decides what a timeout, a shutdown or a cancel means for the job.
             raise
         except BaseException as error:
             if execution.fail(error):
-                await task_finished.asend_robust(**execution.told)
+                await task_finished.asend_robust(**execution.signal_arguments)
             raise
-        await task_finished.asend_robust(**execution.told)
+        await task_finished.asend_robust(**execution.signal_arguments)
         return execution.stored
 
     return arun if iscoroutinefunction(task.func) else run
 
 
 class Execution:
-    """One attempt at a task: what it is called with, what came of it, what receivers are told."""
+    """One attempt of a task: its arguments, its result, and the signals about it."""
 
     def __init__(self, task: Task, ctx: Context) -> None:
         self._job = ctx.job
@@ -80,21 +80,22 @@ class Execution:
         self.args = (*context, *self._result.args)
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What a signal carries."""
+    def signal_arguments(self) -> dict[str, Any]:
+        """The arguments with which signals are sent."""
         backend = task_backends[self._result.backend]
         return {"sender": type(backend), "task_result": self._result}
 
     @property
     def stored(self) -> dict[str, Any]:
+        """The result of the job."""
         return {RETURN_VALUE: self._result.return_value, WORKER: self._job.worker}
 
     def succeed(self, value: Any) -> None:
-        """The task has returned. What JSON has no form for is its failure, as Django has it."""
+        """Record the task's return value. As in Django, one that JSON cannot hold raises."""
         self._end(TaskResultStatus.SUCCESSFUL, _return_value=normalize_json(value))
 
     def fail(self, error: BaseException) -> bool:
-        """The task has raised: whether that is its end, and not one of several attempts."""
+        """Record the task's exception. Returns False if another attempt follows."""
         if is_retryable(error) and self._job.failures + 1 < self._job.max_attempts:
             return False
         self._result.errors.append(error_of(describe_error(error)))

@@ -1,4 +1,4 @@
-"""A job as a TaskResult."""
+"""Converts jobs into TaskResults of django.tasks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ STATUS: Mapping[str, TaskResultStatus] = {
     FAILED: TaskResultStatus.FAILED,
     CANCELLED: TaskResultStatus.FAILED,
 }
-# What is stored as the job's result: what the task returned, and who ran it, which Django asks for.
+# The keys of a job's result: the task's return value, and the worker that Django wants to know.
 RETURN_VALUE, WORKER = "return_value", "worker"
 
 
 def result_of(job: Job, task: Task) -> TaskResult:
-    """The result that a job of this task has come to so far."""
+    """Return the TaskResult of a job in its present state."""
     began = [error.began for error in job.errors if error.began is not None]
     result = TaskResult(
         task=task,
@@ -62,9 +62,9 @@ def result_of(job: Job, task: Task) -> TaskResult:
 
 
 def task_of(job: Job, task: Task) -> Task:
-    """The task as it was enqueued.
+    """Return the task with the options with which the job was enqueued.
 
-    Not validated again: a queue may have been taken out of QUEUES since.
+    They are not checked again, because its queue may have been removed from QUEUES since.
     """
     enqueued = {
         "priority": job.priority,
@@ -72,21 +72,21 @@ def task_of(job: Job, task: Task) -> Task:
         "backend": job.args["backend"],
         "run_after": from_stored(job.args["run_after"]),
     }
-    same = object.__new__(type(task))
+    copy = object.__new__(type(task))
     for field in fields(task):
         value = enqueued.get(field.name, getattr(task, field.name))
-        object.__setattr__(same, field.name, value)
-    return same
+        object.__setattr__(copy, field.name, value)
+    return copy
 
 
 def error_of(error: AttemptError) -> TaskError:
-    """How an attempt ended badly, with the path of a class that Django can import."""
-    told = error.traceback or f"{error.type}: {error.message}\n"
-    return TaskError(exception_class_path=_class_path(error), traceback=told)
+    """Return an attempt's error as a TaskError, with the path of a class that can be imported."""
+    text = error.traceback or f"{error.type}: {error.message}\n"
+    return TaskError(exception_class_path=_class_path(error), traceback=text)
 
 
 def as_django(moment: datetime | None) -> datetime | None:
-    """A moment as the project has them: with a time zone if USE_TZ, else in local time."""
+    """Return a time in the project's form: with a time zone if USE_TZ is on, else a local time."""
     if moment is not None and not settings.USE_TZ:
         moment = timezone.make_naive(moment)
     return moment
@@ -108,7 +108,7 @@ def _class_path(error: AttemptError) -> str:
 
 
 def _workers(job: Job) -> list[str]:
-    """Who has run the job, attempt by attempt. One that was put back unseen is nobody's."""
+    """Return the workers of the job's attempts. A job that was put back unrun had no worker."""
     workers = [error.worker for error in job.errors if error.kind != "parked"]
     if job.state == RUNNING:
         workers.append(job.worker or "a worker that is gone")
@@ -118,5 +118,5 @@ def _workers(job: Job) -> list[str]:
 
 
 def _stored(job: Job) -> Mapping[str, Any]:
-    """Empty for a result that was too large to be kept."""
+    """Return the stored result; {} if it was too large to be kept."""
     return job.result if isinstance(job.result, dict) and RETURN_VALUE in job.result else {}

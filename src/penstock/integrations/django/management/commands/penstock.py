@@ -1,4 +1,4 @@
-"""`manage.py penstock …`: Penstock's own commands, with the project's app and database."""
+"""`manage.py penstock …` runs Penstock's commands with the project's app and database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.integrations.django.checks import TAG
 from penstock.integrations.django.project import DjangoPenstock, project_app
 
 APP = "penstock.integrations.django.worker"
-INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")
+LIBRARY_PATHS = ("stdlib", "platstdlib", "purelib", "platlib")
 
 
 class Command(BaseCommand):
@@ -28,9 +28,9 @@ class Command(BaseCommand):
     requires_system_checks = (TAG,)
 
     def run_from_argv(self, argv: list[str]) -> None:
-        # Penstock explains its commands itself.
-        is_question = argv[2:] in (["-h"], ["--help"])
-        super().run_from_argv(argv[:2] if is_question else argv)
+        # Penstock's own help is shown, not Django's.
+        asks_for_help = argv[2:] in (["-h"], ["--help"])
+        super().run_from_argv(argv[:2] if asks_for_help else argv)
 
     def print_help(self, *_: str) -> None:
         self.handle(command=())
@@ -41,19 +41,19 @@ class Command(BaseCommand):
     def handle(self, *_: Any, command: Sequence[str], traceback: bool = False, **__: Any) -> None:
         from penstock.cli import app as penstock
 
-        given, environment = _placed(_without_djangos(command), project_app())
-        given = given or ["--help"]
-        given = ["--traceback", *given] if traceback else given
-        with _as_if_typed(given, environment):
+        arguments, environment = _for_project(_without_django_options(command), project_app())
+        arguments = arguments or ["--help"]
+        arguments = ["--traceback", *arguments] if traceback else arguments
+        with _as_own_program(arguments, environment):
             try:
-                penstock(args=given, prog_name="manage.py penstock")
+                penstock(args=arguments, prog_name="manage.py penstock")
             except SystemExit as end:
                 if end.code:
                     raise
 
 
-def _placed(command: list[str], app: DjangoPenstock) -> tuple[list[str], dict[str, str]]:
-    """The command with what this project knows, and the environment that tells it the rest."""
+def _for_project(command: list[str], app: DjangoPenstock) -> tuple[list[str], dict[str, str]]:
+    """Return the command with the project's app added, and environment variables for it."""
     match command:
         case ["work", *options]:
             return ["work", APP, *options], {"PYTHONPATH": os.pathsep.join(_project_folders())}
@@ -64,24 +64,24 @@ def _placed(command: list[str], app: DjangoPenstock) -> tuple[list[str], dict[st
 
 
 def _project_folders() -> Iterator[str]:
-    """Where this process finds the project's code: further processes of a worker need it too."""
-    installed = tuple(sysconfig.get_path(name) for name in INSTALLED)
+    """Yield the folders of the project's code, which other processes of a worker need too."""
+    installed = tuple(sysconfig.get_path(name) for name in LIBRARY_PATHS)
     return (each for each in sys.path if each and not each.startswith(installed))
 
 
 @contextmanager
-def _as_if_typed(given: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
-    """The command line and environment that `penstock` would have: further processes start by them.
+def _as_own_program(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
+    """Set the command line and environment of `penstock`, with which it starts other processes.
 
-    They are taken back afterwards, for programs that go on after `call_command`.
+    Both are restored afterwards, for programs that go on after `call_command`.
     """
     before = {name: os.environ.get(name) for name in environment}
-    typed, sys.argv = sys.argv, ["penstock", *given]
+    original, sys.argv = sys.argv, ["penstock", *arguments]
     os.environ.update(environment)
     try:
         yield
     finally:
-        sys.argv = typed
+        sys.argv = original
         for name, value in before.items():
             if value is None:
                 del os.environ[name]
@@ -89,8 +89,8 @@ def _as_if_typed(given: Sequence[str], environment: Mapping[str, str]) -> Iterat
                 os.environ[name] = value
 
 
-def _without_djangos(command: Sequence[str]) -> list[str]:
-    """Without the options of every Django command, which it has taken to heart by now."""
+def _without_django_options(command: Sequence[str]) -> list[str]:
+    """Remove the options that all Django commands have. Django has applied them already."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--settings")
     parser.add_argument("--pythonpath")
