@@ -268,7 +268,7 @@ class DuplicateTask(PenstockError):
         self.first = first
         self.second = second
         super().__init__(
-            f"Two tasks want the name {name!r}: the one at {first} and the one at {second}. "
+            f"Two tasks have the name {name!r}: the one at {first} and the one at {second}. "
             "Give one of them another name with task(name=...)."
         )
 
@@ -395,7 +395,9 @@ class BatchTimeout(PenstockError, TimeoutError):
         left = f"{pending:,} job{'' if pending == 1 else 's'} to go"
         condition = "still open" if state == "open" else f"still running, with {left},"
         remedy = (
-            "Close it, or nothing finishes it." if state == "open" else "It goes on regardless."
+            "Close it: an open batch never finishes."
+            if state == "open"
+            else "It goes on regardless."
         )
         reason = f" {why}" if why else ""
         super().__init__(
@@ -425,7 +427,7 @@ class WorkflowCycle(WorkflowRefused):
         self.steps = steps
         super().__init__(
             f"These would wait for each other in a circle: {' → '.join(steps)}. "
-            "Let one of them wait for less."
+            "Remove one of these dependencies."
         )
 
 

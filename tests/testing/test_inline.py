@@ -73,7 +73,7 @@ async def test_arguments_go_through_json() -> None:
 async def test_arguments_of_the_wrong_type_are_refused() -> None:
     with pytest.raises(PayloadRefused, match="it would not fit the task"):
         await run(measure, "Emma")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="cannot be called so"):
+    with pytest.raises(TypeError, match="cannot be called like this"):
         await run(measure)  # type: ignore[call-arg]
 
 

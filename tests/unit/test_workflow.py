@@ -41,7 +41,7 @@ def test_steps_are_named_after_their_tasks_with_a_number() -> None:
     flow = Workflow("import")
     flow.add(page(), name="parse 2")
     assert names([flow.add(page(each)) for each in range(3)]) == ["parse", "parse 3", "parse 4"]
-    with pytest.raises(WorkflowRefused, match="Two steps of the workflow want the name 'parse'"):
+    with pytest.raises(WorkflowRefused, match="Two steps of the workflow have the name 'parse'"):
         flow.add(page(), name="parse")
     assert len(flow) == 4
 

@@ -89,7 +89,7 @@ class Parameters:
         try:
             Signature(self.all).bind(*args, **kwargs)
         except TypeError as error:
-            message = f"The task {self.task!r} cannot be called so: {error}."
+            message = f"The task {self.task!r} cannot be called like this: {error}."
             unknown = (CELERY_OPTIONS.get(name, name) for name in kwargs if name not in self.names)
             if option := next((name for name in unknown if name in CHECKS), None):
                 message += (

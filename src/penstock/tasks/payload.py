@@ -96,7 +96,7 @@ class FaultFinder:
                 if fault := self.find(getattr(value, name, None), depth + 1):
                     return fault.prefixed(f".{name}")
             return Fault(
-                f"JSON has no form for a value of type {type(value).__qualname__}", TYPE_REMEDY
+                f"JSON cannot hold a value of type {type(value).__qualname__}", TYPE_REMEDY
             )
         return self.find(plain, depth + 1)
 

@@ -19,7 +19,7 @@ def explain_not_a_task(caller: str, value: Any) -> str:
         value.close()  # Otherwise Python warns that nobody has awaited it.
         return (
             f"{takes}, not {value.__name__}(…), which is called already. Pass {value.__name__} "
-            "itself; its arguments come behind it, or with task.prepare(…)."
+            "itself, and its arguments after it or with task.prepare(…)."
         )
     if isinstance(value, Request):
         return f"{takes} with its arguments. A request is enqueued with enqueue_many([request])."
@@ -32,8 +32,8 @@ def explain_not_a_task(caller: str, value: Any) -> str:
         name = getattr(value, "__qualname__", repr(value))
         return f"{takes}, not {name}: decorate it with @app.task."
     return (
-        f"{takes}, not {value!r}. If this is what the task returned, pass the task itself; its "
-        "arguments come behind it, or with task.prepare(…)."
+        f"{takes}, not {value!r}. If this is what the task returned, pass the task itself, and its "
+        "arguments after it or with task.prepare(…)."
     )
 
 

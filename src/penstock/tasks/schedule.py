@@ -206,15 +206,15 @@ def checked_request(what: Any) -> Request[Any]:
     for option in _FORBIDDEN_OPTIONS:
         if (value := getattr(request.options, option)) is not None:
             raise Misuse(
-                f"The request of a schedule has the option {option}, {value!r}: leave it out, for "
-                "its ticks say when it runs.",
+                f"The request of a schedule has the option {option}, {value!r}. Leave it out: the "
+                "schedule says when its jobs run.",
                 option,
             )
     unique = request.options.unique
     if unique is not None and unique.on_conflict == "raise":
         raise Misuse(
-            "The request of a schedule raises where its unique key is held, and a tick has no "
-            "caller to hear of it: choose skip, replace or supersede.",
+            "The request of a schedule cannot have on_conflict='raise', because a tick has no "
+            "caller that could catch the error. Choose skip, replace or supersede.",
             "unique",
         )
     return request

@@ -86,29 +86,31 @@ def _check_unannotated(fn: Any, name: str, *, is_first: bool) -> None:
 def _explain_no_function(fn: Any) -> str:
     match fn:
         case Task():
-            return f"{fn.name} is a task already. Let @app.task stand above it once."
+            return f"{fn.name} is a task already. Write @app.task above it only once."
         case str():
             return (
-                f"@app.task stands above a function, and was given the text {fn!r}. To name a "
-                f"task, write @app.task(name={fn!r})."
+                f"@app.task decorates a function, and got the text {fn!r}. To name a task, write "
+                f"@app.task(name={fn!r})."
             )
         case staticmethod() | classmethod():
             return (
-                f"@app.task cannot stand above @{type(fn).__name__}. Put it on a function outside "
+                f"@app.task cannot decorate a @{type(fn).__name__}. Put it on a function outside "
                 "the class."
             )
         case type():
-            return f"A task is made of a function, and {fn.__qualname__} is a class. {WRAP_REMEDY}"
+            return (
+                f"@app.task decorates a function, and {fn.__qualname__} is a class. {WRAP_REMEDY}"
+            )
         case partial():
-            return f"A task is made of a function, and this is a functools.partial. {WRAP_REMEDY}"
+            return f"@app.task decorates a function, and got a functools.partial. {WRAP_REMEDY}"
     if inspect.ismethod(fn):
         return (
             f"{fn.__qualname__} is a method that is bound to an object, and a worker has no such "
             "object. Write a function that loads the object, such as by its id, and put "
             "@app.task on that."
         )
-    name = getattr(fn, "__qualname__", None) or f"of type {type(fn).__qualname__}"
-    return f"A task is made of a function, and this is {name}, which is none. {WRAP_REMEDY}"
+    name = getattr(fn, "__qualname__", None) or f"an object of type {type(fn).__qualname__}"
+    return f"@app.task decorates a Python function, and got {name}. {WRAP_REMEDY}"
 
 
 # The name under which a job's argument is stored, whatever the handler calls its list.

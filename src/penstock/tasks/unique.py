@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.backoff import MAX_DELAY_S
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, Misuse
 from penstock.job import UNSTORABLE
 
 Hold = Literal["live", "waiting"]
@@ -56,7 +56,7 @@ class Unique(Struct, frozen=True, kw_only=True):
             raise ConfigError("hold", self.hold, "live, if a key is kept beyond the job's start")
         if self.key is not None:
             if self.args is not None:
-                raise ConfigError("key", self.key, "either key or args, not both")
+                raise Misuse("Unique takes either key or args, not both.", "key")
             _check_key(self.key)
 
     def stored(self) -> dict[str, Any]:

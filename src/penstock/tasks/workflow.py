@@ -231,7 +231,7 @@ class Workflow:
         if name is not None:
             if name in self._by_name:
                 raise WorkflowRefused(
-                    f"Two steps of the workflow want the name {name!r}. Give one of them another."
+                    f"Two steps of the workflow have the name {name!r}. Give one of them another."
                 )
             return str(_step_name("name", name))
         while True:

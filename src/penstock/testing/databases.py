@@ -97,10 +97,10 @@ def check_test_database(app: Client, verb: str) -> None:
         )
     if _address(app.database) not in _test_databases:
         raise NotForTests(
-            f"{verb} does as it likes with every job in the database, and nothing says that this "
-            "app's is there for tests. Ask for the fixture penstock_app, or lead the app to a "
-            "test's database with penstock.testing.led_to(app, penstock_url). If this database "
-            "is indeed for tests, say so with penstock.testing.for_tests(app)."
+            f"{verb} may change every job in the database, and Penstock does not know that this "
+            "app's database is for tests. Use the fixture penstock_app, or let the app use a "
+            "test's database with penstock.testing.led_to(app, penstock_url). If this database is "
+            "for tests, say so with penstock.testing.for_tests(app)."
         )
 
 

@@ -225,7 +225,7 @@ class _Draining:
 
     def _no_progress(self, queues: set[str]) -> NotDrained:
         return NotDrained(
-            f"Jobs of {', '.join(sorted(queues))} are ready and may not run: a lane is paused, a "
+            f"Jobs of {', '.join(sorted(queues))} are ready, but cannot run: a lane is paused, a "
             "window is closed or a limit is 0. Look with app.queue_settings() and app.limits(), or "
             "name the queues to drain: drain(app, queues=…)."
         )
@@ -242,8 +242,8 @@ class _Draining:
             more = f" and {others} more" if others else ""
             raise NotDrained(
                 f"The queue {queue} is paused, and job {held[0].id} of {held[0].task}{more} "
-                f'cannot run. Let it with app.resume("{queue}"), or name the queues to drain: '
-                "drain(app, queues=…)."
+                f'cannot run. Resume the queue with app.resume("{queue}"), or name the queues to '
+                "drain: drain(app, queues=…)."
             )
 
     async def next_due(self) -> datetime | None:

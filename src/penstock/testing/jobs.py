@@ -153,7 +153,7 @@ def _comparable(name: str, value: Any) -> Any:
             return set(value)
         case _ if name not in Traits.__optional_keys__:
             known = ", ".join(sorted(Traits.__optional_keys__))
-            raise TypeError(f"A job cannot be asked for {name!r}; it can for {known}.")
+            raise TypeError(f"A job has no {name!r} to compare; it has {known}.")
     return value
 
 

@@ -196,7 +196,9 @@ def test_arguments_are_stored_by_name_without_defaults(
 def test_a_call_that_the_handler_would_not_take_is_a_type_error(
     args: Any, kwargs: Any, message: str
 ) -> None:
-    with pytest.raises(TypeError, match=f"The task .*mixed' cannot be called so: .*{message}"):
+    with pytest.raises(
+        TypeError, match=f"The task .*mixed' cannot be called like this: .*{message}"
+    ):
         mixed.prepare(*args, **kwargs)
 
 
@@ -288,7 +290,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     (Point(math.nan, Decimal(1)), "value.x", "nan is no number"),
     (StringIO(), "value", "type StringIO"),
     ({"files": [Opaque()]}, "value.files[0]", "type Opaque"),
-    ({1, Opaque}, "value", "JSON has no form|key"),
+    ({1, Opaque}, "value", "JSON cannot hold|key"),
     (Address(Opaque()), "value.street", "type Opaque"),  # type: ignore[arg-type]
     (1j, "value", "type complex"),
     ({1: "x"}, "value", "key 1 is not a string"),

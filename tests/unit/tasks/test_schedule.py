@@ -91,7 +91,7 @@ def test_options_that_say_when_are_refused(app: Penstock, options: dict[str, Any
     @app.task
     async def report() -> None: ...
 
-    with pytest.raises(ConfigError, match="its ticks say when"):
+    with pytest.raises(ConfigError, match="the schedule says when"):
         app.schedule("nightly", report.options(**options), every=60)
 
 

@@ -41,9 +41,9 @@ def _not_postgres(alias: str, connection: Any) -> checks.CheckMessage:
 def _pooler(connection: Any) -> Iterator[checks.CheckMessage]:
     if connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
         yield checks.Info(
-            "DISABLE_SERVER_SIDE_CURSORS speaks of a pooler in transaction mode, such as "
-            "PgBouncer. Workers cannot hear notifications through it and look for jobs instead.",
-            hint="To start jobs at once, let PENSTOCK_LISTEN_URL name the server's own address.",
+            "DISABLE_SERVER_SIDE_CURSORS suggests a pooler in transaction mode, such as PgBouncer. "
+            "Workers get no notifications through it, so they poll for jobs.",
+            hint="To start jobs at once, set PENSTOCK_LISTEN_URL to the server's own address.",
             id="penstock.I001",
         )
 
