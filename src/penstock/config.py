@@ -111,7 +111,7 @@ class Database:
 
 
 def requires_url(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether Penstock must refuse to start without a URL, not use the embedded Postgres."""
+    """Return whether the embedded Postgres is forbidden where no database is named."""
     text = environment.get(REQUIRE_URL, "")
     if text not in ("", "0", "1"):
         raise ConfigError(REQUIRE_URL, text, "1 or 0")

@@ -275,7 +275,7 @@ def _failure_of_retry(retry: Retry) -> Failed:
 
 
 def _seconds(setting: str, value: float | timedelta) -> float:
-    """Return a handler's delay in seconds, at most MAX_DELAY_S. Raise BadArgument for no number."""
+    """Return a delay in seconds, at most MAX_DELAY_S, or raise BadArgument if it is no number."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if type(seconds) not in (int, float) or isnan(seconds):
         raise BadArgument(setting, value, "a number of seconds or a timedelta")

@@ -127,9 +127,9 @@ def _explain(error: Exception) -> tuple[str | None, str]:
         message = ""
     if not isinstance(error, msgspec.MsgspecError):
         return None, storable(f"{type(error).__name__}: {message}", MESSAGE_LIMIT)
-    found = PATH.search(message)
-    problem = storable(message[: found.start()] if found else message, MESSAGE_LIMIT)
-    path = [found[1]] if found and found[1] else []
+    match = PATH.search(message)
+    problem = storable(message[: match.start()] if match else message, MESSAGE_LIMIT)
+    path = [match[1]] if match and match[1] else []
     if field := FIELD.search(problem):
         path.append(field[1])
     return ".".join(path) or None, problem

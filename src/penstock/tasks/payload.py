@@ -120,10 +120,10 @@ def _scalar_fault(value: object) -> Fault | None:
 
 
 def _text_fault(text: str, subject: str) -> Fault | None:
-    if not (found := UNSTORABLE.search(text)):
+    if not (match := UNSTORABLE.search(text)):
         return None
-    character = "a NUL character" if found[0] == "\0" else "half of a surrogate pair"
-    return Fault(f"{subject} contains {character} at position {found.start()}", TEXT_REMEDY)
+    character = "a NUL character" if match[0] == "\0" else "half of a surrogate pair"
+    return Fault(f"{subject} contains {character} at position {match.start()}", TEXT_REMEDY)
 
 
 def _step(key: object) -> str:

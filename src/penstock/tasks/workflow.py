@@ -152,7 +152,7 @@ class Workflow:
         before: StepReferences = (),
         on_failure: OnFailure | None = None,
     ) -> Step[T_co]:
-        """Add a job that waits for the jobs of `after`, and for which those of `before` wait.
+        """Add a job. It waits for the jobs of `after`, and the jobs of `before` wait for it.
 
         Its name must be unique in the workflow. By default it is the task's name with a number.
         """

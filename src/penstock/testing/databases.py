@@ -128,7 +128,9 @@ CLOSE_TIMEOUT_S = 20.0
 
 @contextmanager
 def led_to(app: Penstock, url: str) -> Iterator[Penstock]:
-    """Let an app use another database while a test runs. Afterwards it is closed and led back.
+    """Let an app use another database while a test runs.
+
+    Afterwards the app is closed, and uses its own database again.
 
         @pytest.fixture
         def app(penstock_url):

@@ -175,7 +175,7 @@ class FaultInjector:
                 await fault.strike(self._app, call)
 
     def check_all_struck(self, calls: Mapping[str, int]) -> None:
-        """Raise NotDrained if a fault never struck: the test would pass without having shown it."""
+        """Raise NotDrained if a fault never struck, because then the test has shown nothing."""
         for fault in self.left:
             name, number = fault.task.name, calls.get(fault.task.name, 0)
             raise NotDrained(

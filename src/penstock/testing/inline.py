@@ -67,7 +67,7 @@ class Ran(Generic[T]):
 
     @property
     def reason(self) -> str | None:
-        """The reason of the state: exhausted, discarded, or what the handler returned."""
+        """Why the job is in its state: exhausted, discarded, or the reason that a handler gave."""
         return self.transition.reason
 
     @property

@@ -126,7 +126,7 @@ def _check_args(task: Task[..., Any] | str | None, args: Mapping[str, Any]) -> M
 
 
 class _Near:
-    """A duration that equals others up to a millisecond away."""
+    """A duration that equals durations which differ by up to a millisecond."""
 
     def __init__(self, span: timedelta) -> None:
         self._span = span

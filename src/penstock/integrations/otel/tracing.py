@@ -108,7 +108,7 @@ def context_of(job: ClaimedJob) -> Context:
 def with_context(requests: list[Request[Any]], context: Context) -> list[Request[Any]]:
     """Return the requests with a context in their metadata.
 
-    Requests that share one options object still share one afterwards.
+    Requests that share one options object also share the new one.
     """
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
