@@ -467,8 +467,8 @@ class StepUnclear(WorkflowRefused):
         self.number = number
         has = f"{number:,} steps" if number else "no step"
         super().__init__(
-            f"Workflow {workflow_id} has {has} with the name {name!r}. Name the job itself: pass "
-            "what start_workflow or enqueue gave for it."
+            f"Workflow {workflow_id} has {has} with the name {name!r}. Pass the job instead of its "
+            "step's name, as start_workflow or enqueue returned it."
         )
 
 
@@ -730,9 +730,9 @@ class EventTimeout(PenstockError, TimeoutError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"The event {name!r} was not sent in the time that the job waited for it. The job's "
-            "later attempts get the same answer: catch EventTimeout, and do what is to be done; or "
-            "retry the job by hand, and it waits anew."
+            f"The event {name!r} was not sent in the time that the job waited for it. Later "
+            "attempts of the job get the same error: catch EventTimeout in the handler. If you "
+            "retry the job by hand, it waits again."
         )
 
 
@@ -744,8 +744,8 @@ class PollTimeout(PenstockError, TimeoutError):
         self.polls = polls
         super().__init__(
             f"The poll {name!r} has no answer after {polls:,} {'try' if polls == 1 else 'tries'}, "
-            "and neither its time nor its number allows another. Look at the operation itself; "
-            "retried by hand the job polls it anew."
+            "and its time or its number of polls is used up. Look at the operation itself. If you "
+            "retry the job by hand, it polls again."
         )
 
 
@@ -798,10 +798,10 @@ class ServiceUnreachable(PenstockError):
         self.problem = problem
         self.is_sent = is_sent
         remedy = (
-            "What was asked may have been done: look before you ask again, or enqueue with an "
-            "idempotency_key, then asking again is safe."
+            "The request may have been carried out: check before you repeat it. An enqueue with an "
+            "idempotency_key can be repeated safely."
             if is_sent
-            else "Nothing was done: look at its address, and whether it runs."
+            else "Nothing was done: check its address, and whether it runs."
         )
         super().__init__(f"The service did not answer ({problem}). {remedy}")
 
