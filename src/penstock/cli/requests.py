@@ -18,7 +18,7 @@ from penstock.cli.options import DatabaseOptions, parse_duration, parse_time
 from penstock.errors import ConfigError
 from penstock.tasks import Options, Request, Unique
 from penstock.tasks.keys import fill_template, is_template
-from penstock.tasks.options import matching
+from penstock.tasks.options import check_name
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
 from penstock.tasks.settings import TASK_NAME
 
@@ -38,7 +38,7 @@ EXAMPLE = """'{"order": 42}'"""
 
 def request_by_name(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
     """Build a request for a task whose code is not here."""
-    name = matching("task", task, TASK_NAME)
+    name = check_name("task", task, TASK_NAME)
     options = Options().updated(values)
     if options.unique is not None:
         options = replace(options, unique=_with_key(options.unique, args))

@@ -26,7 +26,7 @@ def _of_argument(check: Callable[P, T]) -> Callable[P, T]:
     return checked
 
 
-whole: Final = _of_argument(options.whole)
-matching: Final = _of_argument(options.matching)
+check_whole_number: Final = _of_argument(options.check_whole_number)
+check_name: Final = _of_argument(options.check_name)
 seconds: Final = _of_argument(options.seconds)
 checked_time: Final = _of_argument(options.checked_time)

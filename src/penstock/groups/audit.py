@@ -11,7 +11,7 @@ from msgspec import Struct
 from penstock.connect import scope
 from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
-from penstock.groups.arguments import whole
+from penstock.groups.arguments import check_whole_number
 from penstock.store import key_of
 from penstock.store.access import Access
 
@@ -53,7 +53,7 @@ class AuditCalls(Calls):
         limit: int = 100,
     ) -> AuditPage:
         """List who changed what, newest first. Pass `page.after` as `after` for the next page."""
-        whole("limit", limit, 1, MAX_ENTRIES_PER_PAGE)
+        check_whole_number("limit", limit, 1, MAX_ENTRIES_PER_PAGE)
         if self._tenant is not None:
             tenant = self._tenant.resolve(tenant)
         texts = scope.check_texts(actor=actor, action=action, target=target, tenant=tenant)

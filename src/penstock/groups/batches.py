@@ -36,7 +36,7 @@ from penstock.errors import (
     Misuse,
     TenantMismatch,
 )
-from penstock.groups.arguments import whole
+from penstock.groups.arguments import check_whole_number
 from penstock.groups.failed import FailedCalls, Redriven
 from penstock.groups.reasons import ReasonCalls
 from penstock.job import Job
@@ -403,7 +403,7 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
         limit: int = 100,
     ) -> BatchPage:
         """List batches, newest first. Pass `page.after` as `after` for the next page."""
-        whole("limit", limit, 1, MAX_BATCHES_PER_PAGE)
+        check_whole_number("limit", limit, 1, MAX_BATCHES_PER_PAGE)
         if state is not None and state not in STATES:
             raise BadArgument("state", state, f"one of {', '.join(STATES)}")
         if self._tenant is not None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
-from penstock.groups.arguments import seconds, whole
+from penstock.groups.arguments import check_whole_number, seconds
 from penstock.store import key_of
 from penstock.store.steps import Events
 from penstock.tasks.handler.waits import event_name
@@ -88,7 +88,7 @@ class EventCalls(Calls):
         limit: int = 100,
     ) -> Sequence[KeptEvent]:
         """List the events that are kept, newest first. Pass the last id as `after` for more."""
-        whole("limit", limit, 1, MAX_EVENTS_PER_PAGE)
+        check_whole_number("limit", limit, 1, MAX_EVENTS_PER_PAGE)
         if self._tenant is not None:
             tenant = self._tenant.resolve(tenant)
         start = None if after is None else _cursor(after)

@@ -17,7 +17,7 @@ from penstock.connect import scope
 from penstock.connect.enqueue import JobId, Page, id_of
 from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
-from penstock.groups.arguments import whole
+from penstock.groups.arguments import check_whole_number
 from penstock.rate import per_second
 from penstock.store import key_of
 from penstock.store.failed import FailedCursor, FailedJobs
@@ -188,7 +188,7 @@ class FailedCalls(Calls):
         for job in (await app.dead_letters(task="shop.send")).jobs:
             print(job.reason, job.last_error, job.finished_at, job.errors)
         """
-        whole("limit", limit, 1, MAX_JOBS_PER_PAGE)
+        check_whole_number("limit", limit, 1, MAX_JOBS_PER_PAGE)
         values = FailedFilter.of(which, self._tenant).values
         start = None if after is None else decode_cursor(after)
         jobs = await self._execute(lambda on: FailedJobs(self.store).page(on, values, start, limit))
@@ -202,7 +202,7 @@ class FailedCalls(Calls):
         self, *, among: int = DEFAULT_COUNTED, **which: Unpack[DeadFilter]
     ) -> DeadSummary:
         """Count the latest `among` failed jobs by task, reason and type of error."""
-        whole("among", among, 1, 1_000_000)
+        check_whole_number("among", among, 1, 1_000_000)
         values = FailedFilter.of(which, self._tenant).values
         rows = await self._execute(lambda on: FailedJobs(self.store).sum(on, values, among))
         groups = tuple(DeadGroup(**row | {"example": str(row["example"])}) for row in rows)
@@ -310,7 +310,7 @@ class FailedCalls(Calls):
     ) -> AsyncIterator[list[int]]:
         """Yield the chosen jobs, a page at a time. Texts that cannot be ids are added to `left`."""
         filters = FailedFilter.of(options, self._tenant)
-        remaining = MAX_LIMIT if limit is None else whole("limit", limit, 1, MAX_LIMIT)
+        remaining = MAX_LIMIT if limit is None else check_whole_number("limit", limit, 1, MAX_LIMIT)
         if bool(jobs) == any(value is not None for value in options.values()):
             raise TypeError("Name the jobs, or give at least one filter; not both.")
         if not jobs:

@@ -23,7 +23,7 @@ from penstock.errors import (
     RolesUnfit,
     TenantUnguarded,
 )
-from penstock.groups.arguments import matching, seconds
+from penstock.groups.arguments import check_name, seconds
 from penstock.sql import quote, roles
 from penstock.store import Executor, errors, read_role_rights
 from penstock.store.access import Access
@@ -143,7 +143,7 @@ class KeyCalls(Calls):
 
         A key with a `tenant` sees only that tenant, which requires row level security.
         """
-        matching("name", name, NAME)
+        check_name("name", name, NAME)
         chosen = _scopes(scopes, tenant)
         length = _length("expires", expires)
         if tenant is not None:

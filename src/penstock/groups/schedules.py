@@ -15,7 +15,7 @@ from penstock.connect.enqueue import Enqueued
 from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, ConfigError, Misuse, ScheduleNotFound
 from penstock.groups import setting_checks
-from penstock.groups.arguments import checked_time, whole
+from penstock.groups.arguments import check_whole_number, checked_time
 from penstock.job import State
 from penstock.store.enqueue import REQUEST_PARTS, stored_form
 from penstock.store.schedules import Schedules
@@ -141,7 +141,7 @@ class ScheduleCalls(Calls):
         self, *, after: str | None = None, limit: int = MAX_SCHEDULES_PER_PAGE
     ) -> Sequence[Schedule]:
         """List schedules by name. Pass the last name as `after` for more."""
-        whole("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
+        check_whole_number("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
         rows = await self._execute(lambda on: Schedules(self.store).page(on, None, after, limit))
         return [_schedule(row) for row in rows]
 
@@ -161,7 +161,7 @@ class ScheduleCalls(Calls):
         Pass the `tick` of the last one as `after` for older ones.
         """
         checked.schedule_name(name)
-        whole("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
+        check_whole_number("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
         before = checked_time("after", after)
         rows = await self._execute(lambda on: Schedules(self.store).fires(on, name, limit, before))
         if not rows:

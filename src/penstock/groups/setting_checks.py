@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from penstock.errors import ConfigError
 from penstock.rate import per_second
-from penstock.tasks.options import QUEUE_NAME, limit_key, seconds, whole
+from penstock.tasks.options import QUEUE_NAME, check_whole_number, limit_key, seconds
 from penstock.tasks.settings import TASK_NAME
 from penstock.windows import Windows
 
@@ -72,11 +72,11 @@ def lane(value: Any) -> None:
 
 
 def weight(setting: str, value: Any) -> int:
-    return whole(setting, value, 1, MAX_WEIGHT)
+    return check_whole_number(setting, value, 1, MAX_WEIGHT)
 
 
 def priority(setting: str, value: Any) -> int:
-    return whole(setting, value, -100, 100)
+    return check_whole_number(setting, value, -100, 100)
 
 
 def key(value: Any) -> None:
@@ -98,7 +98,7 @@ def key(value: Any) -> None:
 
 
 def slots(setting: str, value: Any) -> int | None:
-    return None if value is None else whole(setting, value, 0, MAX_SLOTS)
+    return None if value is None else check_whole_number(setting, value, 0, MAX_SLOTS)
 
 
 def rate(setting: str, value: Any) -> float | None:

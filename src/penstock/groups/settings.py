@@ -18,7 +18,7 @@ from penstock.job import FINAL, STATES, State
 from penstock.store import Executor, errors
 from penstock.store.grants import Limits
 from penstock.store.tuning import Settings
-from penstock.tasks.options import QUEUE_NAME, limit_key, matching, whole
+from penstock.tasks.options import QUEUE_NAME, check_name, check_whole_number, limit_key
 from penstock.tasks.options import seconds as in_seconds
 from penstock.windows import Windows
 from penstock.wording import span
@@ -123,7 +123,7 @@ class SettingCalls(Calls):
         `lane_key` says what the lanes of a fair queue are: `tenant` (None), `task`, `subject`,
         `requested_by`, `args.NAME` or `meta.NAME`. It applies to jobs enqueued from now on.
         """
-        matching("queue", name, QUEUE_NAME)
+        check_name("queue", name, QUEUE_NAME)
         changes = setting_checks.changed(
             fair=(fair, setting_checks.yes_or_no),
             lane_key=(lane_key, setting_checks.lane_key),
@@ -143,12 +143,12 @@ class SettingCalls(Calls):
 
     async def pause(self, queue: str) -> None:
         """Stop workers from claiming jobs of a queue. Running jobs continue."""
-        matching("queue", queue, QUEUE_NAME)
+        check_name("queue", queue, QUEUE_NAME)
         await self._execute(lambda on: self.store.pause(on, queue, by=self._by))
 
     async def resume(self, queue: str) -> None:
         """Let workers claim jobs of a queue again."""
-        matching("queue", queue, QUEUE_NAME)
+        check_name("queue", queue, QUEUE_NAME)
         await self._execute(lambda on: self.store.resume(on, queue, by=self._by))
 
     async def paused(self) -> Sequence[str]:
@@ -170,7 +170,7 @@ class SettingCalls(Calls):
 
         await app.set_lane("imports", "acme", weight=3)      # three jobs in each turn
         """
-        matching("queue", queue, QUEUE_NAME)
+        check_name("queue", queue, QUEUE_NAME)
         setting_checks.lane(lane)
         changes = setting_checks.changed(
             weight=(weight, setting_checks.weight),
@@ -186,7 +186,7 @@ class SettingCalls(Calls):
 
     async def remove_lane(self, queue: str, lane: str, *, by: str | None = None) -> bool:
         """Remove the settings of a lane. Return False if there were none."""
-        matching("queue", queue, QUEUE_NAME)
+        check_name("queue", queue, QUEUE_NAME)
         setting_checks.lane(lane)
         return await self._execute(
             lambda on: Settings(self.store).remove_lane(on, queue, lane, self._actor(by))
@@ -196,8 +196,8 @@ class SettingCalls(Calls):
         self, queue: str, *, after: str | None = None, limit: int = MAX_SETTINGS_PER_PAGE
     ) -> Sequence[LaneSettings]:
         """Return the settings of lanes of a queue. Pass the last name as `after` for more."""
-        matching("queue", queue, QUEUE_NAME)
-        whole("limit", limit, 1, MAX_SETTINGS_PER_PAGE)
+        check_name("queue", queue, QUEUE_NAME)
+        check_whole_number("limit", limit, 1, MAX_SETTINGS_PER_PAGE)
         rows = await self._execute(lambda on: Settings(self.store).lanes(on, queue, after, limit))
         return [LaneSettings(**with_windows(row)) for row in rows]
 
@@ -339,7 +339,7 @@ class SettingCalls(Calls):
         limit: int = MAX_SETTINGS_PER_PAGE,
     ) -> Sequence[Tenant]:
         """Return the settings of tenants, by name. Pass the last name as `after` for more."""
-        whole("limit", limit, 1, MAX_SETTINGS_PER_PAGE)
+        check_whole_number("limit", limit, 1, MAX_SETTINGS_PER_PAGE)
         rows = await self._execute(lambda on: Settings(self.store).tenants(on, plan, after, limit))
         return [Tenant(**row) for row in rows]
 
@@ -402,7 +402,7 @@ class RetentionCalls(Calls):
         It applies to jobs that end from now on.
         """
         _check(state, queue, tenant)
-        whole("days", days, 0, MAX_RETENTION_DAYS)
+        check_whole_number("days", days, 0, MAX_RETENTION_DAYS)
         row = await self._execute_past_locks(
             lambda on: Settings(self.store).set_retention(
                 on, state, days, queue, tenant, self._actor(by)
@@ -473,6 +473,6 @@ def _check(state: Any, queue: Any, tenant: Any) -> None:
         final = [name for name in STATES if name in FINAL]
         raise BadArgument("state", state, f"one of {', '.join(final)}")
     if queue != "":
-        matching("queue", queue, QUEUE_NAME)
+        check_name("queue", queue, QUEUE_NAME)
     if tenant != "":
         limit_key("tenant", tenant)

@@ -19,7 +19,7 @@ from penstock.errors import (
     WorkflowRefused,
     WorkflowTimeout,
 )
-from penstock.groups.arguments import whole
+from penstock.groups.arguments import check_whole_number
 from penstock.groups.reasons import ReasonCalls
 from penstock.job import STATES, Job, State
 from penstock.store import Executor, key_of
@@ -253,7 +253,7 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
         self, *, tenant: str | None = None, after: str | None = None, limit: int = 100
     ) -> WorkflowPage:
         """List workflows without steps, newest first. Pass `page.after` for the next page."""
-        whole("limit", limit, 1, MAX_WORKFLOWS_PER_PAGE)
+        check_whole_number("limit", limit, 1, MAX_WORKFLOWS_PER_PAGE)
         if self._tenant is not None:
             tenant = self._tenant.resolve(tenant)
         start = None if after is None else workflow_key(after)

@@ -118,14 +118,14 @@ def seconds(setting: str, value: Any) -> float:
     return float(number)
 
 
-def matching(setting: str, value: Any, pattern: Pattern[str]) -> str:
+def check_name(setting: str, value: Any, pattern: Pattern[str]) -> str:
     """Return the name if it matches the pattern, or raise ConfigError."""
     if isinstance(value, str) and pattern.fullmatch(value):
         return value
     raise ConfigError(setting, value, f"a name that matches {pattern.pattern}")
 
 
-def whole(setting: str, value: Any, low: int, high: int) -> int:
+def check_whole_number(setting: str, value: Any, low: int, high: int) -> int:
     """Return the value if it is a whole number from `low` to `high`, or raise ConfigError."""
     if type(value) is int and low <= value <= high:
         return value
@@ -220,13 +220,13 @@ _tag = _text(100)
 _name = _text(200)
 
 CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
-    "queue": lambda setting, value: matching(setting, value, QUEUE_NAME),
+    "queue": lambda setting, value: check_name(setting, value, QUEUE_NAME),
     "lane": _optional(limit_key),
     "limits": _limits,
-    "priority": lambda setting, value: whole(setting, value, -100, 100),
+    "priority": lambda setting, value: check_whole_number(setting, value, -100, 100),
     "delay": _delay,
     "run_at": checked_time,
-    "max_attempts": lambda setting, value: whole(setting, value, 1, MAX_ATTEMPTS),
+    "max_attempts": lambda setting, value: check_whole_number(setting, value, 1, MAX_ATTEMPTS),
     "timeout": _timeout,
     "retry": _retry,
     "tenant": _text(200, min_chars=0),

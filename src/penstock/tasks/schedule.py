@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from penstock.backoff import MAX_DELAY_S
 from penstock.errors import ConfigError, Misuse
-from penstock.tasks.options import matching, seconds
+from penstock.tasks.options import check_name, seconds
 from penstock.tasks.registry import explain_not_a_task
 from penstock.tasks.request import Request
 from penstock.tasks.task import Task
@@ -192,7 +192,7 @@ def declare(
 
 
 def schedule_name(name: Any) -> str:
-    return matching("schedule", name, NAME)
+    return check_name("schedule", name, NAME)
 
 
 def checked_request(what: Any) -> Request[Any]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from penstock.backoff import Exponential, Policy
 from penstock.errors import ConfigError, Misuse
 from penstock.tasks.arguments import MAX_VERSION, Upcaster
-from penstock.tasks.options import Options, matching, seconds, whole
+from penstock.tasks.options import Options, check_name, check_whole_number, seconds
 from penstock.tasks.payload import ARGS_LIMIT
 from penstock.tasks.unique import Unique
 
@@ -96,8 +96,8 @@ class Process(Struct, frozen=True, kw_only=True):
             raise ConfigError("time", self.time, "more than 0 seconds, or None for no limit")
         if seconds("grace", self.grace) > MAX_GRACE_S:
             raise ConfigError("grace", self.grace, f"at most {MAX_GRACE_S:g} seconds")
-        whole("deaths", self.deaths, 1, MAX_DEATHS)
-        whole("retire_after", self.retire_after, 1, MAX_JOBS)
+        check_whole_number("deaths", self.deaths, 1, MAX_DEATHS)
+        check_whole_number("retire_after", self.retire_after, 1, MAX_JOBS)
 
     @property
     def seconds(self) -> float | None:
@@ -302,7 +302,7 @@ def make_settings(fn: Callable[..., Any], values: TaskValues) -> Settings:
     if checked.get("batch") and checked.get("isolate"):
         raise ConfigError("isolate", others["isolate"], "None or False, where batch is set")
     return Settings(
-        name=_default_name(fn) if name is None else matching("name", name, TASK_NAME),
+        name=_default_name(fn) if name is None else check_name("name", name, TASK_NAME),
         defaults=Options().updated(defaults),
         **checked,
     )
@@ -370,8 +370,10 @@ CHECKS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "discard_on": _classes(Exception, "a tuple of exception classes"),
     "resources": _classes(object, "a tuple of types"),
     "isolate": check_isolation,
-    "args_version": lambda setting, value: whole(setting, value, 1, MAX_VERSION),
+    "args_version": lambda setting, value: check_whole_number(setting, value, 1, MAX_VERSION),
     "upcasters": _upcasters,
-    "args_limit": lambda setting, value: whole(setting, value, 1, MAX_ARGS_LIMIT_BYTES),
+    "args_limit": lambda setting, value: check_whole_number(
+        setting, value, 1, MAX_ARGS_LIMIT_BYTES
+    ),
     "batch": _batch,
 }

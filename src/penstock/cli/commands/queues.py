@@ -30,7 +30,7 @@ from penstock.cli.settings import (
 from penstock.cli.tables import format_duration
 from penstock.groups.settings import LaneSettings, QueueSettings
 from penstock.insights import QueueInsight
-from penstock.tasks.options import QUEUE_NAME, matching
+from penstock.tasks.options import QUEUE_NAME, check_name
 from penstock.windows import Windows
 
 
@@ -240,7 +240,7 @@ def remove_lane(queue: Queue, lane: Lane, db: DatabaseOptions, output: Output) -
 async def _show_lanes(
     queue: str, limit: int, start: str, db: DatabaseOptions, output: Output
 ) -> None:
-    matching("queue", queue, QUEUE_NAME)
+    check_name("queue", queue, QUEUE_NAME)
     async with open_queue(db) as opened:
         page = await opened.insights.lanes(queue, limit=limit, start=start)
     output.show(page, lambda: lanes_table(page, terminal().width))
@@ -295,7 +295,7 @@ async def _resume_queues(names: Sequence[str], db: DatabaseOptions, output: Outp
 
 def _check_names(names: Sequence[str]) -> None:
     for name in names:
-        matching("queue", name, QUEUE_NAME)
+        check_name("queue", name, QUEUE_NAME)
 
 
 def _describe_pause(queue: QueueInsight) -> str:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from penstock.backoff import Fixed, Policy
 from penstock.errors import ConfigError
 from penstock.outcome import Snooze, Waiting
-from penstock.tasks.options import CHECKS, seconds, whole
+from penstock.tasks.options import CHECKS, check_whole_number, seconds
 
 
 class Suspended(BaseException):
@@ -82,7 +82,7 @@ class PollSettings(Struct, frozen=True):
     def __post_init__(self) -> None:
         self.policy  # noqa: B018
         if self.most is not None:
-            whole("most", self.most, 1, MAX_POLLS)
+            check_whole_number("most", self.most, 1, MAX_POLLS)
         if self.within is not None and not seconds("within", self.within):
             raise ConfigError("within", self.within, "more than 0 seconds, or None for no limit")
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import ConfigError
-from penstock.tasks.options import QUEUE_NAME, matching
+from penstock.tasks.options import QUEUE_NAME, check_name
 from penstock.worker.timing import DEFAULT_TIMING
 
 DEFAULT_SLOTS = 100
@@ -30,7 +30,7 @@ def parse_queues(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, i
         queues = dict.fromkeys(map(_check_queue_name, queues), DEFAULT_SLOTS)
     slots_by_queue = dict(queues)
     for name, slots in slots_by_queue.items():
-        matching("queue", name, QUEUE_NAME)
+        check_name("queue", name, QUEUE_NAME)
         if type(slots) is not int or not 1 <= slots <= MAX_SLOTS:
             raise ConfigError(f"slots of queue {name}", slots, f"1 to {MAX_SLOTS}")
     if not slots_by_queue:
