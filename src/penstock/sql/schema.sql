@@ -17,7 +17,7 @@ CREATE FUNCTION penstock.add_dependencies_v1(p_jobs bigint[], p_new boolean[], p
 #variable_conflict use_column
 DECLARE
     v_new      bigint[] := ARRAY(SELECT g.job FROM unnest(p_jobs, p_new) AS g (job, is_new) WHERE g.is_new);
-    v_parents  bigint[];   -- not of this call
+    v_parents  bigint[];   -- jobs that are not of this call
     v_children bigint[];
     v_live     bigint[];
     v_ended    bigint[];
@@ -43,10 +43,10 @@ BEGIN
           FROM unnest(p_children, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e WHERE g.is_new);
 
     IF cardinality(v_parents || v_children) > 0 THEN
-        -- Two additions at once could close a cycle that neither sees; a parent that is run again would not see this.
+        -- Two concurrent additions could close a cycle that neither sees, and a retry of a parent would not see this one.
         PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
     END IF;
-    -- Twice: a job may have come back from history in between.
+    -- Two passes, since a job may have come back from history in between.
     FOR i IN 1..2 LOOP
         v_live := ARRAY(SELECT j.id FROM job AS j
                          WHERE j.id = ANY (v_parents || v_children) AND coalesce(j.workflow, 0) = p_workflow
@@ -66,7 +66,7 @@ BEGIN
                   HINT = 'It was deleted, its history has expired, or it belongs to another workflow.';
     END IF;
     SELECT c.id INTO v_lost FROM unnest(v_children) AS c (id)
-     -- A blocked one that waits for no job has started, and waits for an event.
+     -- A blocked job that waits for no other job has started, and waits for an event.
      WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = ANY (v_children) AND j.id = c.id AND coalesce(j.workflow, 0) = p_workflow
                           AND (j.state IN ('ready', 'scheduled') OR j.state = 'blocked' AND j.pending > 0)) LIMIT 1;
     IF FOUND THEN
@@ -95,12 +95,12 @@ BEGIN
             SELECT g.job, (e ->> 'job')::bigint, coalesce(e ->> 'on_failure', 'cancel')
               FROM unnest(p_jobs, p_children, p_new) AS g (job, list, is_new), jsonb_array_elements(g.list::jsonb) AS e
              WHERE g.is_new) AS e
-     ORDER BY e.parent, e.child, e.on_failure;  -- of two policies the most careful: cancel, continue, wait
-    -- Without children, and with each job new, there is no way back.
+     ORDER BY e.parent, e.child, e.on_failure;  -- of two policies the first of: cancel, continue, wait
+    -- If all jobs are new and none has children, there can be no cycle.
     PERFORM refuse_cycle_v1(v_new, v_children || v_new) WHERE cardinality(v_children) > 0 OR cardinality(v_new) < cardinality(p_jobs);
 
     UPDATE job AS j SET has_children = true WHERE j.id = ANY (v_parents) AND NOT j.has_children;
-    -- One that has ended may be run again.
+    -- A job that has ended may be retried, and must know its children then.
     UPDATE job_history AS h SET has_children = true
      WHERE h.id = ANY (v_ended) AND h.expires_on = ANY (v_dates) AND NOT h.has_children;
     UPDATE job AS j
@@ -169,7 +169,7 @@ BEGIN
       LEFT JOIN claim_unique_keys_v1(p_jobs, keys, p_tenants, v_rules, p_now) AS h
         ON h.key = g.key AND h.tenant = coalesce(g.tenant, '');
 
-    -- An idempotency key that was new stands for the job that there is, for all of this call that have it.
+    -- A new idempotency key belongs to the job that holds the unique key, for all jobs of this call that have it.
     IF p_idempotency_keys IS NOT NULL THEN
         UPDATE unique_claim AS u SET job = g.job
           FROM unnest(p_idempotency_keys, p_tenants, jobs, p_jobs) AS g (key, tenant, job, was)
@@ -318,7 +318,7 @@ BEGIN
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
               LEFT JOIN find_jobs_v1(ARRAY(SELECT o FROM unnest(p_ids) AS o EXCEPT SELECT d FROM unnest(v_done) AS d)) AS a ON a.id = g.id
              ORDER BY g.ord);
-        -- Again if one of them lives: a retry has brought it back from history in between.
+        -- Repeat if one of them is live: a retry has moved it back from history in between.
         EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];
     END LOOP;
     RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);
@@ -363,8 +363,8 @@ DECLARE
 BEGIN
     open := true;
     IF p_windows -> 'open' IS NOT NULL THEN
-        -- From yesterday, whose windows may reach into today, over two weeks: a window within the hour that the
-        -- clock skips is missing from one of them.
+        -- From yesterday, whose windows may reach into today, over two weeks: a window within the hour that the clock
+        -- skips is missing in one of them.
         SELECT coalesce(range_agg(tstzrange(s.starts, greatest(s.starts, s.ends))), '{}') INTO v_open
           FROM generate_series(-1, 16) AS n
          CROSS JOIN LATERAL (SELECT (v_now AT TIME ZONE v_zone)::date + n AS day) AS d
@@ -376,7 +376,7 @@ BEGIN
         open := v_open @> v_now;
         SELECT min(CASE WHEN open THEN upper(r) ELSE lower(r) END) INTO v_until
           FROM unnest(v_open) AS r WHERE CASE WHEN open THEN r @> v_now ELSE lower(r) > v_now END;
-        -- What stays open for more than a week has no end.
+        -- Windows that stay open for more than a week never close.
         IF NOT open OR v_until - v_now <= interval '8 days' THEN
             changes_in := extract(epoch FROM v_until - v_now);
         END IF;
@@ -508,7 +508,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Jobs in the way are locked by their ids, as by everybody who takes many; each is asked about later.
+    -- Jobs that hold keys are locked in the order of ids, as everybody does; each of them is checked later.
     IF cardinality(v_lost) > 1 THEN
         SELECT bool_or(g.on_conflict IN ('replace', 'supersede')),
                array_agg((SELECT u.job FROM unique_claim AS u
@@ -527,12 +527,12 @@ BEGIN
         ord := v.ord; tenant := v.tenant; key := v.key;
         job := v.job; is_new := false; is_replaced := false;
         WHILE NOT is_new LOOP
-            -- Both in one snapshot: a claim whose job is not there was left behind by somebody's own SQL.
+            -- Both are read in one snapshot: a claim without a job is left over from SQL that somebody ran by hand.
             SELECT u.job, u.expires_at, coalesce(u.expires_at <= p_now, j.id IS NULL) AS is_over
               INTO v_claim
               FROM unique_claim AS u LEFT JOIN job AS j ON j.id = u.job
              WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key;
-            IF NOT FOUND THEN  -- let go of in between
+            IF NOT FOUND THEN  -- released in between
                 INSERT INTO unique_claim (kind, tenant, key, job, keep, until)
                 VALUES ('unique', v.tenant, v.key, v.job, v.keep, v.until) ON CONFLICT DO NOTHING;
                 is_new := FOUND;
@@ -540,11 +540,11 @@ BEGIN
             END IF;
             v_state := NULL;
             IF v_claim.expires_at IS NULL AND NOT v_claim.is_over THEN
-                -- One that is blocked for an event is in the midst of its work.
+                -- A job that waits for an event has started.
                 IF v.on_conflict IN ('replace', 'supersede') THEN
                     SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
                       FROM job AS j WHERE j.id = v_claim.job FOR UPDATE;
-                    CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
+                    CONTINUE WHEN NOT FOUND;  -- it has ended in between, and does not hold the key any more
                 ELSIF v.hold = 'waiting' THEN
                     SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
                       FROM job AS j WHERE j.id = v_claim.job FOR SHARE;
@@ -648,12 +648,12 @@ CREATE FUNCTION penstock.close_batch_v1(p_batches bigint[], p_cancel boolean DEF
 DECLARE
     v_now timestamptz := coalesce(p_now, statement_timestamp());
 BEGIN
-    -- Waits for whoever is adding jobs to it: he holds its key.
+    -- Wait for those who are adding jobs: they have locked its key.
     PERFORM 1 FROM batch AS b WHERE b.id = ANY (p_batches) ORDER BY b.id FOR UPDATE;
     UPDATE batch AS b SET closed_at = v_now WHERE b.id = ANY (p_batches) AND b.closed_at IS NULL;
     UPDATE batch AS b SET cancelled_at = v_now
      WHERE p_cancel AND b.id = ANY (p_batches) AND b.finished_at IS NULL AND b.cancelled_at IS NULL;
-    -- One that is empty, or done already, has no delta to come that would finish it.
+    -- For an empty batch, or one that is done already, no other delta would trigger the fold that finishes it.
     INSERT INTO batch_delta (batch)
     SELECT b.id FROM batch AS b WHERE b.id = ANY (p_batches) AND b.finished_at IS NULL;
     RETURN QUERY
@@ -696,7 +696,7 @@ DECLARE
     v_keys     text[] := ARRAY(SELECT g.key FROM "grant" AS g WHERE g.lease = p_lease);
     v_released integer;
 BEGIN
-    -- Who asks at this moment is either seen here, or sees that the slots are free.
+    -- A worker that requests slots at this moment is either notified here, or sees that the slots are free.
     PERFORM lock_grants_v1(v_keys);
     PERFORM pg_notify(current_schema() || '.grants', k.key)
        FROM unnest(v_keys) AS k (key)
@@ -729,13 +729,13 @@ CREATE FUNCTION penstock.cover_retention_v1() RETURNS trigger
     SET search_path TO 'penstock', 'pg_temp'
     AS $$
 BEGIN
-    -- Waits for whoever makes partitions now, who may not have seen this row.
+    -- Wait for those who create partitions now, since they may not have seen this row.
     PERFORM pg_advisory_xact_lock(
         hashtextextended(current_database() || '.' || current_schema() || '.partitions', 0));
     BEGIN
         PERFORM ensure_partitions_v1();
     EXCEPTION WHEN SQLSTATE 'PS018' THEN
-        -- All are there but one that is detached and cannot be attached, as workers and the doctor say.
+        -- All exist except one that is detached and cannot be attached. Workers and the doctor report it.
         NULL;
     END;
     RETURN NULL;
@@ -772,10 +772,10 @@ BEGIN
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
     DELETE FROM event_wait AS w WHERE w.job = ANY (v_gone);
     DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
-    -- Who waits for one of them goes on waiting, until somebody unblocks it.
+    -- Jobs that wait for one of them stay blocked until somebody unblocks them.
     DELETE FROM dependency AS d
      WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
-    -- A key must not go on standing for a job that nobody can find any more.
+    -- A unique key must not belong to a job that does not exist any more.
     DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
     DELETE FROM job_history AS h WHERE h.id = ANY (v_final) AND h.expires_on = ANY (v_dates);
     RETURN QUERY
@@ -934,14 +934,14 @@ CREATE FUNCTION penstock.enqueue_v1(p_tasks text[], p_args text[], p_args_versio
 #variable_conflict use_column
 DECLARE
     v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    -- No later than any ready_at of this transaction, and the same for all its enqueues: Postgres folds
-    -- equal notifications of one transaction into one.
+    -- Not later than any ready_at of this transaction, and the same for all of its enqueues, because Postgres merges
+    -- equal notifications of one transaction.
     v_since  timestamptz := coalesce(p_now, transaction_timestamp());
     v_jobs   bigint[];
     v_new    boolean[];
     v_lanes  text[];
     v_priorities smallint[];
-    v_uniques  text[];   -- keys
+    v_uniques  text[];   -- the keys of unique rules
     v_replaced boolean[];
     v_pending  integer[];
     v_parent   boolean[];
@@ -953,7 +953,7 @@ BEGIN
     IF p_options ->> 'durable' = 'true' THEN
         PERFORM commit_durably_v1();
     END IF;
-    -- Postgres knows times, and an infinity, that no worker could read.
+    -- Postgres accepts times, and an infinity, that Python cannot represent.
     IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
         SELECT FROM unnest(p_run_ats || p_deadlines) AS t (given)
          WHERE t.given < '1970-01-01 00:00+00' OR t.given >= '9999-01-01 00:00+00') THEN
@@ -1056,12 +1056,12 @@ BEGIN
     IF p_options ->> 'notify' = 'true' THEN
         PERFORM notify_enqueued_v1(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
                                    cardinality(p_tasks), v_since, v_now);
-        -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
+        -- Claims skipped waiting jobs while they were locked here, so workers must look for them again.
         IF v_uniques IS NOT NULL THEN
             PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)
                FROM (SELECT j.queue, j.lane, j.priority, j.ready_at, j.state FROM job AS j
                       WHERE j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new))
-                     OFFSET 0) AS w  -- by their ids, not by what is ready
+                     OFFSET 0) AS w  -- finds them by id, not by the index of ready jobs
               WHERE w.state = 'ready';
         END IF;
     END IF;
@@ -1131,7 +1131,7 @@ BEGIN
                      WHERE l.relation = v_table AND l.granted AND l.pid <> pg_backend_pid()
                        AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
                     IF v_users IS NULL THEN
-                        -- Somebody has locked the history itself, and most often not for long.
+                        -- Somebody has locked the history itself, usually not for long.
                         RAISE;
                     END IF;
                     v_error := format('The partition %I.%I of the history is detached and in use, so it cannot be attached.',
@@ -1253,7 +1253,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
     END IF;
-    -- Before the job itself, as whoever adds to it or runs it again does.
+    -- The workflow is locked before the job, in the same order as by extensions and retries.
     PERFORM 1 FROM workflow AS w WHERE w.id = v_workflow FOR NO KEY UPDATE;
     PERFORM 1 FROM job AS j WHERE j.id = p_job AND j.token = p_token FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -1350,7 +1350,7 @@ BEGIN
     IF coalesce(v_left, 0) <= 0 THEN
         RAISE EXCEPTION 'The lease behind job % has expired.', p_id USING ERRCODE = 'PS001';
     END IF;
-    -- The caller's own limit stays where it is stricter; 0 means that there is none.
+    -- The caller's own limit stays if it is stricter; 0 means that there is none.
     v_left := least(v_left, nullif(extract(epoch FROM
         current_setting('idle_in_transaction_session_timeout')::interval), 0)::double precision);
     PERFORM set_config('idle_in_transaction_session_timeout', ceil(v_left * 1000)::bigint::text, true);
@@ -1386,7 +1386,7 @@ BEGIN
     opens_in := greatest(0, extract(epoch FROM v_bucket.closed_until - filled_at));
     v_passed := greatest(0, extract(epoch FROM filled_at - v_bucket.filled_at));
     level := least(burst, v_bucket.level + rate * v_passed);
-    -- One that is full has enough for everybody who waited, unless it is closed to them.
+    -- A full bucket has enough for all who waited, unless it is closed.
     booked := CASE WHEN level < burst OR opens_in > 0 THEN v_bucket.booked - rate * v_passed END;
     IF v_bucket.filled_at > filled_at AND rate IS NOT NULL THEN
         UPDATE bucket AS b
@@ -1733,7 +1733,7 @@ BEGIN
                g.step, g.result::jsonb
           FROM gone AS g
     )
-    -- Read from what is gone, which is there already: to return it from the insert would cost every job.
+    -- Read from the deleted rows, which are at hand: returning it from the insert would cost every job.
     SELECT count(*), array_agg(g.batch) FILTER (WHERE g.batch IS NOT NULL),
            array_agg(g.state) FILTER (WHERE g.batch IS NOT NULL), array_agg(g.id) FILTER (WHERE g.unique_key IS NOT NULL),
            array_agg(g.id) FILTER (WHERE g.has_children), array_agg(g.state) FILTER (WHERE g.has_children),
@@ -1750,7 +1750,7 @@ BEGIN
         PERFORM release_unique_keys_v1(v_keyed, p_now);
     END IF;
     IF v_waits IS NOT NULL THEN
-        -- Without waiting for one whose event is being sent: it goes when the job comes back, or with a sweep.
+        -- Waits whose event is being sent are skipped. They are deleted when the job comes back, or by a sweep.
         DELETE FROM event_wait AS w
          WHERE w.ctid = ANY (ARRAY(
                SELECT o.ctid FROM event_wait AS o WHERE o.job = ANY (v_waits) FOR UPDATE SKIP LOCKED));
@@ -1872,9 +1872,9 @@ DECLARE
     v_batches bigint[];
     v_batch   record;
     v_failed  bigint[];
-    c_memory  constant double precision := 30;  -- seconds that a rate looks back
+    c_memory  constant double precision := 30;  -- the time over which a rate is averaged, in seconds
 BEGIN
-    -- A job of a batch that was swept may still be run again.
+    -- Jobs of a batch that was swept may still be retried, and leave deltas.
     DELETE FROM batch_delta AS d
      WHERE d.batch = ANY (ARRAY(SELECT g.id FROM unnest(p_batches) AS g (id)
                                  WHERE NOT EXISTS (SELECT FROM batch AS b WHERE b.id = g.id)));
@@ -1894,7 +1894,7 @@ BEGIN
                sum(g.failed) AS failed, sum(g.cancelled) AS cancelled, count(*) AS deltas,
                min(g.created_at) AS since,
                greatest(0, sum(g.completed + g.failed + g.cancelled)) AS ended,
-               -- Even if it has come back since.
+               -- Even if the job has been retried since.
                bool_or(g.failed > 0) AS has_failed, bool_or(g.pending > 0) AS goes_on
           FROM gone AS g GROUP BY g.batch
     ), folded AS (
@@ -1906,11 +1906,11 @@ BEGIN
                rate_weight = b.rate_weight * a.fading + 1 - a.fading
           FROM sums AS s
          CROSS JOIN LATERAL (
-               -- The time in which nothing was pending says nothing about the rate.
+               -- Time without pending jobs does not count for the rate.
                SELECT greatest(0.001, extract(epoch FROM p_now - CASE WHEN o.pending = 0 AND s.since <= p_now
                           THEN greatest(s.since, o.folded_at) ELSE coalesce(o.folded_at, o.created_at) END))::double precision AS seconds
                  FROM batch AS o WHERE o.id = s.batch) AS t
-         -- What is nearly nothing is nothing: a number that is too small is an error.
+         -- A weight that is nearly zero counts as zero, because an underflow is an error.
          CROSS JOIN LATERAL (SELECT t.seconds, CASE WHEN t.seconds < 20 * c_memory THEN exp(-t.seconds / c_memory)
                                                     ELSE 0 END AS fading) AS a
          WHERE b.id = s.batch
@@ -1937,7 +1937,7 @@ BEGIN
                 CONTINUE;
             END IF;
             PERFORM 1 FROM batch AS b WHERE b.id = v_batch.id FOR UPDATE SKIP LOCKED;
-            -- What was added before that has left its delta, and what comes now waits.
+            -- Earlier additions have left their deltas, and later ones wait for the lock.
             IF FOUND AND NOT EXISTS (SELECT FROM batch_delta AS d WHERE d.batch = v_batch.id) THEN
                 UPDATE batch AS b
                    SET finished_at = p_now,
@@ -1953,7 +1953,7 @@ BEGIN
         EXCEPTION WHEN OTHERS THEN
             RAISE WARNING 'A callback of batch % cannot be enqueued: %', v_batch.id, SQLERRM;
             INSERT INTO batch_delta (batch) VALUES (v_batch.id);
-            moved := moved - 1;  -- nothing for which to fold again at once
+            moved := moved - 1;  -- so that the caller does not fold again at once
         END;
     END LOOP;
 END
@@ -2032,8 +2032,8 @@ BEGIN
         RAISE EXCEPTION 'Lease % has expired or was given up; ask with a new one.', p_lease
             USING ERRCODE = 'PS001';
     END IF;
-    -- What the dead held goes for good before it is granted again: a heartbeat that was under way when its
-    -- lease ran out may yet renew it.
+    -- Grants of expired leases are deleted before their slots are granted again: otherwise a late heartbeat, which was
+    -- under way when its lease expired, could renew the lease together with its grants.
     DELETE FROM "grant" AS g
      WHERE (g.key, g.lease) IN (
            SELECT o.key, o.lease FROM "grant" AS o
@@ -2061,7 +2061,7 @@ BEGIN
              WHERE d.wanted > 0
             WINDOW less AS (PARTITION BY d.key ORDER BY d.wanted, d.lease)
         ), scarce AS (
-            -- Those who want more than an equal part of what the more modest ones leave.
+            -- Leases that want more than an equal part of what is left by those that want less.
             SELECT d.key, d.lease, count(*) OVER alike AS among, d.most - min(d.smaller) OVER alike AS remaining,
                    row_number() OVER (PARTITION BY d.key ORDER BY d.lease) + abs(hashtext(d.key)::bigint)
                        + div(extract(epoch FROM v_now), 10) * ((d.most - min(d.smaller) OVER alike) % count(*) OVER alike)
@@ -2096,14 +2096,14 @@ BEGIN
             INSERT INTO "grant" AS g (key, lease, slots, wanted) VALUES (v.key, p_lease, v.slots, v.want)
             ON CONFLICT ON CONSTRAINT grant_pkey DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted;
         END IF;
-        -- Who has to wait says so: another may hold what it has no use for.
-        -- Only what is new is told, or two who wait would wake each other without end.
+        -- A lease that has to wait notifies the others, because one may hold slots that it does not need.
+        -- It does so only if its grant or its demand changed: otherwise two waiting leases would wake each other for ever.
         IF (v.slots, v.want) IS DISTINCT FROM (coalesce(v.old_slots, 0), coalesce(v.old_want, 0))
            AND (v.is_below AND v.others + v.slots < v.most OR v.is_above AND v.slots < v.part
                 OR v.slots < v.want AND v.others > 0) THEN
             PERFORM pg_notify(current_schema() || '.grants', v.key);
         ELSIF v.slots = 0 AND v.want > 0 AND v.others > 0 AND cardinality(p_keys) <= 64 THEN
-            -- Who holds it now may not be who held it then. Only holders heed this, so it wakes no other who waits.
+            -- Another lease may hold the slots by now. Only holders react to this message, so it wakes no waiting lease.
             PERFORM pg_notify(current_schema() || '.waits', v.key);
         END IF;
         key := v.key;
@@ -2165,7 +2165,7 @@ BEGIN
             SELECT array_agg(h.id), array_agg(DISTINCT h.expires_on) INTO v_found, v_on
               FROM job_history AS h
              WHERE (h.expires_on = ANY (v_few) OR array_position(v_few, NULL) IS NOT NULL) AND h.id = ANY (v_left);
-            -- Only a subtransaction that fails gives its locks back. What it found is kept: variables do not roll back.
+            -- Only a subtransaction that fails releases its locks. What it found stays: variables are not rolled back.
             RAISE EXCEPTION USING ERRCODE = 'PS099';
         EXCEPTION WHEN SQLSTATE 'PS099' THEN
         END;
@@ -2225,7 +2225,7 @@ BEGIN
         RAISE EXCEPTION 'There is no workflow %.', p_workflow
             USING ERRCODE = 'PS016', DETAIL = json_build_array(p_workflow::text)::text;
     END IF;
-    -- Jobs that wait for each other read each other's results: they are one tenant's.
+    -- Jobs that wait for each other read each other's results, so they must belong to one tenant.
     SELECT coalesce(t.tenant, '') INTO v_other FROM unnest(coalesce(p_tenants, ARRAY[''])) AS t (tenant)
      WHERE coalesce(t.tenant, '') <> v_tenant LIMIT 1;
     IF FOUND THEN
@@ -2539,7 +2539,7 @@ BEGIN
     END LOOP;
     RETURN QUERY SELECT t.id, t.lost FROM unnest(v_ids, v_lost) AS t (id, lost);
 EXCEPTION WHEN OTHERS THEN
-    -- What concerns every statement, or passes, is for the caller.
+    -- Errors that concern every statement, and transient ones, are for the caller.
     IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
         RAISE;
     END IF;
@@ -2569,8 +2569,8 @@ CREATE FUNCTION penstock.match_jobs_v1(p_states text[], p_queue text, p_task tex
     AS $_$
 DECLARE
     v_until  timestamptz := least(p_until, statement_timestamp());
-    -- By its bare name the id would lead the planner to the primary key, past all other jobs. The index of batches is in
-    -- the order of ids; a range of one batch keeps the planner on it.
+    -- With the bare column id the planner would walk the primary key, past all other jobs. The index of batches is in the
+    -- order of ids; a range that covers one batch keeps the planner on it.
     v_id     text := CASE WHEN p_batch IS NULL AND (p_workflow IS NOT NULL OR p_subject IS NOT NULL)
                           THEN 'j.id + 0' ELSE 'j.id' END;
     v_below  text := CASE WHEN p_batch IS NULL THEN v_id || ' < ' ELSE 'j.batch >= $7 AND (j.batch, j.id) < ($7, ' END;
@@ -2598,7 +2598,7 @@ BEGIN
     IF v_left = 0 OR NOT p_states && ARRAY['completed', 'failed', 'cancelled'] THEN
         RETURN;
     END IF;
-    -- A partition that somebody made by hand has no day. It comes last.
+    -- A partition that somebody created by hand has no day. It comes last.
     v_days := ARRAY(SELECT coalesce(d, '-infinity') FROM unnest(list_partitions_v1()) AS d);
     FOR v_day IN SELECT d FROM unnest(v_days) AS d WHERE p_day IS NULL OR d <= p_day ORDER BY d DESC LOOP
         RETURN QUERY EXECUTE format(
@@ -2657,7 +2657,7 @@ DECLARE
     v_count integer := p_count;
 BEGIN
     IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
-        v_count := 1;  -- All jobs are in one line.
+        v_count := 1;  -- All jobs are in one lane with one priority.
     END IF;
     WITH given AS MATERIALIZED (
         SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,
@@ -2706,8 +2706,8 @@ DECLARE
     v_dates date[] := history_dates_v1(p_ids);
     v_dead  bigint[];
 BEGIN
-    -- In the order of ids, so that two who name the same jobs do not wait for each other. The state is asked for
-    -- behind a fence: beside the ids it would lead the planner to the index of all that have failed.
+    -- In the order of ids, so that two calls with the same jobs do not deadlock. An optimization fence keeps the check
+    -- of the state apart: next to the ids it would lead the planner to the index of all failed jobs.
     v_dead := ARRAY(
         WITH named AS MATERIALIZED (
             SELECT h.id, h.state FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE
@@ -2908,7 +2908,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    -- To the hour is exact enough to tell what is used from what is not, and spares a write for each use.
+    -- An hour is exact enough to find unused results, and avoids a write for each use.
     IF v_used < v_now - interval '1 hour' THEN
         UPDATE step_cache AS c SET used_at = v_now WHERE c.tenant = v_tenant AND c.key = p_key;
     END IF;
@@ -2935,7 +2935,7 @@ DECLARE
 BEGIN
     v_held := ARRAY(SELECT r.id FROM retry_v1(v_dead, p_now) AS r WHERE r.answer = 'held');
     IF p_spacing IS NOT NULL THEN
-        -- Not "ready": that would lead the planner to the index of all that are.
+        -- No condition on "ready": it would lead the planner to the index of all ready jobs.
         UPDATE job AS j
            SET state = 'scheduled', ready_at = NULL, run_at = d.due,
                deadline = CASE WHEN j.deadline > d.due THEN j.deadline END
@@ -2965,7 +2965,7 @@ DECLARE
     v_start bigint;
     v_path  bigint[];
 BEGIN
-    -- A new job that is put before another and is not behind any of those closes no cycle: nearly always that is all.
+    -- A new job that comes before others, but after none of these, closes no cycle. Nearly always that is enough.
     FOR v_start IN
         WITH RECURSIVE below AS (
             SELECT c.id FROM unnest(p_children) AS c (id)
@@ -3283,7 +3283,7 @@ BEGIN
             USING ERRCODE = 'PS005', HINT = 'Raise its burst, or ask for less at once.',
                   DETAIL = json_build_array(p_key, p_units, v.burst)::text;
     END IF;
-    -- After a wait to the very moment rounding may leave it a hair below what is asked.
+    -- After a wait until exactly the right moment, rounding may leave the level a little below the units.
     IF v.opens_in = 0 AND v.level >= p_units * (1 - 1e-9) THEN
         UPDATE bucket AS b SET level = v.level - p_units, filled_at = v.filled_at, booked = v.booked WHERE b.key = p_key;
         RETURN NULL;
@@ -3293,13 +3293,13 @@ BEGIN
     END IF;
     v_opening := v.rate * v.opens_in;
     v_lacking := p_units - least(v.burst, v.level + v_opening);
-    -- Whose turn has come and who lacks a little, such as what starts have taken, does not go to the end of the line.
+    -- A caller whose turn has come and who lacks only a little, for example what job starts have taken, keeps its turn.
     IF v.opens_in = 0 AND v_lacking <= p_units * 0.1 THEN
         RETURN ceil(v_lacking / v.rate * 1e6) / 1e6;
     END IF;
-    -- Lost in a crash, somebody asks once more: not worth a wait for the disk.
+    -- If a crash loses this write, a caller tries once more. That is not worth waiting for the disk.
     PERFORM set_config('synchronous_commit', 'off', true);
-    -- In units from when it opens on; more than five minutes of them are not booked.
+    -- Counted in units from when the key opens on, and at most five minutes' worth of them.
     v_booked := greatest(v_lacking, least(coalesce(v.booked - v_opening + p_units, v_lacking), v.rate * 300));
     UPDATE bucket AS b SET level = v.level, filled_at = v.filled_at, booked = v_booked + v_opening WHERE b.key = p_key;
     RETURN v.opens_in + ceil(greatest(0, v_lacking, v_booked * least(greatest(p_share, 0), 1)) / v.rate * 1e6) / 1e6;
@@ -3367,7 +3367,7 @@ BEGIN
       FROM (SELECT g.child, count(*)::integer AS count FROM again AS g GROUP BY g.child) AS a
      WHERE j.id = ANY (v_live) AND j.id = a.child;
 
-    -- Who waits for a person goes on waiting for one only if another of its parents has failed.
+    -- A stalled job stays stalled only if another of its parents has failed.
     v_stalled := ARRAY(SELECT j.id FROM job AS j
                         WHERE j.id = ANY (v_live) AND j.state = 'blocked' AND j.reason = 'parent_failed');
     v_alive := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(
@@ -3412,17 +3412,17 @@ BEGIN
     UPDATE job AS j
        SET state = 'ready', run_at = v_now, ready_at = coalesce(p_now, clock_timestamp()), stuck_since = NULL
      WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
-    -- Again if one of them is final now: it ran a moment ago and has ended in between.
+    -- Repeat if one of them is final now: it was running a moment ago and has ended in between.
     LOOP
         v_dates := history_dates_v1(p_ids);
-        -- One at a time in a workflow: a job that comes back must see whether its parents do.
+        -- One call at a time for each workflow: a job that comes back must see whether its parents do.
         PERFORM 1 FROM workflow AS w
           WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h
                                    WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) AND h.workflow IS NOT NULL))
           ORDER BY w.id FOR NO KEY UPDATE;
-        -- All wait in the same order. Later, with some in hand, it waits for nobody: they might wait for these.
-        -- The state is asked for behind a fence: beside the ids it could lead the planner to the index of all that have
-        -- failed.
+        -- The first time, all callers lock rows in the same order and wait. Later, when this call holds some locks, it
+        -- waits for nobody, who might wait for these. An optimization fence keeps the check of the state apart: next to
+        -- the ids it could lead the planner to the index of all failed jobs.
         IF NOT v_holds THEN
             v_ids := ARRAY(
                 WITH named AS MATERIALIZED (
@@ -3443,7 +3443,7 @@ BEGIN
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
               FROM job_history AS h
              WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.unique_key IS NOT NULL
-               -- A conflict would lock the key of a job that has nothing to do with this.
+               -- ON CONFLICT would lock the key of a job that this call does not concern.
                AND (SELECT o.job FROM unique_claim AS o
                      WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
                        AND o.job <> h.id AND (o.expires_at <= v_now) IS NOT TRUE) IS NULL
@@ -3472,7 +3472,7 @@ BEGIN
                    b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
                    b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
                    b.retry,
-                   -- Only errors are kept with a job. How the attempt ended that has none would be forgotten.
+                   -- A job keeps only errors, so the end of an attempt without an error would be lost.
                    CASE WHEN b.attempted_at IS NULL
                           OR (b.errors -> -1 ->> 'began')::timestamptz = b.attempted_at THEN b.errors
                         ELSE coalesce(b.errors, '[]') || jsonb_build_object(
@@ -3492,7 +3492,7 @@ BEGIN
             PERFORM restore_dependencies_v1(v_linked, v_parents);
         END IF;
         DELETE FROM progress AS p WHERE p.job = ANY (v_ids) AND p.job <> ALL (v_held);
-        -- What it waited or polled for in vain it may wait for anew; what it has done stays done.
+        -- Waits and polls that timed out start over; completed steps stay completed.
         DELETE FROM step AS s
          WHERE s.job = ANY (v_ids) AND s.job <> ALL (v_held) AND s.kind IN ('event', 'poll') AND s.result @> '{"timed_out": true}';
         DELETE FROM event_wait AS w WHERE w.job = ANY (v_ids) AND w.job <> ALL (v_held);
@@ -3501,7 +3501,7 @@ BEGIN
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
              ORDER BY g.ord);
         EXIT WHEN NOT v_answers && p_states
-               OR (v_holds AND v_ids <@ v_held);  -- what is left is in other hands
+               OR (v_holds AND v_ids <@ v_held);  -- others hold the rest
         v_holds := true;
     END LOOP;
     PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)
@@ -3550,7 +3550,7 @@ BEGIN
     LOOP
         v_job := fire_tick_v1(p_schedule, v_tick, 'manual', 1, NULL, p_now);
         EXIT WHEN v_job IS NOT NULL;
-        v_tick := v_tick + interval '1 microsecond';  -- there is a tick at this very moment
+        v_tick := v_tick + interval '1 microsecond';  -- a tick has this very time
     END LOOP;
     INSERT INTO audit (actor, action, tenant, target, detail)
     SELECT coalesce(p_by, session_user), 'run_schedule', s.tenant, s.name, jsonb_build_object('job', v_job::text)
@@ -3678,7 +3678,7 @@ CREATE FUNCTION penstock.schedule_overlap_v1(p_schedule text, p_overlap text) RE
     SET enable_mergejoin TO 'off'
     AS $$
 BEGIN
-    -- The last jobs are enough: while one lives, only people who run the schedule by hand add to them.
+    -- It is enough to check the last jobs: while one has not ended, only manual runs add more.
     RETURN (
         SELECT CASE WHEN bool_or(j.state <> 'running') THEN 'waiting' WHEN p_overlap = 'skip' THEN 'running' END
           FROM (SELECT f.job FROM schedule_fire AS f
@@ -3817,7 +3817,7 @@ BEGIN
         PERFORM commit_durably_v1();
     END IF;
     BEGIN
-        -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
+        -- Nearly always nobody has locked one of the rows: write at once. lock_timeout raises an error if not.
         v_settled := finish_jobs_v1(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
                                     p_errors, p_results, true, v_now);
         IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
@@ -3825,7 +3825,7 @@ BEGIN
                                                    p_failures, p_stuck, p_errors, v_now);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
-        -- A caller's open transaction holds a row: the others must not wait for it.
+        -- An open transaction of a caller has locked a row: the other jobs must not wait for it.
         v_settled := settle_unlocked_v1(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
                                         p_stuck, p_errors, p_results, v_now);
     END;
@@ -3938,7 +3938,7 @@ BEGIN
         SELECT w.job FROM event_wait AS w
          WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
          FOR UPDATE OF w SKIP LOCKED);
-    -- Looked for again once they are held: a job may have come back from history, and waits.
+    -- Checked again after the lock: a job may have come back from history and wait.
     waits := 0;
     IF cardinality(v_jobs) > 0 THEN
         DELETE FROM event_wait AS w
@@ -4017,8 +4017,8 @@ DECLARE
     v_now      timestamptz := coalesce(p_now, statement_timestamp());
     v_hour_ago timestamptz := v_now - interval '1 hour';
     v_longest  integer := greatest(30, (SELECT max(r.days) FROM retention AS r));
-    -- After that its jobs may well be in history: to ask for each would be to walk through all of it. No job that ended
-    -- before is, whichever day it was.
+    -- Jobs that ended later may still be in history, and checking each would read all of it. Jobs that ended before this
+    -- time are not, whatever their day.
     v_gone     timestamptz := v_now - make_interval(days => 1 + (
         SELECT max(expires_on_v1(d.ended, v_longest) - d.ended)
           FROM (SELECT date '2001-01-01' + g AS ended FROM generate_series(0, 365) AS g) AS d));
@@ -4026,7 +4026,7 @@ DECLARE
     v_keys     text[];
     v_rows     tid[];
 BEGIN
-    -- Kept for a while after the rescue: errors name the worker by it, and people look at it.
+    -- Leases are kept for a while after the rescue: errors get the worker's name from them, and people look at them.
     v_ended := ARRAY(SELECT l.id FROM lease AS l
                       WHERE l.expires_at < v_hour_ago
                         AND NOT EXISTS (SELECT FROM job AS j WHERE j.state = 'running' AND j.lease = l.id)
@@ -4059,7 +4059,7 @@ BEGIN
     DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_ended);
     DELETE FROM batch AS b WHERE b.id = ANY (v_ended);
     batches := cardinality(v_ended);
-    -- Never closed, and nobody adds to it any more. Who did a moment ago has left a delta.
+    -- Batches that were never closed and to which nobody adds jobs any more. A recent addition has left a delta.
     v_ended := ARRAY(SELECT b.id FROM batch AS b
                       WHERE b.finished_at IS NULL AND b.closed_at IS NULL
                         AND b.created_at < v_gone AND (b.folded_at < v_gone) IS NOT FALSE
@@ -4090,7 +4090,7 @@ DECLARE
     v     record;
     v_old schedule;
 BEGIN
-    -- In one order, so that workers that start together do not wait for each other in a circle.
+    -- Always in the same order, so that workers that start at the same time do not deadlock.
     FOR v IN SELECT d.name, d.wins, d.definition
                FROM jsonb_to_recordset(p_declared) AS d (name text, wins text, definition jsonb)
               ORDER BY d.name COLLATE "C" LOOP
@@ -4136,9 +4136,9 @@ DECLARE
     v_want integer;
     v      record;
 BEGIN
-    -- Lost in a crash, a bucket is a little fuller than it should be: not worth a wait for the disk.
+    -- If a crash loses this write, the bucket is a little too full. That is not worth waiting for the disk.
     PERFORM set_config('synchronous_commit', 'off', true);
-    -- In order: two who ask for the same keys must not wait for each other.
+    -- Keys are locked in order, so that two callers with the same keys do not wait for each other.
     FOR key, v_want IN
         SELECT k.key COLLATE "C", sum(k.want) FROM unnest(p_keys, p_wants) AS k (key, want) GROUP BY 1 ORDER BY 1
     LOOP
@@ -4150,7 +4150,7 @@ BEGIN
         ELSIF v.rate IS NULL THEN
             got := v_want;
         ELSE
-            -- After a wait to the very moment rounding may leave it a hair below a whole token.
+            -- After a wait until exactly the right moment, rounding may leave the level a little below a token.
             got := greatest(0, least(v_want, floor(v.level + 1e-9)));
         END IF;
         wait := CASE WHEN got <> 0 THEN 0
@@ -4174,16 +4174,16 @@ DECLARE
     v_now  timestamptz := coalesce(p_now, clock_timestamp());
     v_wait double precision;
 BEGIN
-    -- What has not been tried for a day is forgotten, a few at a time.
+    -- Rows without an attempt for a day are deleted, a few at a time.
     DELETE FROM login_failure AS f
      WHERE f.subject IN (SELECT o.subject FROM login_failure AS o WHERE o.last_at < v_now - interval '1 day'
                           ORDER BY o.last_at LIMIT 100 FOR UPDATE SKIP LOCKED);
     INSERT INTO login_failure (subject, last_at, until)
     SELECT s.subject, v_now, v_now FROM unnest(p_subjects) AS s (subject) ORDER BY s.subject
     ON CONFLICT (subject) DO NOTHING;
-    -- In one order, so that two attempts never wait for each other.
+    -- Locked in one order, so that two attempts never deadlock.
     PERFORM FROM login_failure AS f WHERE f.subject = ANY (p_subjects) ORDER BY f.subject FOR UPDATE;
-    v_now := coalesce(p_now, clock_timestamp());  -- others may have come first
+    v_now := coalesce(p_now, clock_timestamp());  -- after the lock, since others may have come first
     SELECT extract(epoch FROM max(f.until) - v_now) INTO v_wait FROM login_failure AS f WHERE f.subject = ANY (p_subjects);
     IF v_wait > 0 THEN
         RETURN v_wait;
@@ -4238,7 +4238,7 @@ CREATE FUNCTION penstock.wake_due_waits_v1(p_limit integer DEFAULT 1000, p_after
 #variable_conflict use_column
 DECLARE
     v_now   timestamptz := coalesce(p_now, statement_timestamp());
-    v_left  integer := p_limit;  -- what an event costs that wakes nobody is counted too
+    v_left  integer := p_limit;  -- an event that wakes no job counts too
     v_held  integer := 0;
     v_most  integer;
     v_event record;
@@ -4258,7 +4258,7 @@ BEGIN
         END IF;
         woken := woken + v_waked.woken;
         v_left := v_left - v_waked.woken - 1;
-        IF v_left <= 0 THEN  -- this one is looked at again: there may be more who wait for it
+        IF v_left <= 0 THEN  -- the next call reads this event again, since more jobs may wait for it
             upto := CASE WHEN v_waked.all_told OR v_waked.woken = 0 THEN v_event.id ELSE v_event.id - 1 END;
             EXIT;
         END IF;
@@ -4310,7 +4310,7 @@ BEGIN
         SELECT j.id FROM job AS j
          WHERE j.id = ANY (p_jobs) AND j.state = 'blocked' AND j.pending = 0
          ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED);
-    -- An empty list is in any partial index, as Postgres sees it, and it may read the whole of one.
+    -- For an empty list Postgres may use any partial index, and read all of it.
     IF cardinality(v_free) > 0 THEN
         WITH up AS (
             UPDATE job AS j SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())
@@ -4384,7 +4384,7 @@ BEGIN
            CASE WHEN j.errors -> -1 ->> 'kind' IS DISTINCT FROM 'rerun'
                 THEN (j.errors -> -1 ->> 'type') || ': ' || (j.errors -> -1 ->> 'message') END
       FROM job AS j WHERE j.workflow = ANY (p_workflows);
-    -- One group more than there are: for partitions that somebody made by hand, which have no day.
+    -- One group more than there are days: for partitions that somebody created by hand, which have none.
     FOR v_start IN 1..cardinality(v_days) + 4 BY 4 LOOP
         v_few := v_days[v_start:v_start + 3];
         CONTINUE WHEN cardinality(v_few) = 0 AND cardinality(v_all) = cardinality(v_days);
@@ -4397,7 +4397,7 @@ BEGIN
               FROM job_history AS h
              WHERE h.workflow = ANY (p_workflows)
                AND (h.expires_on = ANY (v_few) OR cardinality(v_few) = 0 AND h.expires_on <> ALL (v_days));
-            -- Only a subtransaction that fails gives its locks back. What it has returned is kept.
+            -- Only a subtransaction that fails releases its locks. The rows that it has returned stay.
             RAISE EXCEPTION USING ERRCODE = 'PS099';
         EXCEPTION WHEN SQLSTATE 'PS099' THEN
         END;

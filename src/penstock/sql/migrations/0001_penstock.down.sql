@@ -1,4 +1,4 @@
--- Takes everything away again, jobs included; the schema itself stays, and the list of migrations.
+-- Remove everything, including jobs. The schema itself and the list of migrations stay.
 DROP FUNCTION
     :"schema".try_login_v1, :"schema".drop_partition_v1, :"schema".ensure_partitions_v1, :"schema".history_dates_v1,
     :"schema".list_partitions_v1, :"schema".expires_on_v1, :"schema".sweep_v1, :"schema".expire_v1,
@@ -36,6 +36,6 @@ DROP TABLE
     :"schema".batch, :"schema".retention, :"schema".setting_version, :"schema".bucket, :"schema"."grant",
     :"schema".limit_setting, :"schema".tenant_setting, :"schema".plan, :"schema".lane_setting, :"schema".queue,
     :"schema".unique_claim, :"schema".signal, :"schema".leader, :"schema".lease, :"schema".job_history, :"schema".job;
--- Triggers have gone with their tables.
+-- These are functions of triggers, which were dropped with their tables.
 DROP FUNCTION
     :"schema".settings_changed_v1, :"schema".schedule_changed_v1, :"schema".cover_retention_v1;

@@ -1,4 +1,4 @@
--- The whole schema. Names of functions carry a version; a released version never changes, it is followed by the next.
+-- The whole schema. Names of functions contain a version; a released version never changes but gets a successor.
 -- The tables come first, then their indexes, then the functions.
 
 -- Live jobs only: a row that reaches a final state moves to job_history.
@@ -17,7 +17,7 @@ CREATE TABLE :"schema".job (
     timeout       double precision,
     token         uuid,
     last_token    uuid,
-    begun_token   uuid,       -- of the last attempt that was marked before it began; only suspects' are
+    begun_token   uuid,       -- of the last attempt whose start was recorded; only those of suspects are
     attempt       integer     NOT NULL DEFAULT 0,
     failures      integer     NOT NULL DEFAULT 0,
     max_attempts  integer     NOT NULL DEFAULT 5,
@@ -27,7 +27,7 @@ CREATE TABLE :"schema".job (
     priority      smallint    NOT NULL DEFAULT 0,
     args_version  smallint    NOT NULL DEFAULT 1,
     has_children  boolean     NOT NULL DEFAULT false,
-    suspect       boolean     NOT NULL DEFAULT false,  -- it was taken from a lost worker, which it may have killed
+    suspect       boolean     NOT NULL DEFAULT false,  -- its worker was lost, perhaps because of this job
     state         text COLLATE "C"        NOT NULL,
     queue         text COLLATE "C"        NOT NULL DEFAULT 'default',
     lane          text COLLATE "C"        NOT NULL DEFAULT '',
@@ -42,7 +42,7 @@ CREATE TABLE :"schema".job (
     meta          jsonb,
     retry         jsonb,
     errors        jsonb,
-    step          text COLLATE "C",  -- what a job is called in its workflow
+    step          text COLLATE "C",  -- the job's name in its workflow
     CONSTRAINT job_pkey PRIMARY KEY (id),
     CONSTRAINT job_state_is_live CHECK (state IN ('scheduled', 'ready', 'running', 'blocked')),
     CONSTRAINT job_running_has_lease_and_token
@@ -52,7 +52,7 @@ CREATE TABLE :"schema".job (
     CONSTRAINT job_failures_within_attempts CHECK (failures BETWEEN 0 AND max_attempts),
     CONSTRAINT job_losses_within_limit CHECK (losses BETWEEN 0 AND max_losses),
     CONSTRAINT job_timeout_in_range CHECK (timeout > 0 AND timeout <= 366 * 86400),
-    -- Each CHECK costs every write a little, so what is alike shares one.
+    -- Each CHECK costs every write a little, so similar conditions share one.
     CONSTRAINT job_numbers_in_range
         CHECK (priority BETWEEN -100 AND 100 AND attempt >= 0 AND pending >= 0
                AND max_attempts >= 1 AND max_losses >= 1 AND args_version >= 1),
@@ -61,7 +61,7 @@ CREATE TABLE :"schema".job (
                AND (errors IS NULL OR jsonb_typeof(errors) = 'array')),
     CONSTRAINT job_names_not_empty CHECK (task <> '' AND queue <> '')
 ) WITH (
-    -- Every row is rewritten once and deleted once: vacuum early and briskly.
+    -- Every row is rewritten once and deleted once, so vacuum runs early and fast.
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_insert_scale_factor = 0.5,
@@ -129,10 +129,9 @@ SELECT id, batch, workflow, created_at, run_at, ready_at, attempted_at, finished
        step, 0
   FROM :"schema".job_history;
 
--- A worker session's right to its jobs. A heartbeat is one row, however many jobs run.
--- Ids are drawn at random. Those of a sequence come again when an older backup is restored under living workers: two
--- of them would then hold the same lease, and renew, claim and release in each other's name. 53 bits are kept exactly
--- by everything that reads JSON.
+-- A worker's right to its jobs. A heartbeat updates one row, however many jobs run.
+-- Ids are random. Those of a sequence would repeat if an older backup were restored under running workers: two of them
+-- would then have the same lease, and renew, claim and release for each other. All JSON parsers read 53 bits exactly.
 CREATE TABLE :"schema".lease (
     id          bigint      NOT NULL
                 DEFAULT 1 + ('x' || encode(sha256(uuid_send(gen_random_uuid())), 'hex'))::bit(53)::bigint,
@@ -147,7 +146,7 @@ CREATE TABLE :"schema".lease (
     CONSTRAINT lease_info_is_object CHECK (jsonb_typeof(info) = 'object')
 ) WITH (fillfactor = 50);
 
--- Which lease does the maintenance that only needs doing once.
+-- The lease that runs the maintenance which must run only once.
 CREATE TABLE :"schema".leader (
     role        text COLLATE "C" NOT NULL,
     lease       bigint      NOT NULL,
@@ -156,7 +155,7 @@ CREATE TABLE :"schema".leader (
     CONSTRAINT leader_pkey PRIMARY KEY (role)
 ) WITH (fillfactor = 50);
 
--- What a worker must be told about a job it runs; delivered by NOTIFY or with the next heartbeat.
+-- Signals to a worker about a job that it runs, delivered by NOTIFY or with the next heartbeat.
 CREATE TABLE :"schema".signal (
     lease       bigint      NOT NULL,
     job         bigint      NOT NULL,
@@ -167,8 +166,8 @@ CREATE TABLE :"schema".signal (
     CONSTRAINT signal_kind_known CHECK (kind IN ('cancelled', 'superseded'))
 );
 
--- Who holds a key: unique jobs while they live (expires_at NULL), idempotency keys for a time. keep and until: how long
--- it is held when its job has ended, so many seconds or until its period is over.
+-- Which job holds a key: a unique key while its job is live (expires_at is NULL), an idempotency key for some time. keep and
+-- until say how long a key is held after its job has ended: for some seconds, or until the end of its period.
 CREATE TABLE :"schema".unique_claim (
     kind         text COLLATE "C" NOT NULL,
     tenant       text COLLATE "C" NOT NULL,
@@ -218,7 +217,7 @@ CREATE TABLE :"schema".lane_setting (
     CONSTRAINT lane_setting_windows_is_object CHECK (jsonb_typeof(windows) = 'object')
 );
 
--- What tenants pay for: a priority that is added to their jobs' own, and how many turns their lanes get.
+-- Plans of tenants: a priority that is added to that of their jobs, and the weight of their lanes.
 CREATE TABLE :"schema".plan (
     name        text COLLATE "C" NOT NULL,
     priority    smallint    NOT NULL DEFAULT 0,
@@ -240,8 +239,8 @@ CREATE TABLE :"schema".tenant_setting (
     CONSTRAINT tenant_setting_late_after_positive CHECK (late_after > 0)
 );
 
--- How many jobs of a key may run at once (slots), how many may start in a second (rate) and at once after a
--- quiet time (burst). A key that ends in * holds for each key that begins so, by itself.
+-- How many jobs of a key may run at once (slots), start per second (rate), and start at once after a pause (burst). A key
+-- that ends in * limits each key with that beginning separately.
 CREATE TABLE :"schema".limit_setting (
     key         text COLLATE "C" NOT NULL,
     slots       integer,
@@ -255,7 +254,7 @@ CREATE TABLE :"schema".limit_setting (
     CONSTRAINT limit_setting_limits_something CHECK (slots IS NOT NULL OR rate IS NOT NULL)
 );
 
--- The slots of a limit that workers hold; a dead lease's grants count for nothing. A row without slots stands for a worker
+-- The slots of a limit that workers hold. Grants of an expired lease do not count. A row without slots stands for a worker
 -- that waits for some.
 CREATE TABLE :"schema"."grant" (
     lease       bigint      NOT NULL,
@@ -266,8 +265,8 @@ CREATE TABLE :"schema"."grant" (
     CONSTRAINT grant_slots_not_negative CHECK (slots >= 0 AND wanted >= 0 AND slots + wanted > 0)
 );
 
--- What is left of a rate or a budget: level at filled_at, more since then by its limit's rate.
--- booked are the units that must come in after filled_at for all who were refused; NULL: nobody waits.
+-- The rest of a rate or a budget: level is that at filled_at; the limit's rate has added more since then.
+-- booked are the units to be added after filled_at for all who were refused; NULL if nobody waits.
 CREATE TABLE :"schema".bucket (
     key           text COLLATE "C" NOT NULL,
     level         double precision NOT NULL,
@@ -277,8 +276,8 @@ CREATE TABLE :"schema".bucket (
     CONSTRAINT bucket_pkey PRIMARY KEY (key)
 ) WITH (fillfactor = 50);
 
--- One row that says whether settings have changed since somebody read them, and whether any of them decides
--- on where new jobs go.
+-- One row that says whether settings have changed since somebody read them, and whether any of them decides on the lane or
+-- priority of new jobs.
 CREATE TABLE :"schema".setting_version (
     version  bigint  NOT NULL DEFAULT 1,
     places   boolean NOT NULL DEFAULT false,
@@ -288,8 +287,8 @@ CREATE TABLE :"schema".setting_version (
 ) WITH (fillfactor = 50);
 INSERT INTO :"schema".setting_version DEFAULT VALUES;
 
--- How long history is kept; '' means any queue or any tenant, the most specific row wins.
--- A day on which jobs expire is a partition, and lists of jobs read them all: hence the upper limit.
+-- How long history is kept. '' means any queue or any tenant; the most specific row wins.
+-- Each day on which jobs expire is a partition, and lists of jobs read all of them: hence the upper limit.
 CREATE TABLE :"schema".retention (
     queue       text COLLATE "C" NOT NULL DEFAULT '',
     tenant      text COLLATE "C" NOT NULL DEFAULT '',
@@ -300,8 +299,8 @@ CREATE TABLE :"schema".retention (
     CONSTRAINT retention_days_in_range CHECK (days BETWEEN 0 AND 400)
 );
 
--- Jobs that finish together. Settles append deltas; a fold moves them into the counts. Each callback is enqueued once;
--- the job says that it was. The rate is that of the last half minute or so, as a weighted sum and the sum of its weights.
+-- Batches of jobs. Settles append deltas, and a fold adds them to the counts. Each callback is enqueued once; its job's id
+-- records that it was. The rate is that of about the last half minute, as a weighted sum and the sum of its weights.
 CREATE TABLE :"schema".batch (
     id           bigint      NOT NULL GENERATED BY DEFAULT AS IDENTITY,
     tenant       text        NOT NULL DEFAULT '',
@@ -342,7 +341,7 @@ CREATE TABLE :"schema".batch_delta (
     CONSTRAINT batch_delta_pkey PRIMARY KEY (batch, id)
 );
 
--- Jobs with dependencies between them. How far it is, is read from its jobs.
+-- Jobs with dependencies between them. The state of a workflow is computed from its jobs.
 CREATE TABLE :"schema".workflow (
     id          bigint      NOT NULL GENERATED BY DEFAULT AS IDENTITY,
     tenant      text COLLATE "C" NOT NULL DEFAULT '',
@@ -353,8 +352,8 @@ CREATE TABLE :"schema".workflow (
     CONSTRAINT workflow_meta_is_object CHECK (jsonb_typeof(meta) = 'object')
 );
 
--- parent must end before child starts; the child's job row holds how many are pending. Satisfied: the parent's end has been
--- counted, so that its second end (it was run again) is not.
+-- The parent must end before the child starts. The child's job row has the number of pending edges. satisfied says that the
+-- parent's end has been counted, so that a second end after a retry is not.
 CREATE TABLE :"schema".dependency (
     parent      bigint      NOT NULL,
     child       bigint      NOT NULL,
@@ -366,8 +365,8 @@ CREATE TABLE :"schema".dependency (
     CONSTRAINT dependency_on_failure_known CHECK (on_failure IN ('cancel', 'continue', 'wait'))
 );
 
--- request is the job to enqueue; declared is all that the code says, NULL for a schedule made at run time.
--- An interval's ticks are anchor + k * every. Ticks up to done_until are done with, whatever the clock says.
+-- request is the job to enqueue. declared is what the code declares, NULL for a schedule created at run time.
+-- The ticks of an interval are anchor + k * every. Ticks up to done_until do not fire any more, whatever the clock says.
 CREATE TABLE :"schema".schedule (
     name        text COLLATE "C" NOT NULL,
     tenant      text COLLATE "C" NOT NULL DEFAULT '',
@@ -401,8 +400,8 @@ CREATE TABLE :"schema".schedule (
     CONSTRAINT schedule_request_names_a_task CHECK (jsonb_typeof(request -> 'task') = 'string')
 ) WITH (fillfactor = 70);
 
--- What came of a tick: a job, or why there is none. The primary key is what makes one of a tick, whoever leads.
--- ticks is how many it stands for: of those that were missed there is one row.
+-- The result of a tick: a job, or why there is none. The primary key ensures one result per tick, whoever is the leader.
+-- ticks is how many ticks the row stands for: missed ticks share one row.
 CREATE TABLE :"schema".schedule_fire (
     schedule    text COLLATE "C" NOT NULL,
     tick        timestamptz NOT NULL,
@@ -417,7 +416,7 @@ CREATE TABLE :"schema".schedule_fire (
     CONSTRAINT schedule_fire_job_or_why CHECK ((job IS NULL) = (why IS NOT NULL))
 );
 
--- Results of durable steps; and where a job slept, which events it got and how often it has polled.
+-- Results of durable steps, and the sleeps, events and polls of a job.
 CREATE TABLE :"schema".step (
     job         bigint      NOT NULL,
     name        text COLLATE "C" NOT NULL,
@@ -428,7 +427,7 @@ CREATE TABLE :"schema".step (
     CONSTRAINT step_kind_known CHECK (kind IN ('step', 'sleep', 'event', 'poll'))
 );
 
--- Results of steps that the jobs of a tenant share, by a hash of the step, its code and its arguments.
+-- Cached results of steps that the jobs of a tenant share, by a hash of the step, its code and its arguments.
 CREATE TABLE :"schema".step_cache (
     tenant      text COLLATE "C" NOT NULL,
     key         bytea       NOT NULL,
@@ -441,7 +440,7 @@ CREATE TABLE :"schema".step_cache (
     CONSTRAINT step_cache_key_is_sha256 CHECK (octet_length(key) = 32)
 );
 
--- What was sent, for the jobs of a tenant that wait for its name or will. told: nobody is left to be woken for it.
+-- Events for the jobs of a tenant that wait for their name, now or later. told says that no waiting job is left to wake.
 CREATE TABLE :"schema".event (
     id          bigint      NOT NULL GENERATED ALWAYS AS IDENTITY,
     tenant      text COLLATE "C" NOT NULL,
@@ -454,7 +453,7 @@ CREATE TABLE :"schema".event (
     CONSTRAINT event_name_not_empty CHECK (name <> '')
 );
 
--- Which event a job waits for, after which one, and until when. woken: the job has been told to look again.
+-- Which event a job waits for, after which one, and until when. woken says that the job was made ready to read it.
 CREATE TABLE :"schema".event_wait (
     job          bigint      NOT NULL,
     step         text COLLATE "C" NOT NULL,
@@ -466,7 +465,7 @@ CREATE TABLE :"schema".event_wait (
     CONSTRAINT event_wait_pkey PRIMARY KEY (job, step)
 );
 
--- Apart from job, so that reporting progress rewrites a narrow row and no index of the queue.
+-- A table of its own, so that a progress report rewrites a narrow row and no index of the queue.
 CREATE TABLE :"schema".progress (
     job         bigint           NOT NULL,
     done        double precision NOT NULL,
@@ -488,8 +487,8 @@ CREATE TABLE :"schema".audit (
     CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
 
--- A program's key. The id is public and part of the key; of its secret only the hash is kept, which a random one of
--- 256 bits needs no salt for. A key that replaced another lives beside it until the older one expires.
+-- API keys of programs. The id is public and part of the key. Only the hash of the secret is stored, without a salt since
+-- the secret is 256 random bits. A key that replaces another is valid beside it until the older one expires.
 CREATE TABLE :"schema".api_key (
     id           text COLLATE "C" NOT NULL,
     name         text COLLATE "C" NOT NULL,
@@ -508,7 +507,7 @@ CREATE TABLE :"schema".api_key (
     CONSTRAINT api_key_secret_hash_is_sha256 CHECK (octet_length(secret_hash) = 32),
     CONSTRAINT api_key_scopes_are_known CHECK (scopes <@ '{read,enqueue,operate,admin,on_behalf}' AND cardinality(scopes) > 0),
     CONSTRAINT api_key_tenant_not_empty CHECK (tenant <> ''),
-    -- What admins do is about all tenants.
+    -- Admins act for all tenants.
     CONSTRAINT api_key_admin_has_no_tenant CHECK (tenant IS NULL OR NOT 'admin' = ANY (scopes))
 );
 
@@ -520,12 +519,13 @@ CREATE TABLE :"schema".person (
     created_by    text        NOT NULL,
     disabled_at   timestamptz,
     CONSTRAINT person_pkey PRIMARY KEY (name),
-    -- A colon is what tells a key's name from a person's.
+    -- A colon distinguishes the name of a key from that of a person.
     CONSTRAINT person_name_is_a_word CHECK (name ~ '^[^[:space:][:cntrl:]:]{1,100}$'),
     CONSTRAINT person_role_is_known CHECK (role IN ('viewer', 'operator', 'admin'))
 );
 
--- A person in a browser: the hash of the cookie's secret, and what proves that a request comes from our own page.
+-- Sessions of people in browsers: the hash of the cookie's secret, and the token that proves that a request comes from our
+-- own page.
 CREATE TABLE :"schema".login (
     secret_hash bytea       NOT NULL,
     person      text COLLATE "C" NOT NULL,
@@ -537,8 +537,8 @@ CREATE TABLE :"schema".login (
     CONSTRAINT login_secret_hash_is_sha256 CHECK (octet_length(secret_hash) = 32)
 );
 
--- Attempts to log in that have not succeeded, by name and by address; as hashes, because what people type as their
--- name may be their password. Until `until` no other attempt is looked at.
+-- Failed attempts to log in, by name and by address. They are hashes, because people sometimes type their password as their
+-- name. Before `until` no other attempt is accepted.
 CREATE TABLE :"schema".login_failure (
     subject  bytea       NOT NULL,
     failures integer     NOT NULL DEFAULT 0,
@@ -550,18 +550,19 @@ CREATE TABLE :"schema".login_failure (
 CREATE INDEX job_ready ON :"schema".job (queue, lane, priority DESC, ready_at, id) WHERE state = 'ready';
 CREATE INDEX job_running ON :"schema".job (lease) WHERE state = 'running';
 CREATE INDEX job_scheduled ON :"schema".job (run_at) WHERE state = 'scheduled';
--- Only jobs that have one pay for these.
+-- Only jobs with such a value cost entries in these indexes.
 CREATE INDEX job_deadline ON :"schema".job (deadline) WHERE deadline IS NOT NULL;
 CREATE INDEX job_subject ON :"schema".job (tenant, subject) WHERE subject IS NOT NULL;
 
--- Only jobs of batches and workflows, and those that wait for others, pay for these. In the order of ids, so that many are changed in pieces.
+-- Only jobs of batches and workflows, and those that wait for others, cost entries in these. They are in the order of ids,
+-- so that many jobs can be changed page by page.
 CREATE INDEX job_batch ON :"schema".job (batch, id) WHERE batch IS NOT NULL;
 CREATE INDEX job_workflow ON :"schema".job (workflow) WHERE workflow IS NOT NULL;
 CREATE INDEX job_blocked ON :"schema".job (queue) WHERE state = 'blocked';
 
--- Each partition gets these too; a job without a subject pays nothing, nor does one that did not fail.
+-- Each partition gets these too. Jobs without a subject and jobs that did not fail cost no entries.
 CREATE INDEX job_history_subject ON :"schema".job_history (tenant, subject) WHERE subject IS NOT NULL;
--- What failed last is looked at first, by people and by what watches for them.
+-- People and monitoring read the latest failures first.
 CREATE INDEX job_history_failed ON :"schema".job_history (finished_at) WHERE state = 'failed';
 
 CREATE INDEX job_history_batch ON :"schema".job_history (batch, id) WHERE batch IS NOT NULL;
@@ -596,7 +597,7 @@ CREATE INDEX event_wait_until ON :"schema".event_wait (until) WHERE NOT woken AN
 CREATE INDEX audit_actor ON :"schema".audit (actor, id);
 CREATE INDEX audit_target ON :"schema".audit (target, id) WHERE target IS NOT NULL;
 
--- A name means one key, so that the audit does.
+-- A name belongs to one key, so that names in the audit are unambiguous.
 CREATE UNIQUE INDEX api_key_name ON :"schema".api_key (name) WHERE revoked_at IS NULL AND replaced_by IS NULL;
 
 CREATE INDEX login_person ON :"schema".login (person);

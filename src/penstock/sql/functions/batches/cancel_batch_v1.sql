@@ -1,7 +1,8 @@
--- End some jobs of a batch, behind an id, in the order of their ids: how many were found, how many cancelled, and the
--- last one's id. Who closes the batch first, and goes on until fewer are found than asked for, has ended all of them.
+-- Cancel some jobs of a batch, after an id and in the order of ids. Returns how many were found, how many cancelled, and
+-- the id of the last one. A caller that closes the batch first, and repeats this until fewer than p_limit are found, has
+-- cancelled all of them.
 --
--- A range of one batch, not the one batch: for that the planner might walk through all jobs by their ids, or sort.
+-- The condition is a range that covers one batch: for an equality the planner might walk all jobs by id, or sort.
 CREATE FUNCTION :"schema".cancel_batch_v1(
     p_batch bigint, p_after bigint, p_limit integer, p_reason text DEFAULT 'requested', p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (found integer, cancelled integer, last bigint)

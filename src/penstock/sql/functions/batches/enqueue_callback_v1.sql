@@ -1,5 +1,5 @@
--- Enqueue the job that a batch has for this moment of its life, if it has one; its id.
--- A tenant's batch calls back as that tenant alone, whatever was written into it; only one of nobody may name another.
+-- Enqueue the callback of a batch for an event, if it has one. Returns the job's id.
+-- The callback of a tenant's batch belongs to that tenant, whatever is stored. Only a batch without one may name another.
 CREATE FUNCTION :"schema".enqueue_callback_v1(
     p_batch bigint, p_tenant text, p_moment text, p_callbacks jsonb, p_now timestamptz
 ) RETURNS bigint

@@ -1,13 +1,12 @@
--- Move the deltas of these batches into their counts; those that are closed and have nothing pending are finished.
--- Their callbacks are enqueued here, in the same transaction, each once. How many deltas were moved, and how many
--- batches were passed: those wait for the next fold, as long as somebody holds their row, or for a pace (seconds)
--- since the last one. Only the end of a batch does not wait for the pace.
+-- Add the deltas of these batches to their counts, and finish closed batches without pending jobs. Their callbacks are
+-- enqueued here, in the same transaction, each once. Returns how many deltas were moved, and how many batches were left
+-- for the next fold: because somebody has locked their row, or because the pace (in seconds) since the last fold has not
+-- passed. Only the end of a batch does not wait for the pace.
 --
--- Who adds jobs to a batch holds its key until his deltas can be seen. That keeps nobody from counting, but from
--- finishing it: so nothing is pending for anybody when it is finished. A job that comes back begins it anew.
+-- A transaction that adds jobs to a batch locks its key until its deltas are visible. That blocks no counting, but it
+-- keeps the batch from finishing: so no job is pending when a batch is finished. A retried job reopens it.
 --
--- A callback that the database refuses keeps its batch from being finished, and no other: it is tried again with the
--- next fold.
+-- If the database refuses a callback, only its batch cannot finish. The next fold tries again.
 CREATE FUNCTION :"schema".fold_batches_v1(
     p_batches bigint[], p_pace double precision, p_now timestamptz, OUT moved integer, OUT passed integer
 )
@@ -22,9 +21,9 @@ DECLARE
     v_batches bigint[];
     v_batch   record;
     v_failed  bigint[];
-    c_memory  constant double precision := 30;  -- seconds that a rate looks back
+    c_memory  constant double precision := 30;  -- the time over which a rate is averaged, in seconds
 BEGIN
-    -- A job of a batch that was swept may still be run again.
+    -- Jobs of a batch that was swept may still be retried, and leave deltas.
     DELETE FROM batch_delta AS d
      WHERE d.batch = ANY (ARRAY(SELECT g.id FROM unnest(p_batches) AS g (id)
                                  WHERE NOT EXISTS (SELECT FROM batch AS b WHERE b.id = g.id)));
@@ -44,7 +43,7 @@ BEGIN
                sum(g.failed) AS failed, sum(g.cancelled) AS cancelled, count(*) AS deltas,
                min(g.created_at) AS since,
                greatest(0, sum(g.completed + g.failed + g.cancelled)) AS ended,
-               -- Even if it has come back since.
+               -- Even if the job has been retried since.
                bool_or(g.failed > 0) AS has_failed, bool_or(g.pending > 0) AS goes_on
           FROM gone AS g GROUP BY g.batch
     ), folded AS (
@@ -56,11 +55,11 @@ BEGIN
                rate_weight = b.rate_weight * a.fading + 1 - a.fading
           FROM sums AS s
          CROSS JOIN LATERAL (
-               -- The time in which nothing was pending says nothing about the rate.
+               -- Time without pending jobs does not count for the rate.
                SELECT greatest(0.001, extract(epoch FROM p_now - CASE WHEN o.pending = 0 AND s.since <= p_now
                           THEN greatest(s.since, o.folded_at) ELSE coalesce(o.folded_at, o.created_at) END))::double precision AS seconds
                  FROM batch AS o WHERE o.id = s.batch) AS t
-         -- What is nearly nothing is nothing: a number that is too small is an error.
+         -- A weight that is nearly zero counts as zero, because an underflow is an error.
          CROSS JOIN LATERAL (SELECT t.seconds, CASE WHEN t.seconds < 20 * c_memory THEN exp(-t.seconds / c_memory)
                                                     ELSE 0 END AS fading) AS a
          WHERE b.id = s.batch
@@ -87,7 +86,7 @@ BEGIN
                 CONTINUE;
             END IF;
             PERFORM 1 FROM batch AS b WHERE b.id = v_batch.id FOR UPDATE SKIP LOCKED;
-            -- What was added before that has left its delta, and what comes now waits.
+            -- Earlier additions have left their deltas, and later ones wait for the lock.
             IF FOUND AND NOT EXISTS (SELECT FROM batch_delta AS d WHERE d.batch = v_batch.id) THEN
                 UPDATE batch AS b
                    SET finished_at = p_now,
@@ -103,7 +102,7 @@ BEGIN
         EXCEPTION WHEN OTHERS THEN
             RAISE WARNING 'A callback of batch % cannot be enqueued: %', v_batch.id, SQLERRM;
             INSERT INTO batch_delta (batch) VALUES (v_batch.id);
-            moved := moved - 1;  -- nothing for which to fold again at once
+            moved := moved - 1;  -- so that the caller does not fold again at once
         END;
     END LOOP;
 END

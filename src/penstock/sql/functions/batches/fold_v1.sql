@@ -1,7 +1,7 @@
--- Fold the batches that have deltas, some of them, the first behind an id (and around, so that those that cannot be
--- folded keep nobody waiting): see fold_batches_v1. upto is where the next fold goes on; is_idle says that no batch is
--- unfinished, so that there will not be much to fold.
--- They are found by jumping from batch to batch in the index, however many deltas each has.
+-- Fold up to p_limit batches that have deltas: see fold_batches_v1. It begins after an id and wraps around, so that
+-- batches that cannot be folded do not hold up others. The next fold continues after upto. is_idle says that no batch is
+-- unfinished, so that there will be little to fold.
+-- Batches are found by skipping from one to the next in the index, however many deltas each has.
 CREATE FUNCTION :"schema".fold_v1(
     p_limit integer DEFAULT 100, p_after bigint DEFAULT 0, p_pace double precision DEFAULT 0, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (moved integer, passed integer, upto bigint, is_idle boolean)

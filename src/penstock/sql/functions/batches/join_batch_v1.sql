@@ -1,8 +1,8 @@
--- So many more jobs belong to a batch, if it is still open. It is neither closed nor finished before this transaction
--- ends. Into one that is closed a running job of its own (p_adder) may add: it is not finished before that job is.
+-- Add a number of jobs to a batch if it is open. The batch is neither closed nor finished before this transaction ends.
+-- A running job of the batch (p_adder) may add to it even if it is closed, since it cannot finish before that job.
 --
--- It locks the key of the batch: a fold that only counts neither waits for that nor is waited for, and a transaction
--- whose snapshot is older than the fold adds all the same. Older than the close it cannot be serialized (40001).
+-- This locks the key of the batch. A fold that only counts does not conflict with it, so a transaction whose snapshot is
+-- older than the fold can still add jobs. One whose snapshot is older than the close fails with 40001.
 CREATE FUNCTION :"schema".join_batch_v1(
     p_batch bigint, p_count integer, p_tenants text[], p_adder bigint DEFAULT NULL
 ) RETURNS void

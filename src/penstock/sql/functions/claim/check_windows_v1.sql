@@ -1,8 +1,8 @@
--- Whether windows are open, and in how many seconds that changes; NULL if it never does.
--- Times are of the clock on the wall in their time zone: a time that the clock skips is an hour later, one that
--- it shows twice is the second. `to` at or before `from` is on the next day; `days` are those on which it begins.
--- Never an error: windows that cannot be read (their zone is gone with an upgrade) hold nothing back, because
--- one slip must not stop every worker from reading its settings.
+-- Return whether windows are open, and in how many seconds that changes; NULL if it never does.
+-- Times are local times in the time zone of the windows. A time that the clock skips is taken an hour later; of one that
+-- occurs twice, the second counts. A `to` at or before `from` is on the next day; `days` are those on which the window
+-- begins. It raises no error: windows that cannot be read (an upgrade may have removed their time zone) are always open,
+-- because one mistake must not keep all workers from reading their settings.
 CREATE FUNCTION :"schema".check_windows_v1(p_windows jsonb, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (open boolean, changes_in double precision)
 LANGUAGE plpgsql STABLE
@@ -17,8 +17,8 @@ DECLARE
 BEGIN
     open := true;
     IF p_windows -> 'open' IS NOT NULL THEN
-        -- From yesterday, whose windows may reach into today, over two weeks: a window within the hour that the
-        -- clock skips is missing from one of them.
+        -- From yesterday, whose windows may reach into today, over two weeks: a window within the hour that the clock
+        -- skips is missing in one of them.
         SELECT coalesce(range_agg(tstzrange(s.starts, greatest(s.starts, s.ends))), '{}') INTO v_open
           FROM generate_series(-1, 16) AS n
          CROSS JOIN LATERAL (SELECT (v_now AT TIME ZONE v_zone)::date + n AS day) AS d
@@ -30,7 +30,7 @@ BEGIN
         open := v_open @> v_now;
         SELECT min(CASE WHEN open THEN upper(r) ELSE lower(r) END) INTO v_until
           FROM unnest(v_open) AS r WHERE CASE WHEN open THEN r @> v_now ELSE lower(r) > v_now END;
-        -- What stays open for more than a week has no end.
+        -- Windows that stay open for more than a week never close.
         IF NOT open OR v_until - v_now <= interval '8 days' THEN
             changes_in := extract(epoch FROM v_until - v_now);
         END IF;

@@ -1,10 +1,10 @@
--- Claim up to p_limit ready jobs of a queue for a lease: from each line in turn up to its own take, from its
--- mark on. Without takes the first line is emptied before the second is looked at.
+-- Claim up to p_limit ready jobs of a queue for a lease: from each lane and priority in turn, up to its own take, from
+-- its cursor on. Without takes, the first one is emptied before the second is read.
 --
--- A line is (lane, priority); its mark (ready_at, id) is where the caller's last claim ended. The mark
--- keeps a claim from walking over entries that are dead but not yet vacuumed, because somebody's old
--- snapshot holds them: without it each claim gets slower as long as that snapshot lives.
--- id = ANY(ARRAY(...)) rather than a join: joined back to a CTE the planner may choose a nested loop.
+-- The cursor (ready_at, id) of a lane and priority is where the caller's last claim ended. It keeps a claim from walking
+-- over index entries that are dead but not vacuumed yet, because an old snapshot still needs them: without cursors, each
+-- claim gets slower as long as that snapshot exists.
+-- id = ANY(ARRAY(...)) instead of a join: for a join with a CTE the planner may choose a nested loop.
 CREATE FUNCTION :"schema".claim_v1(
     p_lease bigint, p_queue text, p_lanes text[], p_priorities smallint[],
     p_cursor_times timestamptz[], p_cursor_ids bigint[], p_takes integer[], p_limit integer,

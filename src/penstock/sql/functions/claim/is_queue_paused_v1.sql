@@ -1,4 +1,4 @@
--- Whether nobody may claim from a queue.
+-- Return whether a queue is paused, so that nobody may claim from it.
 CREATE FUNCTION :"schema".is_queue_paused_v1(p_queue text) RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp

@@ -1,6 +1,6 @@
--- How many seconds after it was due a job counts as late, and for how many it has been; NULL if it is not.
--- A lane's own setting comes first, then the tenant's, its plan's and the queue's. No `SET search_path`, but
--- whole names: so the planner makes it a part of the statement, and thousands of jobs can be looked at.
+-- Return how many seconds after it was due a job counts as late, and for how many it has been late; NULL if it is not.
+-- The lane's own setting comes first, then those of the tenant, its plan and the queue. There is no `SET search_path`,
+-- but qualified names: so the planner inlines the function, and it can be used for thousands of jobs.
 CREATE FUNCTION :"schema".lateness_v1(
     p_queue text, p_lane text, p_tenant text, p_run_at timestamptz, p_now timestamptz
 ) RETURNS TABLE (late_after double precision, late double precision)

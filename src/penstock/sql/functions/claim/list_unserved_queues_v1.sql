@@ -1,6 +1,6 @@
--- The queues that no living worker serves although they have ready jobs, the oldest of which has been so for at least
--- p_seconds; and for how many seconds it has. Paused queues are left out: their jobs are meant to wait.
--- A skip scan of the ready index finds the queues: one step a queue, not one a job.
+-- Return the queues that no running worker serves although their oldest ready job has waited for at least p_seconds, and
+-- for how many seconds it has. Paused queues are left out: their jobs are meant to wait.
+-- A skip scan of the ready index finds the queues: one step for each queue, not for each job.
 CREATE FUNCTION :"schema".list_unserved_queues_v1(
     p_seconds double precision, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (queue text, seconds double precision)

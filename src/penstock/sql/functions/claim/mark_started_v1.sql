@@ -1,7 +1,7 @@
--- Mark attempts of suspects as begun, before they begin: only a marked attempt costs its job a loss when its worker
--- is lost. The commit is durable, so a crash of the server does not forget who was running.
--- Returns the attempts that may begin (marked), and those whose row somebody else holds: ask again. An attempt that is
--- not returned has lost its job.
+-- Record that attempts of suspects start, before they do: only such an attempt counts as a loss if its worker is lost.
+-- The commit is durable, so that a crash of the server does not forget which jobs were running.
+-- Returns the attempts that may start (marked), and those whose rows others have locked: try again. An attempt that is
+-- not returned does not own its job any more.
 CREATE FUNCTION :"schema".mark_started_v1(p_ids bigint[], p_tokens uuid[])
 RETURNS TABLE (token uuid, marked boolean)
 LANGUAGE plpgsql VOLATILE

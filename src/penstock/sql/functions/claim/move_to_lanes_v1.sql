@@ -1,4 +1,4 @@
--- Put claimed jobs back, each into another lane of its queue. Fenced, and counts as nothing.
+-- Return claimed jobs to their queue, each in another lane. It is fenced, and counts neither as failure nor as loss.
 CREATE FUNCTION :"schema".move_to_lanes_v1(
     p_ids bigint[], p_tokens uuid[], p_lanes text[], p_now timestamptz DEFAULT NULL
 ) RETURNS integer

@@ -1,5 +1,5 @@
--- What a worker must know to take turns and keep to limits: of its queues, their lanes, all limits and plans.
--- Windows come as they stand now: whether open, and in how many seconds that changes.
+-- Return the settings that a worker needs: those of its queues and their lanes, all limits and all plans.
+-- Of windows it returns whether they are open now, and in how many seconds that changes.
 CREATE FUNCTION :"schema".read_rules_v1(p_queues text[]) RETURNS jsonb
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp

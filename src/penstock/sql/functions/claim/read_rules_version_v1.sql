@@ -1,4 +1,4 @@
--- A number that every change of a setting raises.
+-- Return a number that increases with every change of a setting.
 CREATE FUNCTION :"schema".read_rules_version_v1() RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp

@@ -1,7 +1,7 @@
--- Find the lines (lane, priority) of a queue that have ready jobs, and where each begins: from one lane on,
--- so that a queue of very many lanes is looked through in pages.
--- A recursive skip scan of the ready index: one step a line, not one a job. Under an old snapshot a step
--- may have to walk over many dead entries, so callers keep a budget for it.
+-- Return the lanes and priorities of a queue that have ready jobs, with the first job of each. It begins with one lane,
+-- so that a queue with very many lanes is read in pages.
+-- This is a recursive skip scan of the ready index: one step for each lane and priority, not for each job. Under an old
+-- snapshot a step may walk over many dead entries, so callers limit the time they spend on it.
 CREATE FUNCTION :"schema".scan_lanes_v1(p_queue text, p_from text DEFAULT '', p_limit integer DEFAULT 1000)
 RETURNS TABLE (lane text, priority smallint, ready_at timestamptz, id bigint)
 LANGUAGE sql STABLE

@@ -1,8 +1,8 @@
--- Where new jobs go: the lane of each, and its priority with its tenant's plan added.
--- Asked for only where something decides on them: see enqueue_v1.
+-- Return the lane of each new job, and its priority including that of its tenant's plan.
+-- It is called only if a setting or an option decides on them: see enqueue_v1.
 --
--- A lane is who takes the turn, and behind it the keys of the limits that hold for its jobs: what has to wait
--- for a limit stands in a line of its own, which a claim can pass by without touching it.
+-- A lane consists of a lane key, such as the tenant, and the keys of the limits of its jobs. So jobs that wait for a
+-- limit are in lanes of their own, which a claim can skip without reading them.
 CREATE FUNCTION :"schema".assign_lanes_v1(
     p_tasks text[], p_args text[], p_queues text[], p_lanes text[], p_limits text[], p_priorities smallint[],
     p_tenants text[], p_subjects text[], p_requested_bys text[], p_metas text[],

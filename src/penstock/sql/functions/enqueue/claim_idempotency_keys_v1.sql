@@ -1,5 +1,5 @@
--- Take idempotency keys for jobs about to be inserted: the job each key stands for, and whether it is new.
--- Two open transactions with the same key: the second waits for the first one's end.
+-- Take idempotency keys for new jobs. Returns the job of each key, and whether it is new.
+-- If two open transactions use the same key, the second waits until the first one ends.
 CREATE FUNCTION :"schema".claim_idempotency_keys_v1(
     p_keys text[], p_tenants text[], p_fingerprints bytea[], p_now timestamptz
 ) RETURNS TABLE (ord bigint, job bigint, is_new boolean)

@@ -1,4 +1,4 @@
--- Raise this transaction to a durable commit where the server's default is lower.
+-- Make the commit of this transaction durable if the server's default is not.
 CREATE FUNCTION :"schema".commit_durably_v1() RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$

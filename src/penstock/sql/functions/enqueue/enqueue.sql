@@ -1,4 +1,4 @@
--- For people and for other languages: enqueue one job from plain SQL. Forwards to the newest version.
+-- Enqueue one job from plain SQL, for people and other languages. It calls the newest version.
 CREATE FUNCTION :"schema".enqueue(
     task text, args jsonb DEFAULT '{}', queue text DEFAULT 'default', priority integer DEFAULT 0,
     delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, max_attempts integer DEFAULT 5,

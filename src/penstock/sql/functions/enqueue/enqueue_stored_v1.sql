@@ -1,5 +1,5 @@
--- Enqueue a request that was stored as JSON: a batch's callback, a schedule's job. Answers with the job's id.
--- Its fields are the columns of a request; what is left out has its default. p_meta is added to its own.
+-- Enqueue a request that was stored as JSON: a batch's callback, a schedule's job. Returns the job's id.
+-- Its fields are those of a request, and missing ones have their defaults. p_meta is added to its own meta.
 CREATE FUNCTION :"schema".enqueue_stored_v1(
     p_request jsonb, p_tenant text, p_meta jsonb DEFAULT NULL, p_run_at timestamptz DEFAULT NULL,
     p_now timestamptz DEFAULT NULL

@@ -1,12 +1,12 @@
--- Enqueue many jobs in one statement; returns one row per given job, in order.
--- An array that is NULL means the default for every job. Keys are idempotency keys: a key that is held
--- answers with the job it belongs to, and is an error if the fingerprint of the arguments differs.
--- A job without a tenant belongs to the one that the transaction was set to (SET LOCAL penstock.tenant).
--- All go to one batch (p_batch) or workflow (p_workflow), where they are called p_steps; p_parents, p_children: see
--- add_dependencies_v1. A unique rule is {"key", "period", "hold", "keep", "on_conflict"}: see claim_unique_keys_v1; with a period the
--- key holds for the part of time that the job is enqueued in.
--- assign_lanes_v1 says which lane each goes to. lane and priority come back only if that differs from what was given.
--- The insert reads no table, so one plan serves all calls: planning it anew would double their cost.
+-- Enqueue many jobs in one statement; returns one row per job, in order.
+-- An array that is NULL means the default for every job. Keys are idempotency keys: for a key that is taken, the row has
+-- the job that it belongs to; if the fingerprint of the arguments differs, it is an error.
+-- A job without a tenant belongs to the tenant of the transaction (SET LOCAL penstock.tenant).
+-- All jobs go to one batch (p_batch) or workflow (p_workflow), where p_steps are their names. For p_parents and
+-- p_children see add_dependencies_v1. A unique rule is {"key", "period", "hold", "keep", "on_conflict"}: see
+-- claim_unique_keys_v1. With a period, the key is held within the period in which the job is enqueued.
+-- assign_lanes_v1 chooses the lane of each job. lane and priority are returned only if they differ from the parameters.
+-- The insert reads no table, so one plan serves all calls: planning it for each call would double the cost.
 CREATE FUNCTION :"schema".enqueue_v1(
     p_tasks text[], p_args text[], p_args_versions smallint[] DEFAULT NULL, p_queues text[] DEFAULT NULL,
     p_lanes text[] DEFAULT NULL, p_limits text[] DEFAULT NULL, p_priorities smallint[] DEFAULT NULL,
@@ -28,14 +28,14 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now    timestamptz := coalesce(p_now, statement_timestamp());
-    -- No later than any ready_at of this transaction, and the same for all its enqueues: Postgres folds
-    -- equal notifications of one transaction into one.
+    -- Not later than any ready_at of this transaction, and the same for all of its enqueues, because Postgres merges
+    -- equal notifications of one transaction.
     v_since  timestamptz := coalesce(p_now, transaction_timestamp());
     v_jobs   bigint[];
     v_new    boolean[];
     v_lanes  text[];
     v_priorities smallint[];
-    v_uniques  text[];   -- keys
+    v_uniques  text[];   -- the keys of unique rules
     v_replaced boolean[];
     v_pending  integer[];
     v_parent   boolean[];
@@ -47,7 +47,7 @@ BEGIN
     IF p_options ->> 'durable' = 'true' THEN
         PERFORM commit_durably_v1();
     END IF;
-    -- Postgres knows times, and an infinity, that no worker could read.
+    -- Postgres accepts times, and an infinity, that Python cannot represent.
     IF (p_run_ats IS NOT NULL OR p_deadlines IS NOT NULL) AND EXISTS (
         SELECT FROM unnest(p_run_ats || p_deadlines) AS t (given)
          WHERE t.given < '1970-01-01 00:00+00' OR t.given >= '9999-01-01 00:00+00') THEN
@@ -150,12 +150,12 @@ BEGIN
     IF p_options ->> 'notify' = 'true' THEN
         PERFORM notify_enqueued_v1(p_queues, v_lanes, coalesce(v_priorities, p_priorities), p_delays, p_run_ats,
                                    cardinality(p_tasks), v_since, v_now);
-        -- Locked here, a waiting job was passed by the claims of the meantime: they must look again.
+        -- Claims skipped waiting jobs while they were locked here, so workers must look for them again.
         IF v_uniques IS NOT NULL THEN
             PERFORM notify_ready_v1(w.queue, w.lane, w.priority, w.ready_at)
                FROM (SELECT j.queue, j.lane, j.priority, j.ready_at, j.state FROM job AS j
                       WHERE j.id = ANY (ARRAY(SELECT g.job FROM unnest(v_jobs, v_new) AS g (job, is_new) WHERE NOT g.is_new))
-                     OFFSET 0) AS w  -- by their ids, not by what is ready
+                     OFFSET 0) AS w  -- finds them by id, not by the index of ready jobs
               WHERE w.state = 'ready';
         END IF;
     END IF;

@@ -1,4 +1,4 @@
--- Who takes the turn for a job of a fair queue: its tenant, or what the queue's lane_key names.
+-- Return the lane key of a job in a fair queue: its tenant, or the value that the queue's lane_key names.
 CREATE FUNCTION :"schema".lane_key_v1(
     p_lane_key text, p_task text, p_tenant text, p_subject text, p_requested_by text, p_args text, p_meta text
 ) RETURNS text

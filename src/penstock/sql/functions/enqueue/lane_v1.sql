@@ -1,5 +1,5 @@
--- A lane's text: who takes the turn, then the keys of the limits that hold for its jobs, in order, each behind
--- a unit separator (U+001F), which no name may hold.
+-- Return the text of a lane: its lane key, then the keys of the limits of its jobs, in order, each after a unit separator
+-- (U+001F), which no name may contain.
 CREATE FUNCTION :"schema".lane_v1(p_turn text, p_limits text, p_task_key text) RETURNS text
 LANGUAGE sql IMMUTABLE
 AS $$

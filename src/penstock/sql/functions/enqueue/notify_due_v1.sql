@@ -1,4 +1,4 @@
--- Tell the promoter that a job is due at this time, so that it need not poll for it.
+-- Notify the leader that a job is due at this time, so that it need not poll for it.
 CREATE FUNCTION :"schema".notify_due_v1(p_run_at timestamptz) RETURNS void
 LANGUAGE sql VOLATILE
 SET search_path = :"schema", pg_temp

@@ -1,5 +1,5 @@
--- One NOTIFY for each line that got ready jobs, and one for the earliest job that is due later.
--- Jobs for very many lines are told in one word a queue, a NULL lane: its workers look for themselves.
+-- Send one NOTIFY for each lane and priority that got ready jobs, and one for the earliest job that is due later.
+-- For jobs in very many lanes, one NOTIFY per queue with a NULL lane is sent, and its workers scan for them.
 CREATE FUNCTION :"schema".notify_enqueued_v1(
     p_queues text[], p_lanes text[], p_priorities smallint[], p_delays double precision[],
     p_run_ats timestamptz[], p_count integer, p_ready_at timestamptz, p_now timestamptz
@@ -12,7 +12,7 @@ DECLARE
     v_count integer := p_count;
 BEGIN
     IF p_queues IS NULL AND p_lanes IS NULL AND p_priorities IS NULL AND p_delays IS NULL AND p_run_ats IS NULL THEN
-        v_count := 1;  -- All jobs are in one line.
+        v_count := 1;  -- All jobs are in one lane with one priority.
     END IF;
     WITH given AS MATERIALIZED (
         SELECT coalesce(g.queue, 'default') AS queue, coalesce(g.lane, '') AS lane,

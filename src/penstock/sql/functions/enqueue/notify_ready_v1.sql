@@ -1,4 +1,4 @@
--- Tell listening workers that jobs of one line became ready, and from which ready_at on to look.
+-- Notify workers that jobs of one lane and priority became ready, and from which ready_at on.
 CREATE FUNCTION :"schema".notify_ready_v1(
     p_queue text, p_lane text, p_priority smallint, p_ready_at timestamptz
 ) RETURNS void

@@ -1,5 +1,5 @@
--- End jobs at once. A running attempt's token dies with the row, and its worker is told to stop it.
--- Answers cancelled, or the final state it already had, or missing.
+-- Cancel jobs at once. The token of a running attempt is deleted with the row, and its worker gets a signal to stop it.
+-- Returns cancelled, the final state that the job already had, or missing.
 CREATE FUNCTION :"schema".cancel_v1(
     p_ids bigint[], p_reason text DEFAULT 'requested', p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, answer text)
@@ -40,7 +40,7 @@ BEGIN
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord)
               LEFT JOIN find_jobs_v1(ARRAY(SELECT o FROM unnest(p_ids) AS o EXCEPT SELECT d FROM unnest(v_done) AS d)) AS a ON a.id = g.id
              ORDER BY g.ord);
-        -- Again if one of them lives: a retry has brought it back from history in between.
+        -- Repeat if one of them is live: a retry has moved it back from history in between.
         EXIT WHEN NOT v_answers && ARRAY['scheduled', 'ready', 'running', 'blocked'];
     END LOOP;
     RETURN QUERY SELECT a.id, a.answer FROM unnest(p_ids, v_answers) AS a (id, answer);

@@ -1,6 +1,6 @@
--- Erase jobs that do not run, live or final, with what was kept about them. Answers deleted, running, missing.
--- The job goes last: under row level security what is kept about it belongs to whom the job belongs to.
--- A live one is cancelled first: its batch, its key and the jobs that wait for it hear of it as of any other end.
+-- Delete jobs that are not running, live or final, with everything stored about them. Returns deleted, running, missing.
+-- The job's row goes last: under row level security it decides whose the other rows are.
+-- A live job is cancelled first, so that its batch, its unique key and its dependents are updated as by any other end.
 CREATE FUNCTION :"schema".delete_v1(p_ids bigint[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE
@@ -32,10 +32,10 @@ BEGIN
     DELETE FROM step AS s WHERE s.job = ANY (v_gone);
     DELETE FROM event_wait AS w WHERE w.job = ANY (v_gone);
     DELETE FROM dependency AS d WHERE d.child = ANY (v_gone);
-    -- Who waits for one of them goes on waiting, until somebody unblocks it.
+    -- Jobs that wait for one of them stay blocked until somebody unblocks them.
     DELETE FROM dependency AS d
      WHERE d.parent = ANY (v_gone) AND (d.satisfied OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = d.child));
-    -- A key must not go on standing for a job that nobody can find any more.
+    -- A unique key must not belong to a job that does not exist any more.
     DELETE FROM unique_claim AS u WHERE u.job = ANY (v_gone);
     DELETE FROM job_history AS h WHERE h.id = ANY (v_final) AND h.expires_on = ANY (v_dates);
     RETURN QUERY

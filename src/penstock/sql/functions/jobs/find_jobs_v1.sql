@@ -1,6 +1,6 @@
--- Jobs by their ids, live or final, as job_all shows them: in one look, whatever moves between the two meanwhile.
--- Live jobs are found by their primary key, and nothing else is touched for them. For others only the partitions of
--- the history are read in which they are, and few are locked: see history_dates_v1.
+-- Return jobs by id, live or final, with the columns of job_all. One snapshot covers both tables, so a job that moves
+-- between them meanwhile is not missed. Live jobs are found by their primary key, and nothing else is read for them. For
+-- others, only those partitions of the history are read that contain them, and few are locked: see history_dates_v1.
 CREATE FUNCTION :"schema".find_jobs_v1(p_ids bigint[]) RETURNS SETOF :"schema".job_all
 LANGUAGE plpgsql STABLE ROWS 10
 SET search_path = :"schema", pg_temp

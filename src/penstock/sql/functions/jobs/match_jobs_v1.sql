@@ -1,10 +1,10 @@
--- The ids of jobs by filter, a page at a time, for whoever changes all of them: first those that live, then those that
--- have ended. Each row says where a page ends that ends with it, and the next page begins behind that. What ends after
--- the first page began is in none: that moment, p_until, comes with each row as well.
+-- Return the ids of jobs by filter, a page at a time, for bulk changes: first live jobs, then final ones. Each row is a
+-- cursor: the next page begins after the last row. Jobs that end after the first page began are on no page: that time,
+-- p_until, is in each row.
 --
--- The history is read one partition after the other, from where the page before ended. Failed jobs, and those of a
--- batch, a workflow or a subject, are found by their index; for others each partition is read once. Without the
--- setting enable_sort, a partition without statistics would be sorted as a whole for each page.
+-- The history is read one partition after the other, from the end of the previous page on. Failed jobs, and those of a
+-- batch, a workflow or a subject, are found by index; for others, each partition is read once. Without the setting
+-- enable_sort, a partition without statistics would be sorted as a whole for each page.
 CREATE FUNCTION :"schema".match_jobs_v1(
     p_states text[], p_queue text, p_task text, p_tenant text, p_subject text, p_tag text, p_batch bigint,
     p_workflow bigint, p_above bigint, p_below bigint, p_until timestamptz, p_day date, p_at timestamptz, p_id bigint,
@@ -20,8 +20,8 @@ SET enable_sort = off
 AS $$
 DECLARE
     v_until  timestamptz := least(p_until, statement_timestamp());
-    -- By its bare name the id would lead the planner to the primary key, past all other jobs. The index of batches is in
-    -- the order of ids; a range of one batch keeps the planner on it.
+    -- With the bare column id the planner would walk the primary key, past all other jobs. The index of batches is in the
+    -- order of ids; a range that covers one batch keeps the planner on it.
     v_id     text := CASE WHEN p_batch IS NULL AND (p_workflow IS NOT NULL OR p_subject IS NOT NULL)
                           THEN 'j.id + 0' ELSE 'j.id' END;
     v_below  text := CASE WHEN p_batch IS NULL THEN v_id || ' < ' ELSE 'j.batch >= $7 AND (j.batch, j.id) < ($7, ' END;
@@ -49,7 +49,7 @@ BEGIN
     IF v_left = 0 OR NOT p_states && ARRAY['completed', 'failed', 'cancelled'] THEN
         RETURN;
     END IF;
-    -- A partition that somebody made by hand has no day. It comes last.
+    -- A partition that somebody created by hand has no day. It comes last.
     v_days := ARRAY(SELECT coalesce(d, '-infinity') FROM unnest(list_partitions_v1()) AS d);
     FOR v_day IN SELECT d FROM unnest(v_days) AS d WHERE p_day IS NULL OR d <= p_day ORDER BY d DESC LOOP
         RETURN QUERY EXECUTE format(

@@ -1,5 +1,5 @@
--- Of the jobs that are named, those that have failed, in the order given. They stay so until the transaction ends:
--- nobody else brings them back or erases them meanwhile.
+-- Return those of some jobs that have failed, in the given order. They are locked, so that nobody else retries or
+-- deletes them until the transaction ends.
 CREATE FUNCTION :"schema".only_failed_v1(p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -14,8 +14,8 @@ DECLARE
     v_dates date[] := history_dates_v1(p_ids);
     v_dead  bigint[];
 BEGIN
-    -- In the order of ids, so that two who name the same jobs do not wait for each other. The state is asked for
-    -- behind a fence: beside the ids it would lead the planner to the index of all that have failed.
+    -- In the order of ids, so that two calls with the same jobs do not deadlock. An optimization fence keeps the check
+    -- of the state apart: next to the ids it would lead the planner to the index of all failed jobs.
     v_dead := ARRAY(
         WITH named AS MATERIALIZED (
             SELECT h.id, h.state FROM job_history AS h WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) ORDER BY h.id FOR UPDATE

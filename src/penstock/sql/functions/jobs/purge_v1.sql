@@ -1,5 +1,5 @@
--- Erase dead letters with what was kept about them: of the jobs that are named those that have failed.
--- Answers deleted; what was not erased is in the state in which it is, or missing.
+-- Delete those of some jobs that have failed, with everything stored about them.
+-- Returns deleted; for a job that was left its state, or missing.
 CREATE FUNCTION :"schema".purge_v1(p_ids bigint[])
 RETURNS TABLE (id bigint, answer text)
 LANGUAGE plpgsql VOLATILE

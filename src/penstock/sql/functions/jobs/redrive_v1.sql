@@ -1,10 +1,10 @@
--- Bring dead letters back under their ids, with fresh chances: of the jobs that are named those that have failed.
+-- Run those of some jobs again that have failed, under their ids and with fresh attempts.
 --
--- With a spacing they come back scheduled, in the order given: the first is due at p_start (now, if that is over),
--- each next one so many seconds later. Who redrives many in several calls passes where the last one ended.
+-- With a spacing they are scheduled in the given order: the first is due at p_start (or now, if that is past), each next
+-- one so many seconds later. A caller that redrives many jobs in several calls passes the time after the last one.
 --
--- Answers ready, scheduled or blocked (it waits for its parents again) with when it is due; what was not brought back
--- is held (its unique key belongs to another job now), in the state in which it is, or missing.
+-- Returns ready, scheduled or blocked (the job waits for its parents again) with the time at which the job is due. For a
+-- job that was left, it returns held (its unique key belongs to another job now), the job's state, or missing.
 CREATE FUNCTION :"schema".redrive_v1(
     p_ids bigint[], p_spacing double precision DEFAULT NULL, p_start timestamptz DEFAULT NULL,
     p_now timestamptz DEFAULT NULL
@@ -26,7 +26,7 @@ DECLARE
 BEGIN
     v_held := ARRAY(SELECT r.id FROM retry_v1(v_dead, p_now) AS r WHERE r.answer = 'held');
     IF p_spacing IS NOT NULL THEN
-        -- Not "ready": that would lead the planner to the index of all that are.
+        -- No condition on "ready": it would lead the planner to the index of all ready jobs.
         UPDATE job AS j
            SET state = 'scheduled', ready_at = NULL, run_at = d.due,
                deadline = CASE WHEN j.deadline > d.due THEN j.deadline END

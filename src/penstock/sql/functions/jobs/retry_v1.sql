@@ -1,10 +1,10 @@
--- Run jobs again: a final one comes back under its id with fresh chances and without progress or result, a scheduled
--- one is due now.
--- Answers ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing, or the final
--- state of one that ended just now, and that somebody else is changing, or that is not among p_states.
+-- Run jobs again: a final job comes back under its id, with fresh attempts and without progress or result; a scheduled
+-- job is due now.
+-- Returns ready, running (nothing to do), blocked, held (its unique key belongs to another job), missing, or the final
+-- state of a job that ended just now and is being changed by somebody else, or whose state is not among p_states.
 --
--- Its batch counts it as pending again, by a delta as when it ended; it waits for parents that live, as those do that
--- come back in the same call; and a job that still waits waits for it again, if it had counted its end.
+-- The batch of a job counts it as pending again, by a delta as when it ended. The job waits for parents that are live,
+-- including those that come back in the same call. Jobs that still wait, and had counted its end, wait for it again.
 CREATE FUNCTION :"schema".retry_v1(
     p_ids bigint[], p_now timestamptz DEFAULT NULL, p_states text[] DEFAULT '{completed,failed,cancelled}'
 ) RETURNS TABLE (id bigint, answer text)
@@ -31,17 +31,17 @@ BEGIN
     UPDATE job AS j
        SET state = 'ready', run_at = v_now, ready_at = coalesce(p_now, clock_timestamp()), stuck_since = NULL
      WHERE j.id = ANY (p_ids) AND j.state = 'scheduled';
-    -- Again if one of them is final now: it ran a moment ago and has ended in between.
+    -- Repeat if one of them is final now: it was running a moment ago and has ended in between.
     LOOP
         v_dates := history_dates_v1(p_ids);
-        -- One at a time in a workflow: a job that comes back must see whether its parents do.
+        -- One call at a time for each workflow: a job that comes back must see whether its parents do.
         PERFORM 1 FROM workflow AS w
           WHERE w.id = ANY (ARRAY(SELECT h.workflow FROM job_history AS h
                                    WHERE h.id = ANY (p_ids) AND h.expires_on = ANY (v_dates) AND h.workflow IS NOT NULL))
           ORDER BY w.id FOR NO KEY UPDATE;
-        -- All wait in the same order. Later, with some in hand, it waits for nobody: they might wait for these.
-        -- The state is asked for behind a fence: beside the ids it could lead the planner to the index of all that have
-        -- failed.
+        -- The first time, all callers lock rows in the same order and wait. Later, when this call holds some locks, it
+        -- waits for nobody, who might wait for these. An optimization fence keeps the check of the state apart: next to
+        -- the ids it could lead the planner to the index of all failed jobs.
         IF NOT v_holds THEN
             v_ids := ARRAY(
                 WITH named AS MATERIALIZED (
@@ -62,7 +62,7 @@ BEGIN
             SELECT DISTINCT ON (h.tenant, h.unique_key) 'unique', h.tenant, h.unique_key, h.id
               FROM job_history AS h
              WHERE h.id = ANY (v_ids) AND h.expires_on = ANY (v_dates) AND h.unique_key IS NOT NULL
-               -- A conflict would lock the key of a job that has nothing to do with this.
+               -- ON CONFLICT would lock the key of a job that this call does not concern.
                AND (SELECT o.job FROM unique_claim AS o
                      WHERE o.kind = 'unique' AND o.tenant = h.tenant AND o.key = h.unique_key
                        AND o.job <> h.id AND (o.expires_at <= v_now) IS NOT TRUE) IS NULL
@@ -91,7 +91,7 @@ BEGIN
                    b.attempt, b.max_attempts, b.max_losses, b.priority, b.args_version, b.has_children, 'ready',
                    b.queue, b.lane, b.task, b.tenant, b.subject, b.requested_by, b.unique_key, b.tags, b.args, b.meta,
                    b.retry,
-                   -- Only errors are kept with a job. How the attempt ended that has none would be forgotten.
+                   -- A job keeps only errors, so the end of an attempt without an error would be lost.
                    CASE WHEN b.attempted_at IS NULL
                           OR (b.errors -> -1 ->> 'began')::timestamptz = b.attempted_at THEN b.errors
                         ELSE coalesce(b.errors, '[]') || jsonb_build_object(
@@ -111,7 +111,7 @@ BEGIN
             PERFORM restore_dependencies_v1(v_linked, v_parents);
         END IF;
         DELETE FROM progress AS p WHERE p.job = ANY (v_ids) AND p.job <> ALL (v_held);
-        -- What it waited or polled for in vain it may wait for anew; what it has done stays done.
+        -- Waits and polls that timed out start over; completed steps stay completed.
         DELETE FROM step AS s
          WHERE s.job = ANY (v_ids) AND s.job <> ALL (v_held) AND s.kind IN ('event', 'poll') AND s.result @> '{"timed_out": true}';
         DELETE FROM event_wait AS w WHERE w.job = ANY (v_ids) AND w.job <> ALL (v_held);
@@ -120,7 +120,7 @@ BEGIN
               FROM unnest(p_ids) WITH ORDINALITY AS g (id, ord) LEFT JOIN find_jobs_v1(p_ids) AS a ON a.id = g.id
              ORDER BY g.ord);
         EXIT WHEN NOT v_answers && p_states
-               OR (v_holds AND v_ids <@ v_held);  -- what is left is in other hands
+               OR (v_holds AND v_ids <@ v_held);  -- others hold the rest
         v_holds := true;
     END LOOP;
     PERFORM notify_ready_v1(r.queue, r.lane, r.priority, r.ready_at)

@@ -1,6 +1,6 @@
--- Note in the audit what somebody did to many jobs at once: who (the database's role, if nobody says), what, and how many.
--- Answers with whose it is: in a transaction of a tenant that tenant's, whatever is said. With row level security this
--- runs as the owner.
+-- Write to the audit what somebody did to many jobs at once: who (the database role, if nobody is named), what, and to
+-- how many. Returns the tenant of the entry: in a transaction of a tenant it is that tenant, whatever the caller passes.
+-- With row level security this function runs as the owner.
 CREATE FUNCTION :"schema".write_audit_v1(p_by text, p_action text, p_tenant text, p_target text, p_detail jsonb)
 RETURNS text
 LANGUAGE sql VOLATILE

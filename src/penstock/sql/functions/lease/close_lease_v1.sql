@@ -1,5 +1,4 @@
--- The end of a worker session: who waits for its slots is told, what still runs goes back to ready at once, then the
--- lease is gone.
+-- End a worker's session: notify those who wait for its slots, return its running jobs to ready, delete the lease.
 CREATE FUNCTION :"schema".close_lease_v1(p_lease bigint, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -9,7 +8,7 @@ DECLARE
     v_keys     text[] := ARRAY(SELECT g.key FROM "grant" AS g WHERE g.lease = p_lease);
     v_released integer;
 BEGIN
-    -- Who asks at this moment is either seen here, or sees that the slots are free.
+    -- A worker that requests slots at this moment is either notified here, or sees that the slots are free.
     PERFORM lock_grants_v1(v_keys);
     PERFORM pg_notify(current_schema() || '.grants', k.key)
        FROM unnest(v_keys) AS k (key)

@@ -1,9 +1,9 @@
--- Bring the fence into the handler's own transaction: holds the job until it ends, or fails at once.
--- While it is held nobody can rescue, cancel or settle the job, so an idle transaction is cut off when the
--- lease would have run out. How it fails says whose fault it is:
---   PS001  the lease behind the attempt has expired;
---   PS003  the job is not this attempt's (any more);
---   PS004  this very attempt has completed it, in this transaction or in one that has committed.
+-- Fence the handler's own transaction: lock the job until the transaction ends, or fail at once.
+-- While the lock is held nobody can rescue, cancel or settle the job. So Postgres ends the transaction when it has been
+-- idle for as long as the lease would have lasted. The SQLSTATE says what is wrong:
+--   PS001  the lease of the attempt has expired;
+--   PS003  the job does not belong to this attempt (any more);
+--   PS004  this very attempt has completed it, in this transaction or in a committed one.
 CREATE FUNCTION :"schema".fence_v1(p_id bigint, p_token uuid, p_now timestamptz DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -24,7 +24,7 @@ BEGIN
     IF coalesce(v_left, 0) <= 0 THEN
         RAISE EXCEPTION 'The lease behind job % has expired.', p_id USING ERRCODE = 'PS001';
     END IF;
-    -- The caller's own limit stays where it is stricter; 0 means that there is none.
+    -- The caller's own limit stays if it is stricter; 0 means that there is none.
     v_left := least(v_left, nullif(extract(epoch FROM
         current_setting('idle_in_transaction_session_timeout')::interval), 0)::double precision);
     PERFORM set_config('idle_in_transaction_session_timeout', ceil(v_left * 1000)::bigint::text, true);

@@ -1,5 +1,5 @@
--- Renew a lease and collect what its worker must be told. An expired lease is never revived:
--- its jobs may already run elsewhere.
+-- Renew a lease, and return the signals for its worker. An expired lease is never renewed, because its jobs may
+-- already run elsewhere.
 CREATE FUNCTION :"schema".heartbeat_v1(
     p_lease bigint, p_ttl double precision, p_info jsonb DEFAULT NULL, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (alive boolean, signals jsonb)

@@ -1,4 +1,4 @@
--- Take jobs back from a worker that has run them and cannot write their outcomes: each counts as a loss.
+-- Take jobs from a worker that has run them and cannot write their outcomes. Each counts as a loss.
 CREATE FUNCTION :"schema".mark_outcome_lost_v1(
     p_ids bigint[], p_tokens uuid[], p_error text, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, lost boolean)

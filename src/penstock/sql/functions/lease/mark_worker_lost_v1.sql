@@ -1,12 +1,13 @@
--- Take attempts away from workers that are lost or cannot end them: ready again, or failed at the limit. The
--- reason is worker_lost, or unwritten if the attempt ended and its outcome could not be written.
+-- Take attempts from workers that are lost or cannot end them. Their jobs become ready again, or fail at the limit of
+-- losses. The reason is worker_lost, or unwritten if the attempt ended and its outcome could not be written.
 --
--- A loss is counted only where the attempt is known to have begun: its worker marked it (mark_started_v1), or the caller
--- knows (p_has_begun). Other attempts may have waited in their worker, as most of what it has fetched does, so they
--- cost their job nothing. In either case the job is a suspect from now on: its next attempts are marked before they
--- begin. Of those that nobody counts the errors keep the last ten, so that endless kills do not make them grow.
--- A job that can be neither failed nor made ready, such as for a trigger that refuses it, stays: the jobs are halved
--- around it, and the others go on. Where the history lacks a partition, `lost` is NULL: the caller can make it.
+-- A loss is counted only if the attempt is known to have started: its worker recorded it (mark_started_v1), or the
+-- caller knows (p_has_begun). Other attempts may have waited in the worker's prefetch buffer, as most of its jobs do, so
+-- they cost their job nothing. In either case the job is a suspect from now on, and the start of its next attempts is
+-- recorded. Of uncounted losses only the last ten errors are kept, so that endless kills do not make the job grow.
+-- A job that can neither fail nor become ready, for example because a trigger refuses it, stays as it is: the set of
+-- jobs is halved until it is alone, and the others go on. If the history lacks a partition, `lost` is NULL, and the
+-- caller can create it.
 CREATE FUNCTION :"schema".mark_worker_lost_v1(
     p_ids bigint[], p_tokens uuid[], p_kind text, p_type text, p_message text, p_has_begun boolean, p_now timestamptz
 ) RETURNS TABLE (id bigint, lost boolean)
@@ -69,7 +70,7 @@ BEGIN
     END LOOP;
     RETURN QUERY SELECT t.id, t.lost FROM unnest(v_ids, v_lost) AS t (id, lost);
 EXCEPTION WHEN OTHERS THEN
-    -- What concerns every statement, or passes, is for the caller.
+    -- Errors that concern every statement, and transient ones, are for the caller.
     IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
         RAISE;
     END IF;

@@ -1,4 +1,5 @@
--- A new worker session: the right to claim, until it expires. Its id is random, so it is drawn again if there is one.
+-- Begin a worker's session: a lease is the right to claim until it expires. Its id is random; it is drawn again if it
+-- exists.
 CREATE FUNCTION :"schema".open_lease_v1(
     p_worker text, p_ttl double precision, p_info jsonb DEFAULT '{}', p_kind text DEFAULT 'worker',
     p_now timestamptz DEFAULT NULL

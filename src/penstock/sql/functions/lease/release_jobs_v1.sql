@@ -1,5 +1,5 @@
--- Put running jobs of a lease back to ready, uncounted: all but those the worker says it knows.
--- After a claim whose answer was lost these are strangers; at shutdown they are what did not finish.
+-- Return running jobs of a lease to ready, without a failure or loss: all except those that the worker knows.
+-- After a claim whose answer was lost, these are jobs the worker never saw; at shutdown, those that did not finish.
 CREATE FUNCTION :"schema".release_jobs_v1(
     p_lease bigint, p_keep bigint[] DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS integer

@@ -1,6 +1,6 @@
--- Take back jobs that ran past their timeout plus a grace, although their worker's lease lives:
--- a worker that cannot end them itself is frozen in one of them. A worker that says that it keeps outcomes which cannot
--- be written has ended these jobs: it keeps them until they can. All of its jobs are left to it while it claims none.
+-- Take jobs that ran longer than their timeout plus a grace, although the lease of their worker is valid: a worker
+-- that did not end them itself hangs in one of them. If a worker reports outcomes that it cannot write, it has ended
+-- those jobs and keeps them until it can. It keeps all of its jobs while it claims none.
 CREATE FUNCTION :"schema".rescue_overtime_v1(
     p_grace double precision DEFAULT 60, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, lost boolean)

@@ -1,9 +1,9 @@
--- Take jobs back from workers that are lost: running, and no unexpired lease behind them.
+-- Take jobs from lost workers: those that are running, but have no valid lease.
 --
--- The gaps between the ids of living leases are scanned, not the entries of the living: those may be
--- millions of dead index entries under an old snapshot. The token seen by the scan is checked again after
--- the lock, so a job that was settled and claimed anew in between is left alone.
--- Jobs that ended, but whose outcomes their worker could not write, count as unwritten: the lease names them.
+-- The scan reads the gaps between the ids of valid leases, not the index entries of these leases, which may be millions
+-- of dead ones under an old snapshot. The token that the scan has read is checked again after the lock, so a job that
+-- was settled and claimed again in between is left alone.
+-- Jobs that ended but whose worker could not write their outcomes count as unwritten; the lease names them.
 CREATE FUNCTION :"schema".rescue_v1(p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, lost boolean)
 LANGUAGE plpgsql VOLATILE

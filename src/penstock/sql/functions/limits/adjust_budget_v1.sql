@@ -1,5 +1,5 @@
--- The true cost of what was reserved: units that were not needed come back, those that were too few (a negative
--- number) are spent, even below nothing. Then the next wait is longer.
+-- Correct a reservation once its true cost is known: return units that were not needed, or spend more of them (a
+-- negative number). The level may fall below 0; then the next wait is longer.
 CREATE FUNCTION :"schema".adjust_budget_v1(p_key text, p_units double precision, p_now timestamptz DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql VOLATILE

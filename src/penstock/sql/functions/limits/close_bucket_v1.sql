@@ -1,5 +1,5 @@
--- Close a key for some seconds to everybody who shares it, as a service asks for with Retry-After.
--- Never opens it earlier than is known. Returns the seconds until it opens.
+-- Close a key for some seconds for all workers, as a service demands with Retry-After.
+-- A call never opens it earlier than an earlier one said. Returns the seconds until it opens.
 CREATE FUNCTION :"schema".close_bucket_v1(p_key text, p_seconds double precision, p_now timestamptz DEFAULT NULL)
 RETURNS double precision
 LANGUAGE plpgsql VOLATILE

@@ -1,7 +1,7 @@
--- Lock a bucket and say what is in it now: what it had and what has run in since then by its limit's rate.
--- One that nobody has used yet is full. Without a rate there is none to lock, but it may be closed.
--- The time is read after the lock, so it only ever goes back when the server's clock was set back. What ran in
--- before that stays; from then on the new time counts.
+-- Lock a bucket and return its present level: the stored level, plus what the limit's rate has added since then.
+-- A bucket that was never used is full. Without a rate there is no row to lock, but the key may be closed.
+-- The time is read after the lock, so it goes back only if the server's clock was set back. What was added before
+-- that stays; from then on the new time counts.
 CREATE FUNCTION :"schema".fill_bucket_v1(
     p_key text, p_now timestamptz, OUT level double precision, OUT rate double precision,
     OUT burst double precision, OUT filled_at timestamptz, OUT opens_in double precision,
@@ -35,7 +35,7 @@ BEGIN
     opens_in := greatest(0, extract(epoch FROM v_bucket.closed_until - filled_at));
     v_passed := greatest(0, extract(epoch FROM filled_at - v_bucket.filled_at));
     level := least(burst, v_bucket.level + rate * v_passed);
-    -- One that is full has enough for everybody who waited, unless it is closed to them.
+    -- A full bucket has enough for all who waited, unless it is closed.
     booked := CASE WHEN level < burst OR opens_in > 0 THEN v_bucket.booked - rate * v_passed END;
     IF v_bucket.filled_at > filled_at AND rate IS NOT NULL THEN
         UPDATE bucket AS b

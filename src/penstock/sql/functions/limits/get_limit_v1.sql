@@ -1,5 +1,5 @@
--- The limit that holds for a key: its own, or that of the longest pattern (`customer:*`) it falls under, which
--- holds for each such key by itself.
+-- Return the limit of a key: its own, or that of the longest pattern (`customer:*`) that matches it. A pattern limits
+-- each matching key separately.
 CREATE FUNCTION :"schema".get_limit_v1(
     p_key text, OUT slots integer, OUT rate double precision, OUT burst double precision
 )

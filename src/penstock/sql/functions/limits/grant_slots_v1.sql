@@ -1,12 +1,13 @@
--- Slots of concurrency limits for a lease: for each key what it wants, as far as there is room.
--- slots is what it holds from now on, never less than it uses; NULL means that nothing limits the key any more.
--- share is what it should go down to as its jobs end: while more is wanted than there is, everybody gets an
--- equal part, or what he wants if that is less. Shares add up to the limit, so none waits for ever; what does
--- not divide goes around by the clock, for each key from another one on: or one would have the only slot of
--- every lane at the same time. While there is enough for all, share is the whole limit.
+-- Grant slots of concurrency limits to a lease: for each key as many as it wants, as far as there is room.
+-- slots is what the lease holds from now on, never less than it uses; NULL means that the key has no limit any more.
+-- share is what the lease should go down to as its jobs end. While more slots are wanted than there are, each lease
+-- gets an equal part, or what it wants if that is less. Shares add up to the limit, so no lease waits for ever. The
+-- remainder of the division goes around by the clock, starting with another lease for each key: otherwise one lease
+-- would get the only slot of every lane at the same time. While there is enough for all, share is the whole limit.
 --
--- Grants of one key are given one after the other: the lock comes first, and only the next statement reads what
--- the others hold. An older snapshot would not see what was granted while we waited, so none is accepted.
+-- Grants of one key are made one after the other: a statement takes the lock, and only the next one reads what the
+-- others hold. An older snapshot would not show what was granted while we waited for the lock, so transactions that
+-- keep their snapshot are refused.
 CREATE FUNCTION :"schema".grant_slots_v1(
     p_lease bigint, p_keys text[], p_wants integer[], p_uses integer[], p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (key text, slots integer, share integer)
@@ -34,8 +35,8 @@ BEGIN
         RAISE EXCEPTION 'Lease % has expired or was given up; ask with a new one.', p_lease
             USING ERRCODE = 'PS001';
     END IF;
-    -- What the dead held goes for good before it is granted again: a heartbeat that was under way when its
-    -- lease ran out may yet renew it.
+    -- Grants of expired leases are deleted before their slots are granted again: otherwise a late heartbeat, which was
+    -- under way when its lease expired, could renew the lease together with its grants.
     DELETE FROM "grant" AS g
      WHERE (g.key, g.lease) IN (
            SELECT o.key, o.lease FROM "grant" AS o
@@ -63,7 +64,7 @@ BEGIN
              WHERE d.wanted > 0
             WINDOW less AS (PARTITION BY d.key ORDER BY d.wanted, d.lease)
         ), scarce AS (
-            -- Those who want more than an equal part of what the more modest ones leave.
+            -- Leases that want more than an equal part of what is left by those that want less.
             SELECT d.key, d.lease, count(*) OVER alike AS among, d.most - min(d.smaller) OVER alike AS remaining,
                    row_number() OVER (PARTITION BY d.key ORDER BY d.lease) + abs(hashtext(d.key)::bigint)
                        + div(extract(epoch FROM v_now), 10) * ((d.most - min(d.smaller) OVER alike) % count(*) OVER alike)
@@ -98,14 +99,14 @@ BEGIN
             INSERT INTO "grant" AS g (key, lease, slots, wanted) VALUES (v.key, p_lease, v.slots, v.want)
             ON CONFLICT ON CONSTRAINT grant_pkey DO UPDATE SET slots = excluded.slots, wanted = excluded.wanted;
         END IF;
-        -- Who has to wait says so: another may hold what it has no use for.
-        -- Only what is new is told, or two who wait would wake each other without end.
+        -- A lease that has to wait notifies the others, because one may hold slots that it does not need.
+        -- It does so only if its grant or its demand changed: otherwise two waiting leases would wake each other for ever.
         IF (v.slots, v.want) IS DISTINCT FROM (coalesce(v.old_slots, 0), coalesce(v.old_want, 0))
            AND (v.is_below AND v.others + v.slots < v.most OR v.is_above AND v.slots < v.part
                 OR v.slots < v.want AND v.others > 0) THEN
             PERFORM pg_notify(current_schema() || '.grants', v.key);
         ELSIF v.slots = 0 AND v.want > 0 AND v.others > 0 AND cardinality(p_keys) <= 64 THEN
-            -- Who holds it now may not be who held it then. Only holders heed this, so it wakes no other who waits.
+            -- Another lease may hold the slots by now. Only holders react to this message, so it wakes no waiting lease.
             PERFORM pg_notify(current_schema() || '.waits', v.key);
         END IF;
         key := v.key;

@@ -1,5 +1,5 @@
--- Lock the grants of some keys until the transaction ends, always in the same order, so that no two wait for
--- each other.
+-- Lock the grants of some keys until the transaction ends, always in the same order, so that no two transactions
+-- wait for each other.
 CREATE FUNCTION :"schema".lock_grants_v1(p_keys text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

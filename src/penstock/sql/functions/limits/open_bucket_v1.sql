@@ -1,4 +1,5 @@
--- Open a closed key before its time, for operators. Who was told to come later may come now. Returns whether it was closed.
+-- Open a closed key before its time, for operators. Callers that were told to wait may come back now. Returns whether
+-- it was closed.
 CREATE FUNCTION :"schema".open_bucket_v1(p_key text, p_now timestamptz DEFAULT NULL) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

@@ -1,6 +1,6 @@
--- Units of a budget, all or none: NULL if they are reserved, else the seconds after which to ask again: when they
--- will have run in after those of all who were refused before, so that these come back one after the other.
--- p_share is the share of such units that is spent in the end: what comes back of them is not waited for.
+-- Reserve units of a budget, all or none. Returns NULL if they are reserved, otherwise the seconds after which to try
+-- again: by then the rate will have added them, after the units of all who were refused before. So callers come back
+-- one after the other. p_share is the part of reserved units that is usually spent; nobody waits for the rest of them.
 CREATE FUNCTION :"schema".reserve_budget_v1(
     p_key text, p_units double precision, p_share double precision DEFAULT 1, p_now timestamptz DEFAULT NULL
 )
@@ -34,7 +34,7 @@ BEGIN
             USING ERRCODE = 'PS005', HINT = 'Raise its burst, or ask for less at once.',
                   DETAIL = json_build_array(p_key, p_units, v.burst)::text;
     END IF;
-    -- After a wait to the very moment rounding may leave it a hair below what is asked.
+    -- After a wait until exactly the right moment, rounding may leave the level a little below the units.
     IF v.opens_in = 0 AND v.level >= p_units * (1 - 1e-9) THEN
         UPDATE bucket AS b SET level = v.level - p_units, filled_at = v.filled_at, booked = v.booked WHERE b.key = p_key;
         RETURN NULL;
@@ -44,13 +44,13 @@ BEGIN
     END IF;
     v_opening := v.rate * v.opens_in;
     v_lacking := p_units - least(v.burst, v.level + v_opening);
-    -- Whose turn has come and who lacks a little, such as what starts have taken, does not go to the end of the line.
+    -- A caller whose turn has come and who lacks only a little, for example what job starts have taken, keeps its turn.
     IF v.opens_in = 0 AND v_lacking <= p_units * 0.1 THEN
         RETURN ceil(v_lacking / v.rate * 1e6) / 1e6;
     END IF;
-    -- Lost in a crash, somebody asks once more: not worth a wait for the disk.
+    -- If a crash loses this write, a caller tries once more. That is not worth waiting for the disk.
     PERFORM set_config('synchronous_commit', 'off', true);
-    -- In units from when it opens on; more than five minutes of them are not booked.
+    -- Counted in units from when the key opens on, and at most five minutes' worth of them.
     v_booked := greatest(v_lacking, least(coalesce(v.booked - v_opening + p_units, v_lacking), v.rate * 300));
     UPDATE bucket AS b SET level = v.level, filled_at = v.filled_at, booked = v_booked + v_opening WHERE b.key = p_key;
     RETURN v.opens_in + ceil(greatest(0, v_lacking, v_booked * least(greatest(p_share, 0), 1)) / v.rate * 1e6) / 1e6;

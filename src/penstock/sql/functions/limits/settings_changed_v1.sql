@@ -1,5 +1,5 @@
--- Counts every change of a setting and tells the workers, which read the settings anew. Notes whether a
--- setting decides on the lane or the priority of new jobs, so that an enqueue need not look for itself.
+-- Count every change of a setting and notify the workers, which then read the settings again. Also store whether any
+-- setting decides on the lane or the priority of new jobs, so that an enqueue need not search for such settings.
 CREATE FUNCTION :"schema".settings_changed_v1() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

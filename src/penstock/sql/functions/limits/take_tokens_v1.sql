@@ -1,7 +1,7 @@
--- Tokens for job starts: for each key as many as there are, up to what is wanted. A negative number gives back.
--- wait is the time until there is a token again: 0 if there was one, infinity if the rate is 0; in whole
--- microseconds, as the clock has them.
--- A key without a rate gives what is wanted; a closed one gives nothing, whatever is in it.
+-- Take tokens for job starts: for each key up to the number wanted. A negative number gives tokens back.
+-- wait is how many seconds it takes until the next token: 0 if there was one, infinity if the rate is 0. It is in
+-- whole microseconds, the resolution of the clock.
+-- A key without a rate gives all that is wanted. A closed one gives nothing, whatever its level.
 CREATE FUNCTION :"schema".take_tokens_v1(p_keys text[], p_wants integer[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (key text, got integer, wait double precision)
 LANGUAGE plpgsql VOLATILE
@@ -16,9 +16,9 @@ DECLARE
     v_want integer;
     v      record;
 BEGIN
-    -- Lost in a crash, a bucket is a little fuller than it should be: not worth a wait for the disk.
+    -- If a crash loses this write, the bucket is a little too full. That is not worth waiting for the disk.
     PERFORM set_config('synchronous_commit', 'off', true);
-    -- In order: two who ask for the same keys must not wait for each other.
+    -- Keys are locked in order, so that two callers with the same keys do not wait for each other.
     FOR key, v_want IN
         SELECT k.key COLLATE "C", sum(k.want) FROM unnest(p_keys, p_wants) AS k (key, want) GROUP BY 1 ORDER BY 1
     LOOP
@@ -30,7 +30,7 @@ BEGIN
         ELSIF v.rate IS NULL THEN
             got := v_want;
         ELSE
-            -- After a wait to the very moment rounding may leave it a hair below a whole token.
+            -- After a wait until exactly the right moment, rounding may leave the level a little below a token.
             got := greatest(0, least(v_want, floor(v.level + 1e-9)));
         END IF;
         wait := CASE WHEN got <> 0 THEN 0

@@ -1,5 +1,5 @@
--- Fire what one schedule has due: its start, what it has missed, its ticks. Answers 'busy' if it has changed since
--- its ticks were worked out, or another leader is at it. No tick fires that is done with, or yet to come.
+-- Fire what is due for one schedule: its start, its missed ticks, its ticks. Returns 'busy' if the schedule has changed
+-- since its ticks were computed, or if another leader has locked it. Ticks that are done or in the future do not fire.
 CREATE FUNCTION :"schema".fire_schedule_v1(
     p_schedule text, p_version bigint, p_start timestamptz, p_missed timestamptz, p_missed_ticks integer,
     p_ticks timestamptz[], p_next_at timestamptz, p_now timestamptz

@@ -1,5 +1,5 @@
--- Fire schedules: p_fires is [{name, version, start, missed, missed_ticks, ticks, next_at}], as worked out from what
--- list_due_schedules_v1 answered. One that cannot be fired is answered with its error, and keeps none of the others from it.
+-- Fire schedules. p_fires is [{name, version, start, missed, missed_ticks, ticks, next_at}], computed from the result
+-- of list_due_schedules_v1. If one fails, its answer is the error, and the others fire all the same.
 CREATE FUNCTION :"schema".fire_schedules_v1(p_fires jsonb, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (name text, answer text)
 LANGUAGE plpgsql VOLATILE

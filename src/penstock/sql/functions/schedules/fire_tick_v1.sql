@@ -1,5 +1,5 @@
--- One tick of a schedule that is locked: its job, or a note why there is none. Answers with the job's id.
--- The jitter comes from the name and the tick, so that it is the same whoever asks.
+-- Fire one tick of a locked schedule: enqueue its job, or record why there is none. Returns the job's id.
+-- The jitter is derived from the name and the tick, so that every caller computes the same.
 CREATE FUNCTION :"schema".fire_tick_v1(
     p_schedule text, p_tick timestamptz, p_kind text, p_ticks integer, p_why text, p_now timestamptz
 ) RETURNS bigint

@@ -1,5 +1,5 @@
--- The schedules that have something to do, with all that their ticks are worked out from, and in how many seconds
--- the next one has. A schedule from code rests while no living worker declares it; p_except are left out.
+-- Return the schedules that are due, with all fields from which their ticks are computed, and in how many seconds the
+-- next one is due. A schedule from code is not due while no running worker declares it. p_except are left out.
 CREATE FUNCTION :"schema".list_due_schedules_v1(
     p_limit integer DEFAULT 100, p_except text[] DEFAULT '{}', p_now timestamptz DEFAULT NULL
 ) RETURNS jsonb

@@ -1,6 +1,6 @@
--- A schedule that is changed has other ticks from now on: none before that is missed, its next one is worked out
--- anew, and the leader is told. A resumed one goes on likewise, and runs on the next start, not on the last. From
--- now on also where the clock was set back: what has fired still does not fire again, by its primary key.
+-- A changed schedule has new ticks from now on: earlier ones do not count as missed, the next one is computed again,
+-- and the leader is notified. The same applies when a schedule is resumed; it runs at the next start of a leader, not
+-- for the last one. "Now" counts even if the clock was set back: the primary key keeps ticks from firing twice.
 CREATE FUNCTION :"schema".schedule_changed_v1() RETURNS trigger
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

@@ -1,5 +1,5 @@
--- Why a schedule's tick has to be left out: 'running' for an earlier job that has not ended, 'waiting' for one that
--- has not begun. NULL if it need not. Plans as for a big table, whatever it was when they were made.
+-- Return why a tick of a schedule has to be skipped: 'running' if an earlier job has not ended, 'waiting' if one has
+-- not started, NULL if the tick can fire. The settings force plans for a big table, whatever its size at planning time.
 CREATE FUNCTION :"schema".schedule_overlap_v1(p_schedule text, p_overlap text) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = :"schema", pg_temp
@@ -10,7 +10,7 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $$
 BEGIN
-    -- The last jobs are enough: while one lives, only people who run the schedule by hand add to them.
+    -- It is enough to check the last jobs: while one has not ended, only manual runs add more.
     RETURN (
         SELECT CASE WHEN bool_or(j.state <> 'running') THEN 'waiting' WHEN p_overlap = 'skip' THEN 'running' END
           FROM (SELECT f.job FROM schedule_fire AS f

@@ -1,5 +1,5 @@
--- Forget what came of old ticks: those of more than a week ago, and all but the last 1,000 of a schedule. The last
--- ten jobs of each stay, since the next tick asks whether they live.
+-- Delete the results of old ticks: those older than a week, and all but the last 1,000 of each schedule. The last ten
+-- jobs of each stay, because the next tick checks whether they have ended.
 CREATE FUNCTION :"schema".sweep_fires_v1(p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

@@ -1,6 +1,5 @@
--- Write the schedules that a worker's code declares: p_declared is [{name, wins, definition}]. What was edited at
--- run time stays, unless the code wins; one that says what it said before is not written. Answers with the names of
--- those that have changed.
+-- Store the schedules that a worker's code declares. p_declared is [{name, wins, definition}]. Changes made at run time
+-- stay, unless the code wins. Unchanged declarations are not written. Returns the names of changed schedules.
 CREATE FUNCTION :"schema".sync_schedules_v1(p_declared jsonb) RETURNS SETOF text
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -9,7 +8,7 @@ DECLARE
     v     record;
     v_old schedule;
 BEGIN
-    -- In one order, so that workers that start together do not wait for each other in a circle.
+    -- Always in the same order, so that workers that start at the same time do not deadlock.
     FOR v IN SELECT d.name, d.wins, d.definition
                FROM jsonb_to_recordset(p_declared) AS d (name text, wins text, definition jsonb)
               ORDER BY d.name COLLATE "C" LOOP

@@ -1,5 +1,5 @@
--- Why were these attempts not settled? Leaves out those whose settle had committed before (same token).
--- STABLE, so that all of it sees one moment: a job that is settled between two looks would be in neither.
+-- Say why attempts were not settled, without those whose settle had committed before (with the same token).
+-- STABLE, so that all of it uses one snapshot: a job that is settled between two would be in neither.
 CREATE FUNCTION :"schema".explain_unsettled_v1(p_ids bigint[], p_tokens uuid[])
 RETURNS TABLE (id bigint, token uuid, answer text)
 LANGUAGE plpgsql STABLE

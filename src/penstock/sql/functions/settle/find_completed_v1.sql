@@ -1,7 +1,6 @@
--- Which of these attempts have completed their jobs, in a transaction of their handlers?
--- Nearly always just now, and to be kept as long as jobs are if nobody says otherwise: so the partition of that day is
--- looked into first, and the others only for what is not there. With a day in it a plan is made for one partition each
--- time.
+-- Return which of these attempts have completed their jobs, in a transaction of their handlers.
+-- Nearly always that was just now, with the default retention. So the partition of that day is read first, and the
+-- others only for jobs that are not there. Because the day is a parameter, each plan is made for one partition.
 CREATE FUNCTION :"schema".find_completed_v1(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE
 SET search_path = :"schema", pg_temp

@@ -1,13 +1,13 @@
--- Move live jobs to history in a final state: the one place where a job ends. What hangs on it is told in the same
--- transaction: its batch by a delta, its unique key, the jobs that wait for it; and it waits for no event any more. A
--- job that has none of these pays nothing for them: what it has is read from the deleted row.
+-- Move live jobs to history in a final state. This is the only place where a job ends. The same transaction updates what
+-- depends on it: its batch by a delta, its unique key, its dependents and its waits for events. A job that has none of
+-- these costs nothing extra: the deleted row says what it has.
 --
--- The caller says which token it saw in each job (NULL for one that waits), so a row that has moved on in
--- between is left alone. p_settled says that the attempt itself wrote this:
--- it must have a token, which is kept, so that the same settle repeated after an unknown commit is known.
+-- The caller passes the token that it saw in each job (NULL for a waiting one), so a row that has changed in between is
+-- left alone. p_settled says that the attempt itself wrote the outcome: it must have a token, which is kept, so that a
+-- repetition of the same settle, after a commit with an unknown result, is recognised.
 --
--- Whatever the statistics say (they may be from a moment when the table was empty), the plan is this one:
--- the rows by their ids from the primary key, then a hash join with what was given.
+-- Whatever the statistics say (they may be of a time when the table was empty), the plan is this one: rows by id from
+-- the primary key, then a hash join with the parameters.
 CREATE FUNCTION :"schema".finish_jobs_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_failures smallint[],
     p_losses smallint[], p_errors text[], p_results text[], p_settled boolean, p_now timestamptz
@@ -77,7 +77,7 @@ BEGIN
                g.step, g.result::jsonb
           FROM gone AS g
     )
-    -- Read from what is gone, which is there already: to return it from the insert would cost every job.
+    -- Read from the deleted rows, which are at hand: returning it from the insert would cost every job.
     SELECT count(*), array_agg(g.batch) FILTER (WHERE g.batch IS NOT NULL),
            array_agg(g.state) FILTER (WHERE g.batch IS NOT NULL), array_agg(g.id) FILTER (WHERE g.unique_key IS NOT NULL),
            array_agg(g.id) FILTER (WHERE g.has_children), array_agg(g.state) FILTER (WHERE g.has_children),
@@ -94,7 +94,7 @@ BEGIN
         PERFORM release_unique_keys_v1(v_keyed, p_now);
     END IF;
     IF v_waits IS NOT NULL THEN
-        -- Without waiting for one whose event is being sent: it goes when the job comes back, or with a sweep.
+        -- Waits whose event is being sent are skipped. They are deleted when the job comes back, or by a sweep.
         DELETE FROM event_wait AS w
          WHERE w.ctid = ANY (ARRAY(
                SELECT o.ctid FROM event_wait AS o WHERE o.job = ANY (v_waits) FOR UPDATE SKIP LOCKED));

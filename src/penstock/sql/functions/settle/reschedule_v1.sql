@@ -1,15 +1,15 @@
--- The outcomes that keep a job alive (retry, snooze, release, park): back to ready or scheduled, or blocked: the job
--- waits for an event.
--- Tells the workers about lines that became ready, and the promoter when the next job is due.
+-- Write the outcomes that keep a job live (retry, snooze, release, park): it becomes ready or scheduled again, or
+-- blocked while it waits for an event.
+-- Notifies the workers of lanes with ready jobs, and the leader of the time when the next job is due.
 --
--- A sender and a job that goes to sleep must never both miss each other. The wait was noted and committed before
--- (await_event_v1), under a lock that senders of the name take first; so a sender whose event was not seen then sees
--- the wait, and holds its row until it has committed. Here that row is taken without waiting:
---   it is free, the sender has committed: the event is seen, in a statement that begins after the lock, and the job
---     is ready instead of blocked;
---   it is free, the sender has not come to it: it skips the row while it is held here and leaves the wait to the
---     leader, or finds it later, and either sees the job blocked and wakes it;
---   it is held, a sender is about to commit or not: nobody knows, and the job asks again in a second.
+-- A sender and a job that begins to wait must never miss each other. The wait was inserted and committed before
+-- (await_event_v1), under a lock that senders of the event take first. So a sender whose event was not visible then sees
+-- the wait, and holds the lock of its row until it has committed. Here that row is locked without waiting:
+--   it is free and the sender has committed: a statement that begins after the lock sees the event, and the job becomes
+--     ready instead of blocked;
+--   it is free and the sender has not reached it: the sender skips the row while it is locked here and leaves the wait to
+--     the leader, or it finds the row later; in both cases it sees the blocked job and wakes it;
+--   it is locked, and nobody knows whether the sender will commit: the job checks again in a second.
 CREATE FUNCTION :"schema".reschedule_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[],
     p_failures smallint[], p_stuck boolean[], p_errors text[], p_now timestamptz

@@ -1,4 +1,4 @@
--- Record how far attempts are; only the attempt that owns the job may say so. Returns the jobs refused.
+-- Save the progress of attempts, if they still own their jobs. Returns the jobs of the others.
 CREATE FUNCTION :"schema".save_progress_v1(
     p_ids bigint[], p_tokens uuid[], p_done double precision[], p_totals double precision[],
     p_messages text[], p_now timestamptz DEFAULT NULL

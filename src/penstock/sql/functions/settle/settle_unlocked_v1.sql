@@ -1,6 +1,6 @@
--- Settle those of the attempts that nobody is in the way of, when somebody is; how many were settled.
--- In the way is who holds the row, or that of its unique key, or that of a job that waits for it, or of one that
--- would be cancelled with it.
+-- Settle those attempts that are not blocked by locks, while others are. Returns how many were settled.
+-- An attempt is blocked if somebody has locked the row of its job, of its unique key, of a job that waits for it, or of
+-- one that would be cancelled with it.
 CREATE FUNCTION :"schema".settle_unlocked_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[], p_reasons text[], p_delays double precision[],
     p_failures smallint[], p_stuck boolean[], p_errors text[], p_results text[], p_now timestamptz

@@ -1,8 +1,8 @@
 -- Write the outcomes of attempts, each fenced by the token of its claim. Returns only what was NOT settled:
---   busy       somebody holds the row's lock: ask again;
---   cancelled  the job was ended meanwhile: no fault;
+--   busy       somebody has locked the row: try again;
+--   cancelled  the job was ended meanwhile, which is no error;
 --   refused    a newer attempt owns the job, or it was rescued or deleted.
--- The repeat of a settle that did commit (its answer was lost) counts as settled.
+-- Repeating a settle that has committed, but whose answer was lost, counts as settled.
 -- An array that is NULL means the default for every job: completed, no reason, no error, no result.
 CREATE FUNCTION :"schema".settle_v1(
     p_ids bigint[], p_tokens uuid[], p_states text[] DEFAULT NULL, p_reasons text[] DEFAULT NULL,
@@ -27,7 +27,7 @@ BEGIN
         PERFORM commit_durably_v1();
     END IF;
     BEGIN
-        -- Nearly always nobody else holds one of the rows: write at once. lock_timeout tells if not.
+        -- Nearly always nobody has locked one of the rows: write at once. lock_timeout raises an error if not.
         v_settled := finish_jobs_v1(p_ids, p_tokens, p_states, p_reasons, p_failures, NULL,
                                     p_errors, p_results, true, v_now);
         IF v_settled < cardinality(p_ids) AND p_states IS NOT NULL THEN
@@ -35,7 +35,7 @@ BEGIN
                                                    p_failures, p_stuck, p_errors, v_now);
         END IF;
     EXCEPTION WHEN lock_not_available THEN
-        -- A caller's open transaction holds a row: the others must not wait for it.
+        -- An open transaction of a caller has locked a row: the other jobs must not wait for it.
         v_settled := settle_unlocked_v1(p_ids, p_tokens, p_states, p_reasons, p_delays, p_failures,
                                         p_stuck, p_errors, p_results, v_now);
     END;

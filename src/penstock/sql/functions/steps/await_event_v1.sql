@@ -1,8 +1,8 @@
--- What an attempt that waits for an event gets, which is kept as a step:
---   got      the first event of the name after the last that its job has had;
---   timeout  the time for it is over, from the first wait on;
---   wait     none yet: the wait is noted, and the attempt may end as blocked;
---   busy     somebody sends one just now, in a transaction that is open: ask again.
+-- Wait for an event. Returns one of these answers; the result of the first two is saved as a step:
+--   got      the first event with the name after the last one that the job has received;
+--   timeout  the timeout has passed, counted from the first wait;
+--   wait     there is none yet: the wait is stored, and the attempt may end as blocked;
+--   busy     somebody is sending one in an open transaction: try again.
 CREATE FUNCTION :"schema".await_event_v1(
     p_job bigint, p_token uuid, p_step text, p_name text, p_after bigint, p_timeout double precision,
     p_now timestamptz DEFAULT NULL

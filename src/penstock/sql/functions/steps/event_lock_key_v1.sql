@@ -1,4 +1,4 @@
--- The key of the advisory lock that stands for one tenant's events of one name.
+-- Return the key of the advisory lock for one tenant's events with one name.
 CREATE FUNCTION :"schema".event_lock_key_v1(p_tenant text, p_name text) RETURNS bigint
 LANGUAGE sql STABLE
 SET search_path = :"schema", pg_temp

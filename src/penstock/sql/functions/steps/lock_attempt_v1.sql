@@ -1,6 +1,6 @@
--- Hold a job while its attempt writes something about it; whose job it is. PS003: it is not this attempt's (any more).
--- The lock keeps others from taking the job away until the write has committed: what an attempt wrote is there for
--- the next one to read, and what comes too late is refused.
+-- Lock a job while its attempt writes something about it. Returns the job's tenant; raises PS003 if the job does not
+-- belong to this attempt (any more). The lock keeps others from taking the job until the write has committed: so the next
+-- attempt can read all that this one wrote, and later writes are refused.
 CREATE FUNCTION :"schema".lock_attempt_v1(p_job bigint, p_token uuid) RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

@@ -1,5 +1,5 @@
--- What becomes of jobs that are to be blocked: blocked, or ready if what they wait for is there, or scheduled if
--- that cannot be told just now. Those of their waits that were found free are held until the transaction ends.
+-- Return the state of jobs that are about to wait for events: blocked, ready if the event has been sent, or scheduled if
+-- that is unknown at the moment. Waits that nobody else has locked stay locked until the transaction ends.
 CREATE FUNCTION :"schema".lock_event_waits_v1(p_jobs bigint[], p_now timestamptz)
 RETURNS TABLE (job bigint, state text)
 LANGUAGE plpgsql VOLATILE

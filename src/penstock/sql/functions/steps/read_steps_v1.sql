@@ -1,4 +1,4 @@
--- What the steps of a job have come to, for the attempt that owns it.
+-- Return the saved steps of a job, to the attempt that owns it.
 CREATE FUNCTION :"schema".read_steps_v1(p_job bigint, p_token uuid)
 RETURNS TABLE (kind text, name text, result jsonb)
 LANGUAGE plpgsql VOLATILE

@@ -1,4 +1,4 @@
--- The result that a step of the same tenant had for the same key, which becomes this step's; NULL if there is none.
+-- Return the cached result of a key of the same tenant, and save it as this step's; NULL if there is none.
 CREATE FUNCTION :"schema".recall_step_v1(
     p_job bigint, p_token uuid, p_name text, p_key bytea, p_now timestamptz DEFAULT NULL
 ) RETURNS jsonb
@@ -19,7 +19,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    -- To the hour is exact enough to tell what is used from what is not, and spares a write for each use.
+    -- An hour is exact enough to find unused results, and avoids a write for each use.
     IF v_used < v_now - interval '1 hour' THEN
         UPDATE step_cache AS c SET used_at = v_now WHERE c.tenant = v_tenant AND c.key = p_key;
     END IF;

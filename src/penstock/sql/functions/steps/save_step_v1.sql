@@ -1,5 +1,5 @@
--- Keep the result of a step, for this attempt and those after it; how many seconds ago its first was kept.
--- The first result of a step stays; of a poll, which goes on, the last one does.
+-- Save the result of a step, for this attempt and later ones. Returns how many seconds ago its first result was saved.
+-- The first result of a step stays; for a poll, which continues, the last one replaces it.
 CREATE FUNCTION :"schema".save_step_v1(
     p_job bigint, p_token uuid, p_kind text, p_name text, p_result jsonb, p_now timestamptz DEFAULT NULL
 ) RETURNS double precision

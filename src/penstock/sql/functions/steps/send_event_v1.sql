@@ -1,12 +1,12 @@
--- Send an event to all jobs of a tenant that wait for its name, now or within its time; its id, and how many were
--- woken at once. An event without a tenant belongs to the one that the transaction was set to.
+-- Send an event to all jobs of a tenant that wait for its name, now or while it is kept. Returns its id, and how many jobs
+-- it woke at once. An event without a tenant belongs to the tenant of the transaction.
 --
--- Events of one name are sent one after the other, commit by commit, so that their ids rise as they come to be seen:
--- a job that has had one gets those that come after it. The lock also holds off those who begin to wait: they see
--- this event, or it sees their wait.
+-- Events with the same name are sent one after the other, commit by commit, so that their ids rise in the order in which
+-- they become visible: a job that has received one gets those after it. The lock also stops jobs from beginning to wait:
+-- either they see this event, or this function sees their wait.
 --
--- A leader wakes those that are left: if there are very many, if somebody holds a row, and always if the transaction
--- sees the world as it was when it began (repeatable read), without those who have begun to wait since.
+-- The leader wakes the rest of the jobs: if there are very many, if somebody has locked a row, and always under repeatable
+-- read, where this transaction does not see waits that began after it did.
 CREATE FUNCTION :"schema".send_event_v1(
     p_name text, p_payload jsonb DEFAULT NULL, p_tenant text DEFAULT '', p_keep double precision DEFAULT 604800,
     p_now timestamptz DEFAULT NULL, p_options jsonb DEFAULT NULL

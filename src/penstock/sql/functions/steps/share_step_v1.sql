@@ -1,5 +1,5 @@
--- Keep the result of a step, and let other jobs of the tenant have it for so many seconds. Where two have computed
--- the same at once, the first one's stays.
+-- Save the result of a step, and cache it for other jobs of the tenant for some seconds. If two jobs have computed the
+-- same result concurrently, the first one stays in the cache.
 CREATE FUNCTION :"schema".share_step_v1(
     p_job bigint, p_token uuid, p_name text, p_result jsonb, p_key bytea, p_ttl double precision,
     p_now timestamptz DEFAULT NULL

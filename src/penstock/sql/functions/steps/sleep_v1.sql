@@ -1,4 +1,4 @@
--- How many seconds are left of a job's sleep, until a time or for so long from the first call on.
+-- Return how many seconds are left of a job's sleep, which lasts until a time, or some seconds from the first call on.
 CREATE FUNCTION :"schema".sleep_v1(
     p_job bigint, p_token uuid, p_name text, p_until timestamptz, p_seconds double precision,
     p_now timestamptz DEFAULT NULL

@@ -1,6 +1,6 @@
--- Remove shared results that have expired, then those least recently used until the rest is within its size. Answers
--- how many, and by how many bytes it is still over. Who knows that says it: p_excess, 0 for not at all. To learn it is
--- to add up all of them.
+-- Remove cached results that have expired, then the least recently used ones until the rest fits its size. Returns how
+-- many were removed, and by how many bytes the cache is still too big. A caller that knows this number passes it as
+-- p_excess (0 if it fits), since computing it adds up the sizes of all results.
 CREATE FUNCTION :"schema".sweep_cache_v1(
     p_bytes bigint, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL, p_excess bigint DEFAULT NULL
 ) RETURNS TABLE (expired integer, evicted integer, excess bigint)

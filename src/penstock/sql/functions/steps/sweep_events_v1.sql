@@ -1,5 +1,5 @@
--- Remove events whose time is over, and what is left of waits of jobs that have ended: of the next waits after a job.
--- How many, and up to which job it has looked; NULL at the end.
+-- Remove expired events, and waits of jobs that have ended, among the next waits after a job. Returns how many, and the
+-- last job that was checked; NULL at the end.
 CREATE FUNCTION :"schema".sweep_events_v1(
     p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (events integer, waits integer, upto bigint)
@@ -28,7 +28,7 @@ BEGIN
         SELECT w.job FROM event_wait AS w
          WHERE w.job = ANY (v_jobs) AND NOT EXISTS (SELECT FROM job AS j WHERE j.id = w.job)
          FOR UPDATE OF w SKIP LOCKED);
-    -- Looked for again once they are held: a job may have come back from history, and waits.
+    -- Checked again after the lock: a job may have come back from history and wait.
     waits := 0;
     IF cardinality(v_jobs) > 0 THEN
         DELETE FROM event_wait AS w

@@ -1,5 +1,5 @@
--- Remove the steps of jobs that are gone, history and all: those of the next jobs after one. How many, and up to
--- which job it has looked; NULL at the end. To ask for every step each time would be to walk through all history.
+-- Remove the steps of jobs that exist neither live nor in history, among the next jobs after one. Returns how many, and
+-- the last job that was checked; NULL at the end. Checking all steps each time would read the whole history.
 CREATE FUNCTION :"schema".sweep_steps_v1(p_after bigint DEFAULT 0, p_limit integer DEFAULT 1000)
 RETURNS TABLE (swept integer, upto bigint)
 LANGUAGE plpgsql VOLATILE

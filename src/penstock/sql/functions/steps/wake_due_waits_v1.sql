@@ -1,6 +1,6 @@
--- Wake blocked jobs whose time for an event is over, and those whose event its sender could not tell them of: how many
--- of either at most. upto is the event to go on after, NULL at the end: events whose jobs somebody holds keep none
--- from those that come later. next_in says in how many seconds to look again; NULL if no wait has an end.
+-- Wake blocked jobs whose wait has timed out, and those that the sender of an event could not wake: up to p_limit of
+-- each. upto is the event to continue after, NULL at the end; so events whose jobs others have locked do not hold up later
+-- events. next_in is the number of seconds until the next call; NULL if no wait has a timeout.
 CREATE FUNCTION :"schema".wake_due_waits_v1(
     p_limit integer DEFAULT 1000, p_after bigint DEFAULT 0, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (woken integer, upto bigint, next_in double precision)
@@ -14,7 +14,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_now   timestamptz := coalesce(p_now, statement_timestamp());
-    v_left  integer := p_limit;  -- what an event costs that wakes nobody is counted too
+    v_left  integer := p_limit;  -- an event that wakes no job counts too
     v_held  integer := 0;
     v_most  integer;
     v_event record;
@@ -34,7 +34,7 @@ BEGIN
         END IF;
         woken := woken + v_waked.woken;
         v_left := v_left - v_waked.woken - 1;
-        IF v_left <= 0 THEN  -- this one is looked at again: there may be more who wait for it
+        IF v_left <= 0 THEN  -- the next call reads this event again, since more jobs may wait for it
             upto := CASE WHEN v_waked.all_told OR v_waked.woken = 0 THEN v_event.id ELSE v_event.id - 1 END;
             EXIT;
         END IF;

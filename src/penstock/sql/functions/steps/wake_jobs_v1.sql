@@ -1,5 +1,5 @@
--- Make blocked jobs ready that wait for no other job. Answers with those that are dealt with: not with one whose row
--- somebody holds, who may yet let it live as it is.
+-- Make blocked jobs ready that wait for no other job. Returns the jobs that need no further call: not one whose row
+-- another transaction has locked, because that may leave it blocked.
 CREATE FUNCTION :"schema".wake_jobs_v1(p_jobs bigint[], p_notify boolean, p_now timestamptz DEFAULT NULL)
 RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
@@ -21,7 +21,7 @@ BEGIN
         SELECT j.id FROM job AS j
          WHERE j.id = ANY (p_jobs) AND j.state = 'blocked' AND j.pending = 0
          ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED);
-    -- An empty list is in any partial index, as Postgres sees it, and it may read the whole of one.
+    -- For an empty list Postgres may use any partial index, and read all of it.
     IF cardinality(v_free) > 0 THEN
         WITH up AS (
             UPDATE job AS j SET state = 'ready', ready_at = coalesce(p_now, clock_timestamp())

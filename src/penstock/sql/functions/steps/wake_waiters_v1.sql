@@ -1,6 +1,6 @@
--- Wake up to so many jobs that wait for an event; how many, and whether that was all of them. Those that somebody
--- holds are passed over.
--- The waits' locks are kept until the transaction ends: see reschedule_v1 for why.
+-- Wake up to some number of jobs that wait for an event. Returns how many, and whether these were all. Jobs whose rows
+-- others have locked are skipped.
+-- The locks of the waits are kept until the transaction ends; reschedule_v1 says why.
 CREATE FUNCTION :"schema".wake_waiters_v1(
     p_event bigint, p_tenant text, p_name text, p_limit integer, p_notify boolean, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (woken integer, all_told boolean)

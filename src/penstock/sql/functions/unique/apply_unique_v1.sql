@@ -1,5 +1,5 @@
--- Take the unique keys of the jobs of one call: the key of each, the job that it stands for, whether that is a new
--- one, and whether a waiting one is to be replaced. Jobs that an idempotency key had already answered are left alone.
+-- Take the unique keys of the jobs of one call. Returns for each its key, the job that holds it, whether that job is new,
+-- and whether a waiting job has to be replaced. Jobs with an idempotency key that was already taken are left alone.
 CREATE FUNCTION :"schema".apply_unique_v1(
     p_rules text[], p_tenants text[], p_idempotency_keys text[], p_jobs bigint[], p_new boolean[], p_now timestamptz,
     OUT keys text[], OUT jobs bigint[], OUT new boolean[], OUT replaced boolean[]
@@ -28,7 +28,7 @@ BEGIN
       LEFT JOIN claim_unique_keys_v1(p_jobs, keys, p_tenants, v_rules, p_now) AS h
         ON h.key = g.key AND h.tenant = coalesce(g.tenant, '');
 
-    -- An idempotency key that was new stands for the job that there is, for all of this call that have it.
+    -- A new idempotency key belongs to the job that holds the unique key, for all jobs of this call that have it.
     IF p_idempotency_keys IS NOT NULL THEN
         UPDATE unique_claim AS u SET job = g.job
           FROM unnest(p_idempotency_keys, p_tenants, jobs, p_jobs) AS g (key, tenant, job, was)

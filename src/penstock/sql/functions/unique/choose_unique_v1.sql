@@ -1,4 +1,4 @@
--- Of the jobs of one call that share a unique key the one that is for it, and its rule.
+-- Choose, among the jobs of one call that share a unique key, the one that takes it. Returns it with its rule.
 CREATE FUNCTION :"schema".choose_unique_v1(p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[])
 RETURNS TABLE (
     ord bigint, job bigint, tenant text, key text, hold text, on_conflict text, keep double precision, until timestamptz

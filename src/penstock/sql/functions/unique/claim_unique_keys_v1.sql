@@ -1,15 +1,15 @@
--- Take unique keys for jobs about to be inserted, one row for each key: whose it is, whether by this call, and
--- whether the job that has it is to get the new one's arguments and time instead.
+-- Take unique keys for new jobs, one row for each key: which job holds it, whether this call took it, and whether the
+-- job that holds it gets the arguments and the time of the new one instead.
 --
--- A rule is {"key", "hold", "keep", "until", "on_conflict"}; hold says which job of the key is in the way: one that
--- lives, or only one that still waits (for replace, too: what runs has its arguments already). Within one call the
--- first of a key wins, with replace or supersede the last.
--- Two open transactions with the same key: the second waits for the first one's end. Keys are taken in one order,
--- so that two calls with many of the same do not wait for each other.
+-- A rule is {"key", "hold", "keep", "until", "on_conflict"}. hold says which jobs hold a key: live ones, or only waiting
+-- ones (always with replace, since a running job already has its arguments). Within one call the first job of a key
+-- wins, with replace or supersede the last.
+-- If two open transactions use the same key, the second waits until the first one ends. Keys are taken in one order, so
+-- that two calls with the same keys do not deadlock.
 --
--- Whether a job still waits is asked with its row locked: a claim that is under way is waited for, and one that
--- comes later comes after this transaction's end, so that the job sees what the transaction has written. The job is
--- locked before its key, as by everybody who ends a job; so whoever skips locked jobs never waits for a key.
+-- A job's state is read with its row locked: a claim under way finishes first, and a later claim comes after the end of
+-- this transaction, so that the job sees what the transaction has written. The job is locked before its key, as by
+-- everybody who ends a job; so those who skip locked jobs never wait for a key.
 CREATE FUNCTION :"schema".claim_unique_keys_v1(
     p_jobs bigint[], p_keys text[], p_tenants text[], p_rules text[], p_now timestamptz
 ) RETURNS TABLE (ord bigint, tenant text, key text, job bigint, is_new boolean, is_replaced boolean)
@@ -50,7 +50,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Jobs in the way are locked by their ids, as by everybody who takes many; each is asked about later.
+    -- Jobs that hold keys are locked in the order of ids, as everybody does; each of them is checked later.
     IF cardinality(v_lost) > 1 THEN
         SELECT bool_or(g.on_conflict IN ('replace', 'supersede')),
                array_agg((SELECT u.job FROM unique_claim AS u
@@ -69,12 +69,12 @@ BEGIN
         ord := v.ord; tenant := v.tenant; key := v.key;
         job := v.job; is_new := false; is_replaced := false;
         WHILE NOT is_new LOOP
-            -- Both in one snapshot: a claim whose job is not there was left behind by somebody's own SQL.
+            -- Both are read in one snapshot: a claim without a job is left over from SQL that somebody ran by hand.
             SELECT u.job, u.expires_at, coalesce(u.expires_at <= p_now, j.id IS NULL) AS is_over
               INTO v_claim
               FROM unique_claim AS u LEFT JOIN job AS j ON j.id = u.job
              WHERE u.kind = 'unique' AND u.tenant = v.tenant AND u.key = v.key;
-            IF NOT FOUND THEN  -- let go of in between
+            IF NOT FOUND THEN  -- released in between
                 INSERT INTO unique_claim (kind, tenant, key, job, keep, until)
                 VALUES ('unique', v.tenant, v.key, v.job, v.keep, v.until) ON CONFLICT DO NOTHING;
                 is_new := FOUND;
@@ -82,11 +82,11 @@ BEGIN
             END IF;
             v_state := NULL;
             IF v_claim.expires_at IS NULL AND NOT v_claim.is_over THEN
-                -- One that is blocked for an event is in the midst of its work.
+                -- A job that waits for an event has started.
                 IF v.on_conflict IN ('replace', 'supersede') THEN
                     SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
                       FROM job AS j WHERE j.id = v_claim.job FOR UPDATE;
-                    CONTINUE WHEN NOT FOUND;  -- it has ended in between, and so has its hold
+                    CONTINUE WHEN NOT FOUND;  -- it has ended in between, and does not hold the key any more
                 ELSIF v.hold = 'waiting' THEN
                     SELECT CASE WHEN j.state = 'blocked' AND j.pending = 0 THEN 'running' ELSE j.state END INTO v_state
                       FROM job AS j WHERE j.id = v_claim.job FOR SHARE;

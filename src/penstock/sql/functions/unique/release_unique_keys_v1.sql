@@ -1,4 +1,4 @@
--- The jobs have ended: let go of the unique keys that they hold, at once or when their time is over.
+-- Release the unique keys of jobs that have ended, at once or when they have been kept long enough.
 CREATE FUNCTION :"schema".release_unique_keys_v1(p_jobs bigint[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

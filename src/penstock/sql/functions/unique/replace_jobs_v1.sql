@@ -1,6 +1,5 @@
--- Give waiting jobs the arguments, the time and the options of newer requests, and fresh chances. Their rows are
--- locked already. What an attempt with the old arguments has stored of its steps, and of what it waits for, is no
--- good for the new ones.
+-- Give waiting jobs the arguments, the time and the options of newer requests, and fresh attempts. Their rows are locked
+-- already. Steps, waits and progress of attempts with the old arguments are removed.
 CREATE FUNCTION :"schema".replace_jobs_v1(
     p_jobs bigint[], p_replaced boolean[], p_tasks text[], p_args text[], p_args_versions smallint[], p_queues text[],
     p_lanes text[], p_priorities smallint[], p_delays double precision[], p_run_ats timestamptz[],

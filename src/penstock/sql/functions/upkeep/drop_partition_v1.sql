@@ -1,6 +1,6 @@
--- Drop a history partition whose day has passed, for a worker that is not its owner: such a one cannot detach it
--- concurrently, which no function can do. So the history is locked as a whole, for the moment that the drop
--- takes, and only if nobody has it at that moment: who waits for such a lock makes everybody wait behind him.
+-- Drop a history partition whose day has passed, for a worker that is not its owner. Such a worker cannot detach it
+-- concurrently, and no function can. So this locks the whole history for the moment that the drop takes, and only if
+-- nobody uses it at that moment, because everybody else queues behind a transaction that waits for such a lock.
 CREATE FUNCTION :"schema".drop_partition_v1(p_name text, p_now timestamptz DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

@@ -1,4 +1,4 @@
--- Become or stay the leader of a role, if nobody with a living term holds it.
+-- Become or stay the leader of a role, unless another lease holds it for a term that has not expired.
 CREATE FUNCTION :"schema".elect_v1(
     p_role text, p_lease bigint, p_ttl double precision, p_now timestamptz DEFAULT NULL
 ) RETURNS boolean

@@ -1,10 +1,10 @@
--- Build and attach the history partitions that settles will need in the next p_ahead days: one for each day up to the
--- usual retention, and beyond that those days alone on which a job can expire; and the days of p_also. Each is made
--- apart and then attached, which waits for no reader and no settle.
--- One that exists and is detached, or whose detaching was broken off, is attached again, unless its day has passed. If
--- that fails, such as for somebody who uses it, or because it belongs to another table, the others are made all the same;
--- the call that finds nothing else to do raises PS018, with what to do as its hint.
--- Where row level security is on it holds for each of them too, for whoever comes past the parent.
+-- Create and attach the history partitions that settles will need in the next p_ahead days: one for each day up to the
+-- default retention, beyond that only the days on which a job can expire, and the days of p_also. Each is created as a
+-- table of its own and then attached, which waits for no reader and no settle.
+-- A partition that exists but is detached, or whose detaching was interrupted, is attached again, unless its day has
+-- passed. If that fails, for example because somebody uses it or it belongs to another table, the others are created all
+-- the same. A call that has nothing else to do then raises PS018, with what to do as its hint.
+-- If row level security is on, it is enabled for each partition too, against access that bypasses the parent table.
 CREATE FUNCTION :"schema".ensure_partitions_v1(
     p_ahead integer DEFAULT 7, p_now timestamptz DEFAULT NULL, p_also date[] DEFAULT '{}'
 ) RETURNS integer
@@ -70,7 +70,7 @@ BEGIN
                      WHERE l.relation = v_table AND l.granted AND l.pid <> pg_backend_pid()
                        AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
                     IF v_users IS NULL THEN
-                        -- Somebody has locked the history itself, and most often not for long.
+                        -- Somebody has locked the history itself, usually not for long.
                         RAISE;
                     END IF;
                     v_error := format('The partition %I.%I of the history is detached and in use, so it cannot be attached.',

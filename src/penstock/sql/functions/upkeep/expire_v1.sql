@@ -1,4 +1,4 @@
--- End waiting jobs whose deadline has passed: cancelled, expired. A running one may finish.
+-- Cancel waiting jobs whose deadline has passed, with the reason expired. A running job may finish.
 CREATE FUNCTION :"schema".expire_v1(p_limit integer DEFAULT 1000, p_now timestamptz DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql VOLATILE

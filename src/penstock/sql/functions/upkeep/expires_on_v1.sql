@@ -1,8 +1,9 @@
--- The day on which a job that ended on a day goes, if it is kept for so many days: a partition of the history.
+-- Return the day on which a job is removed that ended on p_day and is kept for so many days. Each such day is a partition
+-- of the history.
 --
--- A settle and whoever makes partitions both ask here, so they cannot disagree. The longer a job is kept, the coarser
--- the day: up to 14 days exactly, up to 90 the next Monday, beyond that the first of the next month. So a year of
--- history has some thirty partitions, and nothing goes earlier than it was to be kept.
+-- Settling and the creation of partitions both call this, so they cannot disagree. The longer jobs are kept, the coarser
+-- the days: up to 14 days exactly, up to 90 days the next Monday, beyond that the first of the next month. So a year of
+-- history has some thirty partitions, and no job is removed too early.
 CREATE FUNCTION :"schema".expires_on_v1(p_ended date, p_days integer) RETURNS date
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

@@ -1,12 +1,12 @@
--- In which partitions of the history are these jobs? Answers their days; none for a job that lives or is not there, and
--- NULL if there are none at all: with an empty list of days the planner would lock every partition.
+-- Return the days of the history partitions that contain these jobs. Live or missing jobs have none. It returns NULL
+-- instead of an empty list, for which the planner would lock every partition.
 --
--- A statement over the whole history locks every partition with all its indexes, until its transaction ends: with a
--- year of history and some dozens of readers that fills the lock table of the server. So this looks into a few
--- partitions at a time, gives their locks back by ending the subtransaction that took them, and stops when it has
--- found all. Whoever reads or changes the jobs then names these days, and locks their partitions alone.
+-- A statement on the whole history locks every partition with all its indexes until its transaction ends. With a year of
+-- history and some dozens of readers, that fills the server's lock table. So this reads a few partitions at a time,
+-- releases their locks by rolling back the subtransaction that took them, and stops when it has found all jobs. Callers
+-- then name these days, and lock only their partitions.
 --
--- The partitions that fill today come first: most questions are about jobs that have just ended.
+-- The partitions that are filled today come first, because most calls are about jobs that have just ended.
 CREATE FUNCTION :"schema".history_dates_v1(p_ids bigint[]) RETURNS date[]
 LANGUAGE plpgsql STABLE
 SET search_path = :"schema", pg_temp
@@ -33,7 +33,7 @@ BEGIN
             SELECT array_agg(h.id), array_agg(DISTINCT h.expires_on) INTO v_found, v_on
               FROM job_history AS h
              WHERE (h.expires_on = ANY (v_few) OR array_position(v_few, NULL) IS NOT NULL) AND h.id = ANY (v_left);
-            -- Only a subtransaction that fails gives its locks back. What it found is kept: variables do not roll back.
+            -- Only a subtransaction that fails releases its locks. What it found stays: variables are not rolled back.
             RAISE EXCEPTION USING ERRCODE = 'PS099';
         EXCEPTION WHEN SQLSTATE 'PS099' THEN
         END;

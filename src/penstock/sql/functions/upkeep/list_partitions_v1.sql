@@ -1,5 +1,5 @@
--- The days of the history's partitions: first those into which jobs go that end today, then the others in order. A
--- partition that somebody made by hand, for more than a day, has none: NULL stands for it.
+-- Return the days of the history's partitions: first those for jobs that end today, then the others in order. NULL stands
+-- for a partition without a day, which somebody created by hand for more than one day.
 CREATE FUNCTION :"schema".list_partitions_v1() RETURNS date[]
 LANGUAGE plpgsql STABLE
 SET search_path = :"schema", pg_temp

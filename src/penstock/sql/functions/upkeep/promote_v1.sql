@@ -1,4 +1,5 @@
--- Make jobs ready whose time has come, from a mark on, and say where to go on and when the next is due.
+-- Make due scheduled jobs ready, from the time p_after on. Returns how many, the time to continue from, and the seconds
+-- until the next job is due.
 CREATE FUNCTION :"schema".promote_v1(
     p_after timestamptz DEFAULT '-infinity', p_limit integer DEFAULT 2000, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (promoted integer, upto timestamptz, next_in double precision)

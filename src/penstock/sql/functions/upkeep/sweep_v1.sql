@@ -1,8 +1,8 @@
--- Remove what nobody needs any more: dead leases and what hung on them, old keys, progress of ended jobs, buckets that
--- say nothing (full and open for an hour, as one that is made anew would be, or without a rate), and batches and
--- workflows whose jobs are long gone, also batches that nobody ever closed.
+-- Remove what nobody needs any more: expired leases with their grants and signals, expired keys, progress of ended jobs,
+-- buckets without information (full and open for an hour, as a new one would be, or without a rate), and batches and
+-- workflows whose jobs are long gone, including batches that nobody closed.
 --
--- What goes is always found first and then removed by a list: where the statistics are those of an emptied table, a
+-- Rows are always found first and then removed by a list of keys: if the statistics are those of an emptied table, a
 -- subquery would be run again for each of its rows.
 CREATE FUNCTION :"schema".sweep_v1(p_limit integer DEFAULT 5000, p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (leases integer, keys integer, progress integer, buckets integer, batches integer, workflows integer)
@@ -20,8 +20,8 @@ DECLARE
     v_now      timestamptz := coalesce(p_now, statement_timestamp());
     v_hour_ago timestamptz := v_now - interval '1 hour';
     v_longest  integer := greatest(30, (SELECT max(r.days) FROM retention AS r));
-    -- After that its jobs may well be in history: to ask for each would be to walk through all of it. No job that ended
-    -- before is, whichever day it was.
+    -- Jobs that ended later may still be in history, and checking each would read all of it. Jobs that ended before this
+    -- time are not, whatever their day.
     v_gone     timestamptz := v_now - make_interval(days => 1 + (
         SELECT max(expires_on_v1(d.ended, v_longest) - d.ended)
           FROM (SELECT date '2001-01-01' + g AS ended FROM generate_series(0, 365) AS g) AS d));
@@ -29,7 +29,7 @@ DECLARE
     v_keys     text[];
     v_rows     tid[];
 BEGIN
-    -- Kept for a while after the rescue: errors name the worker by it, and people look at it.
+    -- Leases are kept for a while after the rescue: errors get the worker's name from them, and people look at them.
     v_ended := ARRAY(SELECT l.id FROM lease AS l
                       WHERE l.expires_at < v_hour_ago
                         AND NOT EXISTS (SELECT FROM job AS j WHERE j.state = 'running' AND j.lease = l.id)
@@ -62,7 +62,7 @@ BEGIN
     DELETE FROM batch_delta AS d WHERE d.batch = ANY (v_ended);
     DELETE FROM batch AS b WHERE b.id = ANY (v_ended);
     batches := cardinality(v_ended);
-    -- Never closed, and nobody adds to it any more. Who did a moment ago has left a delta.
+    -- Batches that were never closed and to which nobody adds jobs any more. A recent addition has left a delta.
     v_ended := ARRAY(SELECT b.id FROM batch AS b
                       WHERE b.finished_at IS NULL AND b.closed_at IS NULL
                         AND b.created_at < v_gone AND (b.folded_at < v_gone) IS NOT FALSE

@@ -1,11 +1,11 @@
--- Write down what jobs that are about to be inserted wait for, and which waiting jobs wait for them: how many
--- parents each has before it, whether it has children, and whether it must not run at all.
+-- Store which jobs the new jobs of an enqueue wait for, and which blocked jobs wait for them. Returns for each how many
+-- parents it waits for, whether it has children, and whether it must not run at all.
 --
--- p_parents and p_children hold JSON, a list for each job: {"at": n} is the n-th job of the same call, which must
--- come before it, {"job": id} another one; "on_failure" says what becomes of the child if the parent does not complete.
--- A parent that lives is locked, so that its end comes before this or after it. One that has ended counts as ended.
--- Who waits for a person, because such a one has failed, is said to be stalled.
--- Jobs are found by their ids: coalesce keeps the planner from walking through all of the workflow.
+-- p_parents and p_children hold JSON, a list for each job: {"at": n} is the n-th job of the same call, which must be
+-- before it, {"job": id} any other job; "on_failure" says what happens to the child if the parent does not complete.
+-- A live parent is locked, so that it ends either before this or after it. A parent that has ended counts as ended.
+-- A job that waits for a person to decide, because such a parent has failed, is called stalled.
+-- Jobs are found by their ids: coalesce keeps the planner from walking through the whole workflow.
 CREATE FUNCTION :"schema".add_dependencies_v1(
     p_jobs bigint[], p_new boolean[], p_parents text[], p_children text[], p_workflow bigint
 ) RETURNS TABLE (ord bigint, pending integer, has_children boolean, is_doomed boolean, is_stalled boolean)
@@ -21,7 +21,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     v_new      bigint[] := ARRAY(SELECT g.job FROM unnest(p_jobs, p_new) AS g (job, is_new) WHERE g.is_new);
-    v_parents  bigint[];   -- not of this call
+    v_parents  bigint[];   -- jobs that are not of this call
     v_children bigint[];
     v_live     bigint[];
     v_ended    bigint[];
@@ -47,10 +47,10 @@ BEGIN
           FROM unnest(p_children, p_new) AS g (list, is_new), jsonb_array_elements(g.list::jsonb) AS e WHERE g.is_new);
 
     IF cardinality(v_parents || v_children) > 0 THEN
-        -- Two additions at once could close a cycle that neither sees; a parent that is run again would not see this.
+        -- Two concurrent additions could close a cycle that neither sees, and a retry of a parent would not see this one.
         PERFORM 1 FROM workflow AS w WHERE w.id = p_workflow FOR NO KEY UPDATE;
     END IF;
-    -- Twice: a job may have come back from history in between.
+    -- Two passes, since a job may have come back from history in between.
     FOR i IN 1..2 LOOP
         v_live := ARRAY(SELECT j.id FROM job AS j
                          WHERE j.id = ANY (v_parents || v_children) AND coalesce(j.workflow, 0) = p_workflow
@@ -70,7 +70,7 @@ BEGIN
                   HINT = 'It was deleted, its history has expired, or it belongs to another workflow.';
     END IF;
     SELECT c.id INTO v_lost FROM unnest(v_children) AS c (id)
-     -- A blocked one that waits for no job has started, and waits for an event.
+     -- A blocked job that waits for no other job has started, and waits for an event.
      WHERE NOT EXISTS (SELECT FROM job AS j WHERE j.id = ANY (v_children) AND j.id = c.id AND coalesce(j.workflow, 0) = p_workflow
                           AND (j.state IN ('ready', 'scheduled') OR j.state = 'blocked' AND j.pending > 0)) LIMIT 1;
     IF FOUND THEN
@@ -99,12 +99,12 @@ BEGIN
             SELECT g.job, (e ->> 'job')::bigint, coalesce(e ->> 'on_failure', 'cancel')
               FROM unnest(p_jobs, p_children, p_new) AS g (job, list, is_new), jsonb_array_elements(g.list::jsonb) AS e
              WHERE g.is_new) AS e
-     ORDER BY e.parent, e.child, e.on_failure;  -- of two policies the most careful: cancel, continue, wait
-    -- Without children, and with each job new, there is no way back.
+     ORDER BY e.parent, e.child, e.on_failure;  -- of two policies the first of: cancel, continue, wait
+    -- If all jobs are new and none has children, there can be no cycle.
     PERFORM refuse_cycle_v1(v_new, v_children || v_new) WHERE cardinality(v_children) > 0 OR cardinality(v_new) < cardinality(p_jobs);
 
     UPDATE job AS j SET has_children = true WHERE j.id = ANY (v_parents) AND NOT j.has_children;
-    -- One that has ended may be run again.
+    -- A job that has ended may be retried, and must know its children then.
     UPDATE job_history AS h SET has_children = true
      WHERE h.id = ANY (v_ended) AND h.expires_on = ANY (v_dates) AND NOT h.has_children;
     UPDATE job AS j

@@ -1,5 +1,5 @@
--- End all jobs of a workflow that have not ended: how many; NULL if there is no such workflow.
--- Again while a job of it lives: a running one may have added some in between.
+-- Cancel all jobs of a workflow that have not ended. Returns how many, or NULL if the workflow does not exist.
+-- Repeats while a job of it is live: a running job may have added some in between.
 CREATE FUNCTION :"schema".cancel_workflow_v1(
     p_workflow bigint, p_reason text DEFAULT 'requested', p_now timestamptz DEFAULT NULL
 ) RETURNS integer

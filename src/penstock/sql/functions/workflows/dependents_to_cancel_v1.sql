@@ -1,8 +1,9 @@
--- Parents have not completed: the jobs that must not run because of that, locked; those that wait for a person say so.
+-- Return the jobs that must not run because parents have not completed, and lock them. Jobs that wait for a person to
+-- decide are marked as stalled.
 --
--- All that follow from each other at once: a chain may be long, and a call within a call is not.
--- From each job to those that wait for it by the index of parents, whatever the statistics say: OFFSET 0 and coalesce
--- keep the planner from walking through all of a workflow for each.
+-- The whole chain of dependents is found in one call, since chains may be long and the depth of nested calls is limited.
+-- Dependents are found by the index of parents, whatever the statistics say: OFFSET 0 and coalesce keep the planner from
+-- walking through the whole workflow for each job.
 CREATE FUNCTION :"schema".dependents_to_cancel_v1(p_parents bigint[], p_workflows bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp

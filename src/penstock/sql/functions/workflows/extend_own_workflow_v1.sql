@@ -1,6 +1,6 @@
--- Add jobs to the workflow of a job that runs, for the attempt that owns it; see extend_workflow_v1.
--- What the same call of an attempt before it has added is not added again. Who finds the workflow held asks again soon
--- (55P03): its connection is one of few.
+-- Add jobs to the workflow of a running job, for the attempt that owns it; see extend_workflow_v1.
+-- Jobs that the same call of an earlier attempt has added are not added again. If the workflow is locked, this fails with
+-- 55P03 and the caller retries soon, because a worker has few connections to wait on.
 CREATE FUNCTION :"schema".extend_own_workflow_v1(
     p_job bigint, p_token uuid, p_call integer, p_steps jsonb, p_now timestamptz DEFAULT NULL
 ) RETURNS TABLE (id bigint, duplicate boolean)
@@ -16,7 +16,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'Job % no longer belongs to this attempt.', p_job USING ERRCODE = 'PS003';
     END IF;
-    -- Before the job itself, as whoever adds to it or runs it again does.
+    -- The workflow is locked before the job, in the same order as by extensions and retries.
     PERFORM 1 FROM workflow AS w WHERE w.id = v_workflow FOR NO KEY UPDATE;
     PERFORM 1 FROM job AS j WHERE j.id = p_job AND j.token = p_token FOR NO KEY UPDATE;
     IF NOT FOUND THEN

@@ -1,7 +1,7 @@
--- Add jobs to a workflow, after and before jobs that are in it already; one row for each, in order.
--- A step is {"request", "step", "parents", "children"}: a stored request, its name, and edges as add_dependencies_v1 takes
--- them, where {"step": name} stands for a job of the workflow by its name there. What belongs to one scope is added
--- once: a second call for the same steps answers with the jobs that the first one has added.
+-- Add jobs to a workflow, after and before jobs that it already has; one row for each, in order.
+-- A step is {"request", "step", "parents", "children"}: a stored request, its name, and edges in the form of
+-- add_dependencies_v1, where {"step": name} also names a job of the workflow. The steps of one scope are added once: a
+-- second call for the same steps returns the jobs that the first one added.
 CREATE FUNCTION :"schema".extend_workflow_v1(
     p_workflow bigint, p_steps jsonb, p_scope text DEFAULT NULL, p_now timestamptz DEFAULT NULL,
     p_options jsonb DEFAULT NULL

@@ -1,5 +1,6 @@
--- The shortest way from a job through those that wait for it back to itself; NULL if there is none.
--- Level by level, each job once: to follow every way would take forever where many lead to the same job.
+-- Return the shortest path from a job through its dependents back to itself; NULL if there is none.
+-- The search goes level by level and visits each job once: following each path would take forever if many lead to the
+-- same job.
 CREATE FUNCTION :"schema".find_cycle_v1(p_start bigint) RETURNS bigint[]
 LANGUAGE plpgsql STABLE
 SET search_path = :"schema", pg_temp

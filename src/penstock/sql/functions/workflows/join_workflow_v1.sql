@@ -1,4 +1,4 @@
--- Jobs are about to belong to a workflow: refuse one that is not there, or is another tenant's.
+-- Check the workflow of new jobs: raise an error if it does not exist or belongs to another tenant.
 -- It cannot be swept before this transaction ends.
 CREATE FUNCTION :"schema".join_workflow_v1(p_workflow bigint, p_tenants text[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -13,7 +13,7 @@ BEGIN
         RAISE EXCEPTION 'There is no workflow %.', p_workflow
             USING ERRCODE = 'PS016', DETAIL = json_build_array(p_workflow::text)::text;
     END IF;
-    -- Jobs that wait for each other read each other's results: they are one tenant's.
+    -- Jobs that wait for each other read each other's results, so they must belong to one tenant.
     SELECT coalesce(t.tenant, '') INTO v_other FROM unnest(coalesce(p_tenants, ARRAY[''])) AS t (tenant)
      WHERE coalesce(t.tenant, '') <> v_tenant LIMIT 1;
     IF FOUND THEN

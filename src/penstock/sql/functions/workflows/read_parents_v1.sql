@@ -1,6 +1,6 @@
--- What the jobs came to that a job has waited for, for the attempt that owns it. One that completed has no error,
--- however often it failed before.
--- Within its workflow: an edge that somebody wrote to another's job shows nothing.
+-- Return the outcomes of the jobs that a job has waited for, to the attempt that owns it. A completed parent has no
+-- error, however often it failed before.
+-- Only parents in the same workflow are returned: a forged edge to a job of somebody else shows nothing.
 CREATE FUNCTION :"schema".read_parents_v1(p_job bigint, p_token uuid)
 RETURNS TABLE (id bigint, step text, task text, state text, reason text, result jsonb, error text)
 LANGUAGE plpgsql VOLATILE

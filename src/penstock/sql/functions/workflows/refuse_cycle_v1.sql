@@ -1,4 +1,4 @@
--- Raise an error that names the cycle, if one of these new jobs would wait for itself through waiting jobs that were
+-- Raise an error that names the cycle if one of these new jobs would wait for itself, through blocked jobs that were
 -- made to wait for it.
 CREATE FUNCTION :"schema".refuse_cycle_v1(p_new bigint[], p_children bigint[]) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -12,7 +12,7 @@ DECLARE
     v_start bigint;
     v_path  bigint[];
 BEGIN
-    -- A new job that is put before another and is not behind any of those closes no cycle: nearly always that is all.
+    -- A new job that comes before others, but after none of these, closes no cycle. Nearly always that is enough.
     FOR v_start IN
         WITH RECURSIVE below AS (
             SELECT c.id FROM unnest(p_children) AS c (id)

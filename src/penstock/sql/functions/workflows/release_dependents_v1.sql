@@ -1,9 +1,9 @@
--- Parents have ended: count that for the jobs that wait for them. Those that wait for nothing any more may run.
--- Answers with those that must not run any more, because one they wait for did not complete; the caller ends them.
+-- Count the end of parents for the jobs that wait for them. Jobs that wait for nothing any more become ready.
+-- Returns the jobs that must not run, because one of their parents did not complete; the caller cancels them.
 --
--- An edge is counted once, however often its parent ends; the pending of a child is how many edges are not counted.
--- Edges count within the workflow of their parent, which is that of the child: nobody else's can be touched by one.
--- Children are locked in the order of their ids before any of them is changed: many parents end at once.
+-- An edge is counted once, however often its parent ends; `pending` of a child is the number of uncounted edges.
+-- Edges count only within the workflow of their parent, so that no edge can affect a job of another workflow.
+-- Children are locked in the order of their ids before any of them is changed, since many parents end concurrently.
 --
 -- Whatever the statistics say, the plan is this one: rows by lists of keys from an index, then a hash join.
 CREATE FUNCTION :"schema".release_dependents_v1(

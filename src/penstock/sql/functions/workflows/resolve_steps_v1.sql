@@ -1,4 +1,4 @@
--- The jobs of a workflow by what they are called there, as an object; a name must mean exactly one.
+-- Return an object that maps step names of a workflow to job ids. Raises an error unless each name means one job.
 CREATE FUNCTION :"schema".resolve_steps_v1(p_workflow bigint, p_names text[]) RETURNS jsonb
 LANGUAGE plpgsql STABLE
 SET search_path = :"schema", pg_temp

@@ -1,8 +1,8 @@
--- Jobs have come back from history: let them wait for parents of theirs that live, and for no other, and let jobs
--- that still wait wait for them again.
+-- Restore the edges of jobs that came back from history: they wait for their live parents and for no others, and jobs
+-- that still wait, wait for them again.
 --
--- Whatever an edge counted before, the pending of a job stays how many of its edges are not counted. Parents that live
--- are locked: one that ends now would not see that somebody waits for it again.
+-- Whatever was counted before, `pending` of a job stays the number of its uncounted edges. Live parents are locked,
+-- because one that ends now would not see that a job waits for it again.
 CREATE FUNCTION :"schema".restore_dependencies_v1(p_jobs bigint[], p_parents bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = :"schema", pg_temp
@@ -35,7 +35,7 @@ BEGIN
       FROM (SELECT g.child, count(*)::integer AS count FROM again AS g GROUP BY g.child) AS a
      WHERE j.id = ANY (v_live) AND j.id = a.child;
 
-    -- Who waits for a person goes on waiting for one only if another of its parents has failed.
+    -- A stalled job stays stalled only if another of its parents has failed.
     v_stalled := ARRAY(SELECT j.id FROM job AS j
                         WHERE j.id = ANY (v_live) AND j.state = 'blocked' AND j.reason = 'parent_failed');
     v_alive := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(

@@ -1,5 +1,5 @@
--- Run again what has failed or was cancelled in a workflow, each job after those that it waits for: how many came
--- back; NULL if there is no such workflow.
+-- Run the failed and cancelled jobs of a workflow again, each after the jobs that it waits for. Returns how many, or
+-- NULL if the workflow does not exist.
 CREATE FUNCTION :"schema".retry_workflow_v1(p_workflow bigint, p_now timestamptz DEFAULT NULL)
 RETURNS integer
 LANGUAGE plpgsql VOLATILE

@@ -1,4 +1,4 @@
--- Let blocked jobs run now, without what they wait for. Answers ready, or the state of one that was not blocked,
+-- Let blocked jobs run now, without the jobs that they wait for. Returns ready, the state of a job that was not blocked,
 -- or missing.
 CREATE FUNCTION :"schema".unblock_v1(p_ids bigint[], p_now timestamptz DEFAULT NULL)
 RETURNS TABLE (id bigint, answer text)

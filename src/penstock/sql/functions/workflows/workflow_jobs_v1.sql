@@ -1,9 +1,9 @@
--- The jobs of workflows, live or final: in one look, whatever moves between the two meanwhile, and what people and
--- other steps ask about them.
+-- Return the jobs of workflows, live or final, with what people and other steps need of them. One snapshot covers both
+-- tables, so a job that moves between them meanwhile is not missed.
 --
--- Where in the history they are, nobody knows. So it is read a few partitions at a time, whose locks are given back by
--- ending the subtransaction that took them; see history_dates_v1. The error is made to text there: afterwards the
--- partition may be gone.
+-- Nothing says in which partitions of the history they are. So it reads a few partitions at a time, and releases their
+-- locks by rolling back the subtransaction that took them; see history_dates_v1. The error is converted to text there,
+-- because the partition may be dropped afterwards.
 CREATE FUNCTION :"schema".workflow_jobs_v1(p_workflows bigint[])
 RETURNS TABLE (id bigint, workflow bigint, step text, task text, state text, reason text, attempt integer, pending integer,
                has_children boolean, run_at timestamptz, attempted_at timestamptz, finished_at timestamptz, error text)
@@ -25,7 +25,7 @@ BEGIN
            CASE WHEN j.errors -> -1 ->> 'kind' IS DISTINCT FROM 'rerun'
                 THEN (j.errors -> -1 ->> 'type') || ': ' || (j.errors -> -1 ->> 'message') END
       FROM job AS j WHERE j.workflow = ANY (p_workflows);
-    -- One group more than there are: for partitions that somebody made by hand, which have no day.
+    -- One group more than there are days: for partitions that somebody created by hand, which have none.
     FOR v_start IN 1..cardinality(v_days) + 4 BY 4 LOOP
         v_few := v_days[v_start:v_start + 3];
         CONTINUE WHEN cardinality(v_few) = 0 AND cardinality(v_all) = cardinality(v_days);
@@ -38,7 +38,7 @@ BEGIN
               FROM job_history AS h
              WHERE h.workflow = ANY (p_workflows)
                AND (h.expires_on = ANY (v_few) OR cardinality(v_few) = 0 AND h.expires_on <> ALL (v_days));
-            -- Only a subtransaction that fails gives its locks back. What it has returned is kept.
+            -- Only a subtransaction that fails releases its locks. The rows that it has returned stay.
             RAISE EXCEPTION USING ERRCODE = 'PS099';
         EXCEPTION WHEN SQLSTATE 'PS099' THEN
         END;
