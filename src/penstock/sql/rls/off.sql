@@ -1,5 +1,5 @@
--- The way back from row level security: tables and functions are as the migrations make them. The roles stay,
--- without any right here: another database of this server may use them.
+-- Turn row level security off: tables and functions are as after the migrations. The roles stay, without any right here,
+-- because another database of this server may use them.
 DO $rls$
 DECLARE
     v_schema oid := (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = :'schema');

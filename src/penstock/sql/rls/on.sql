@@ -1,12 +1,12 @@
--- Row level security for a whole schema. Run again it changes nothing, or brings what is new under it.
+-- Turn row level security on for a whole schema. Running it again changes nothing, or includes new tables and functions.
 --
--- Nothing is open that is not named here: every table gets row level security, every function loses PUBLIC's
--- right to call it. Then the two roles are given what they need:
+-- Everything that is not named here is closed: every table gets row level security, and PUBLIC may call no function.
+-- Then the two roles get what they need:
 --   worker  calls the functions of workers, which run with the owner's rights; it reads no table of jobs;
---   app     works on rows of the tenant that its transaction is set to (SET LOCAL penstock.tenant).
+--   app     works on rows of the tenant of its transaction (SET LOCAL penstock.tenant).
 
--- Whether a job, live or final, belongs to the tenant of this transaction. For the policies of tables that know
--- the job alone. Plans as for a big table, whatever it was when they were made.
+-- Return whether a job, live or final, belongs to the tenant of this transaction, for policies of tables that have only
+-- the job's id. The settings force plans for a big table, whatever its size at planning time.
 CREATE OR REPLACE FUNCTION :"schema".owns_job_v1(p_job bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = :"schema", pg_temp
@@ -30,7 +30,7 @@ BEGIN
 END
 $$;
 
--- Whether a batch is nobody's: jobs of any tenant may be in it, and it sees nothing but its own there.
+-- Return whether a batch has no tenant: jobs of any tenant may be in it, and each tenant sees only its own there.
 CREATE OR REPLACE FUNCTION :"schema".is_shared_batch_v1(p_batch bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = :"schema", pg_temp
@@ -46,12 +46,12 @@ $$;
 DO $rls$
 DECLARE
     v_schema  oid := (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = :'schema');
-    -- No tenant is none: NULL is equal to nothing, so without one every policy is closed.
+    -- An empty tenant becomes NULL, which equals nothing: without a tenant, no policy lets any row through.
     v_tenant  text := $p$nullif(current_setting('penstock.tenant', true), '')$p$;
     v_own     text := format('tenant = %s', v_tenant);
     v_batch   text := format('EXISTS (SELECT FROM %I.batch AS b WHERE b.id = batch_delta.batch)', :'schema');
     v_flow    text := format('EXISTS (SELECT FROM %I.workflow AS w WHERE w.id = dependency.workflow)', :'schema');
-    -- A job is in a batch of its tenant's or of nobody's; the first is found without a call for each row.
+    -- A job is in a batch of its tenant or in one without a tenant. The former is checked without a call for each row.
     v_joins   text := v_own || format(' AND (batch IS NULL OR EXISTS (SELECT FROM %1$I.batch AS b WHERE b.id = %%table.batch)'
         ' OR %1$I.is_shared_batch_v1(batch)) AND (workflow IS NULL OR ', :'schema') || replace(v_flow, '= dependency.', '= %table.') || ')';
     v_both    text := quote_ident(:'worker') || ', ' || quote_ident(:'app');
@@ -64,21 +64,21 @@ BEGIN
                    'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA %1$I FROM PUBLIC, %2$s;',
                    :'schema', v_both);
 
-    -- Partitions too: what comes through their parent is checked there, what comes past it is closed.
+    -- Partitions too: access through the parent is checked there, direct access is closed.
     FOR v IN SELECT c.relname FROM pg_class AS c
               WHERE c.relnamespace = v_schema AND c.relkind IN ('r', 'p') AND NOT c.relrowsecurity LOOP
         EXECUTE format('ALTER TABLE %I.%I ENABLE ROW LEVEL SECURITY', :'schema', v.relname);
     END LOOP;
-    -- A view asks with its owner's rights unless it is told to ask with the caller's.
+    -- A view reads with its owner's rights, unless security_invoker makes it read with the caller's.
     FOR v IN SELECT c.relname FROM pg_class AS c
               WHERE c.relnamespace = v_schema AND c.relkind = 'v'
                 AND NOT coalesce(c.reloptions && ARRAY['security_invoker=true'], false) LOOP
         EXECUTE format('ALTER VIEW %I.%I SET (security_invoker = true)', :'schema', v.relname);
     END LOOP;
 
-    -- What the roles may do with each table (or some columns of it), with which of its rows, and which they may write.
-    -- A policy keeps what it was made from as its comment: one that has not changed is left alone, so that
-    -- nobody waits for its table's lock.
+    -- What the roles may do with each table (or some of its columns), with which rows, and which rows they may write.
+    -- The definition of a policy is stored as its comment. An unchanged policy is left alone, so that nobody waits for
+    -- the lock of its table.
     FOR v IN SELECT c.relname AS name, r.rights, coalesce(r.roles, v_app) AS roles, r.command, r.rows, n.new_rows,
                     (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_attribute AS a
                       WHERE a.attrelid = c.oid AND a.attname = ANY (r.columns)) AS columns,
@@ -96,10 +96,10 @@ BEGIN
         ('event',          'SELECT, INSERT', NULL, 'ALL', v_own, NULL),
         ('event_wait',     'SELECT, UPDATE, DELETE', NULL, 'ALL', v_own, NULL),
         ('signal',         'INSERT', NULL, 'INSERT', format('%I.owns_job_v1(job)', :'schema'), NULL),
-        -- The name of the worker that runs a job of ours.
+        -- An app may read the name of the worker that runs its job.
         ('lease',          'SELECT', '{id,worker,expires_at}', 'SELECT', format(
             'EXISTS (SELECT FROM %I.job AS j WHERE j.state = ''running'' AND j.lease = lease.id)', :'schema'), NULL),
-        -- Names of queues are no secret. Those of lanes are: they are tenants'.
+        -- Names of queues are no secret. Names of lanes are, since they may be tenants.
         ('queue',          'SELECT', '{name,paused_at,fair,lane_key}', 'SELECT', v_tenant || ' IS NOT NULL', NULL),
         ('setting_version', 'SELECT', '{places}', 'SELECT', v_tenant || ' IS NOT NULL', NULL),
         ('limit_setting',  'SELECT', '{key}', 'SELECT', v_tenant || $p$ IS NOT NULL AND starts_with(key, 'task:')$p$, NULL),
@@ -112,18 +112,18 @@ BEGIN
         ('batch_delta',    'SELECT, INSERT', NULL, 'ALL', v_batch, NULL),
         ('workflow',       'SELECT, INSERT, UPDATE', NULL, 'ALL', v_own, NULL),
         ('dependency',     'SELECT, INSERT, UPDATE, DELETE', NULL, 'ALL', v_flow, NULL),
-        -- No call of an app's needs these yet. Whoever grants a right to one grants it for a tenant's rows.
+        -- No call of an app needs these yet. If somebody grants a right to one, it is limited to a tenant's rows.
         ('schedule',       NULL, NULL, 'ALL', v_own, NULL),
         ('schedule_fire',  NULL, NULL, 'ALL', format(
             'EXISTS (SELECT FROM %I.schedule AS s WHERE s.name = schedule_fire.schedule)', :'schema'), NULL),
         ('step_cache',     NULL, NULL, 'ALL', v_own, NULL),
         ('audit',          NULL, NULL, 'SELECT', v_own, NULL)
-        -- lane_setting, "grant", bucket, leader, api_key, person, login, login_failure are for the owner alone:
-        -- no policy, no row.
+        -- Only the owner reads lane_setting, "grant", bucket, leader, api_key, person, login and login_failure: without a
+        -- policy, others see no row.
       ) AS r (name, rights, columns, command, rows, roles) ON r.name = c.relname
       LEFT JOIN (VALUES
         ('job', replace(v_joins, '%table', 'job')), ('job_history', replace(v_joins, '%table', 'job_history')),
-        -- Of a batch of nobody's, too, that jobs of ours are in.
+        -- Also deltas of a batch without a tenant that has jobs of ours.
         ('batch_delta', v_batch || format(
             ' OR EXISTS (SELECT FROM %1$I.job AS j WHERE j.batch = batch_delta.batch)'
             ' OR EXISTS (SELECT FROM %1$I.job_history AS h WHERE h.batch = batch_delta.batch)', :'schema'))
@@ -149,8 +149,8 @@ BEGIN
         EXECUTE format('GRANT USAGE ON SEQUENCE %I.%I TO %I', :'schema', v.relname, :'app');
     END LOOP;
 
-    -- The functions, by name and in all versions. Those of workers, listed in sql/rights.py, run as the owner; those
-    -- of apps as the caller, under the policies. The rest is called by these, or by the owner alone.
+    -- The functions, by name and in all versions. Those of workers, listed in sql/rights.py, run as the owner; those of
+    -- apps run as the caller, under the policies. The others are called by these, or only by the owner.
     FOR v IN SELECT p.oid::regprocedure AS signature, f.role, p.prosecdef AS runs_as_owner,
                     coalesce(f.role = :'worker' OR f.verb IN ('owns_job', 'is_shared_batch', 'write_audit'), false) AS should
                FROM pg_proc AS p

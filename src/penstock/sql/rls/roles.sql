@@ -1,4 +1,4 @@
--- The two roles that row level security is made for. They belong to the whole server, so they may be there.
+-- Create the two roles to which row level security applies. Roles belong to the whole server, so they may exist already.
 DO $rls$
 DECLARE
     v_owner   oid := (SELECT n.nspowner FROM pg_namespace AS n WHERE n.nspname = :'schema');
@@ -11,12 +11,12 @@ BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', v_role);
             END IF;
         EXCEPTION
-            WHEN duplicate_object OR unique_violation THEN  -- by another migration, of another database
+            WHEN duplicate_object OR unique_violation THEN  -- another migration, of another database, created it
                 NULL;
             WHEN insufficient_privilege THEN
                 v_missing := v_missing || format('CREATE ROLE %I NOLOGIN; ', v_role);
         END;
-        -- Either would see every tenant's rows, whatever the policies say.
+        -- With one of these attributes it would see every tenant's rows, whatever the policies say.
         IF EXISTS (SELECT FROM pg_roles AS r
                     WHERE r.rolname = v_role
                       AND (r.rolsuper OR r.rolbypassrls OR pg_has_role(r.oid, v_owner, 'MEMBER'))) THEN
@@ -30,7 +30,7 @@ BEGIN
         RAISE EXCEPTION 'The role % may not create roles.', quote_ident(current_user)
             USING ERRCODE = 'PS009', DETAIL = rtrim(v_missing);
     END IF;
-    -- Who owns the tables stands above row level security, and steps down to the app's role for one tenant's calls.
+    -- Row level security does not apply to the owner of the tables, who takes the role of apps for calls of one tenant.
     BEGIN
         IF current_setting('server_version_num')::integer < 160000 THEN
             IF NOT pg_has_role(v_owner, :'app', 'MEMBER') THEN
@@ -40,7 +40,7 @@ BEGIN
             EXECUTE format('GRANT %I TO %s WITH INHERIT FALSE, SET TRUE', :'app', v_owner::regrole);
         END IF;
     EXCEPTION WHEN insufficient_privilege THEN
-        NULL;  -- Who needs it is told what an administrator has to run.
+        NULL;  -- Calls that need it fail with an error that says what an administrator has to run.
     END;
 END
 $rls$;

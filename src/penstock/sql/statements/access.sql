@@ -1,18 +1,18 @@
 -- name: authenticate_key
--- A key that is good now, to compare its secret; with whether its use is to be noted, at most once a minute.
+-- Return a valid key to compare its secret, and whether its use has to be recorded, which is done once a minute.
 SELECT k.name, k.secret_hash, k.scopes, k.tenant,
        coalesce(k.last_used_at < clock_timestamp() - interval '1 minute', true) AS is_stale
   FROM :"schema".api_key AS k
  WHERE k.id = $1::text AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp());
 
 -- name: touch_key
--- Note that a key was used; nobody waits for another who notes the same.
+-- Record that a key was used, without waiting for others that record the same.
 UPDATE :"schema".api_key AS k SET last_used_at = clock_timestamp()
  WHERE k.id IN (SELECT o.id FROM :"schema".api_key AS o WHERE o.id = $1::text FOR UPDATE SKIP LOCKED)
    AND coalesce(k.last_used_at < clock_timestamp() - interval '1 minute', true);
 
 -- name: find_key
--- The key that is meant by an id, or by the name of one in use.
+-- Return a key by its id, or by its name while it is in use.
 SELECT k.id, k.name, k.scopes, k.tenant, k.created_at, k.created_by, k.expires_at, k.last_used_at, k.revoked_at, k.replaced_by
   FROM :"schema".api_key AS k
  WHERE k.id = $1::text OR (k.name = $1::text AND k.revoked_at IS NULL AND k.replaced_by IS NULL)
@@ -20,8 +20,8 @@ SELECT k.id, k.name, k.scopes, k.tenant, k.created_at, k.created_by, k.expires_a
  LIMIT 1;
 
 -- name: list_keys
--- Keys by name, newest first among those of one name; without $1 only those that are still good. A page begins behind
--- the key $2 and has up to $3.
+-- List keys by name, the newest first of each name; without $1 only valid ones. A page begins after the key $2 and has up
+-- to $3 keys.
 SELECT k.id, k.name, k.scopes, k.tenant, k.created_at, k.created_by, k.expires_at, k.last_used_at, k.revoked_at, k.replaced_by
   FROM :"schema".api_key AS k
  WHERE ($1::boolean OR (k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())))
@@ -33,7 +33,7 @@ SELECT k.id, k.name, k.scopes, k.tenant, k.created_at, k.created_by, k.expires_a
  LIMIT $3::integer;
 
 -- name: create_key
--- Make a key; none comes back if the name is in use. $6 is for how many seconds it is good, $7 who makes it.
+-- Create a key. Returns no row if the name is in use. $6 is for how many seconds it is valid, $7 who creates it.
 WITH made AS (
     INSERT INTO :"schema".api_key (id, name, secret_hash, scopes, tenant, expires_at, created_by)
     VALUES ($1::text, $2::text, $3::bytea, $4::text[], $5::text, clock_timestamp() + make_interval(secs => $6::double precision),
@@ -49,7 +49,7 @@ WITH made AS (
 SELECT m.* FROM made AS m;
 
 -- name: create_first_key
--- Make a key where there is neither a key nor a person; none comes back if there is.
+-- Create a key if there is neither a key nor a person. Otherwise it returns no row.
 WITH made AS (
     INSERT INTO :"schema".api_key (id, name, secret_hash, scopes, created_by)
     SELECT $1::text, $2::text, $3::bytea, '{read,enqueue,operate,admin}', session_user
@@ -63,8 +63,8 @@ WITH made AS (
 SELECT m.id FROM made AS m;
 
 -- name: rotate_key
--- Replace a key ($1) by a new one with the same rights and, unless $4 says for how many seconds, as long a life.
--- The old one is good for $5 seconds more. With $7, the life of the last key that may make others is not shortened.
+-- Replace a key ($1) by a new one with the same rights. It lives $4 seconds, or as long as the old one if that is NULL.
+-- The old one stays valid for $5 seconds. With $7, the life of the last key that may create others is not shortened.
 WITH other_keys AS MATERIALIZED (
     SELECT k.id FROM :"schema".api_key AS k
      WHERE $7::boolean AND 'admin' = ANY (k.scopes) AND k.revoked_at IS NULL AND k.replaced_by IS NULL
@@ -101,8 +101,9 @@ WITH other_keys AS MATERIALIZED (
 SELECT m.* FROM made AS m;
 
 -- name: revoke_key
--- Revoke a key by its id, or all keys of a name, replaced ones too. With $3, the last key that may make others stays;
--- another counts if it expires no sooner. Of two admins who revoke each other's keys the locks make one wait or fail.
+-- Revoke a key by its id, or all keys of a name, including replaced ones. With $3, the last key that may create others
+-- stays; another key counts if it expires no sooner. If two admins revoke each other's keys, the locks make one of them
+-- wait or fail.
 WITH meant AS (
     SELECT max(coalesce(k.expires_at, 'infinity')) AS expires_at FROM :"schema".api_key AS k
      WHERE (k.id = $1::text OR k.name = $1::text) AND k.revoked_at IS NULL
@@ -130,18 +131,18 @@ WITH meant AS (
 SELECT r.id FROM revoked AS r;
 
 -- name: find_person
--- A person who may come in.
+-- Return a person who may log in.
 SELECT p.name, p.role, p.password_hash FROM :"schema".person AS p WHERE p.name = $1::text AND p.disabled_at IS NULL;
 
 -- name: list_people
--- People by name; a page begins behind the name $1 and has up to $2.
+-- List people by name. A page begins after the name $1 and has up to $2 people.
 SELECT p.name, p.role, p.created_at, p.created_by, p.disabled_at FROM :"schema".person AS p
  WHERE $1::text IS NULL OR p.name > $1::text
  ORDER BY p.name
  LIMIT $2::integer;
 
 -- name: add_person
--- Add a person; none comes back if there is one of this name.
+-- Add a person. Returns no row if the name is taken.
 WITH made AS (
     INSERT INTO :"schema".person (name, role, password_hash, created_by)
     VALUES ($1::text, $2::text, $3::text, coalesce($4::text, session_user))
@@ -155,7 +156,7 @@ SELECT m.* FROM made AS m;
 
 -- name: set_person
 -- Change a person's role ($2) or password ($3), or disable them ($4); what is NULL stays. A new password or disabling
--- ends all of their sessions. With $6, the last admin stays one; a key with the scope admin counts if it never expires.
+-- ends all of their sessions. With $6, the last admin stays one; a key with the scope admin counts too if it never expires.
 WITH admin_keys AS MATERIALIZED (
     SELECT k.id FROM :"schema".api_key AS k
      WHERE $6::boolean AND 'admin' = ANY (k.scopes) AND k.revoked_at IS NULL AND k.replaced_by IS NULL
@@ -188,17 +189,17 @@ WITH admin_keys AS MATERIALIZED (
 SELECT c.* FROM changed AS c;
 
 -- name: try_login
--- Count an attempt to log in; the seconds to wait, if it is one too many.
+-- Count an attempt to log in. Returns the seconds to wait, which are 0 unless there were too many attempts.
 SELECT :"schema".try_login_v1($1::bytea[], $2::integer[], $3::double precision[]) AS wait;
 
 -- name: write_failed_login
--- Note a login that was refused; a name that nobody has is left out, it may be a password.
+-- Record a refused login. A name that nobody has is left out, since it may be a password.
 INSERT INTO :"schema".audit (actor, action, target, detail)
 SELECT coalesce(p.name, 'unknown'), 'login_failed', p.name, jsonb_build_object('address', $2::text)
   FROM (VALUES (1)) AS once LEFT JOIN :"schema".person AS p ON p.name = $1::text;
 
 -- name: open_login
--- Log a person in, and forget the attempts before ($4): those of the address count one less.
+-- Open a session, and forget the attempts before it ($4). The address keeps its count minus one.
 WITH forgotten AS (
     DELETE FROM :"schema".login_failure AS f WHERE f.subject = ($4::bytea[])[1]
 ), forgiven AS (
@@ -216,20 +217,20 @@ INSERT INTO :"schema".login (secret_hash, person, csrf, expires_at)
 VALUES ($1::bytea, $2::text, $3::text, clock_timestamp() + make_interval(secs => $5::double precision));
 
 -- name: authenticate_login
--- Who is logged in with a cookie, unless the login has expired or nobody was seen for $2 seconds.
+-- Return who is logged in with a cookie, unless the session has expired or was not used for $2 seconds.
 SELECT p.name, p.role, l.csrf, coalesce(l.seen_at < clock_timestamp() - interval '1 minute', true) AS is_stale
   FROM :"schema".login AS l JOIN :"schema".person AS p ON p.name = l.person AND p.disabled_at IS NULL
  WHERE l.secret_hash = $1::bytea AND l.expires_at > clock_timestamp()
    AND l.seen_at > clock_timestamp() - make_interval(secs => $2::double precision);
 
 -- name: touch_login
--- Note that somebody who is logged in was seen; at most once a minute.
+-- Record that a session was used, at most once a minute.
 UPDATE :"schema".login AS l SET seen_at = clock_timestamp()
  WHERE l.secret_hash IN (SELECT o.secret_hash FROM :"schema".login AS o WHERE o.secret_hash = $1::bytea FOR UPDATE SKIP LOCKED)
    AND l.seen_at < clock_timestamp() - interval '1 minute';
 
 -- name: close_login
--- Log a person out.
+-- Close a session.
 WITH closed AS (
     DELETE FROM :"schema".login AS l WHERE l.secret_hash = $1::bytea RETURNING l.person
 ), noted AS (
@@ -238,7 +239,7 @@ WITH closed AS (
 SELECT c.person FROM closed AS c;
 
 -- name: list_audit
--- What was done, newest first.
+-- List audit entries, newest first.
 SELECT a.id, a.at, a.actor, a.action, a.tenant, a.target, a.detail::text AS detail
   FROM :"schema".audit AS a
  WHERE ($1::text IS NULL OR a.actor = $1) AND ($2::text IS NULL OR a.action = $2) AND ($3::text IS NULL OR a.target = $3)

@@ -1,5 +1,5 @@
 -- name: open_batch
--- Begin a batch: a place for jobs to belong to, open until it is closed. Who began it ($5) is noted, if it is said.
+-- Open a batch. It stays open until it is closed. If $5 names who opened it, that is written to the audit.
 WITH made AS (
     INSERT INTO :"schema".batch (tenant, name, callbacks, meta)
     VALUES ($1::text, $2::text, $3::text::jsonb, $4::text::jsonb)
@@ -10,8 +10,8 @@ WITH made AS (
 SELECT m.id FROM made AS m LEFT JOIN noted ON true;
 
 -- name: close_batch
--- Let no job be added to a batch any more; with $2 as one that is given up, for that reason.
--- With $3 it is noted, and how many jobs were pending then: by whom ($4).
+-- Close a batch, so that no job can be added; if $2 is a reason, cancel it for that reason.
+-- With $3 it is written to the audit, with the number of pending jobs and who did it ($4).
 WITH closed AS MATERIALIZED (
     SELECT c.answer FROM :"schema".close_batch_v1(ARRAY[$1::bigint], $2::text IS NOT NULL) AS c
 ), noted AS MATERIALIZED (
@@ -25,15 +25,15 @@ WITH closed AS MATERIALIZED (
 SELECT c.answer FROM closed AS c LEFT JOIN noted ON true;
 
 -- name: cancel_batch
--- End some jobs of a batch, behind an id: how many were found, how many cancelled, and the last one's id.
+-- Cancel some jobs of a batch, after an id. Returns how many were found, how many cancelled, and the id of the last one.
 SELECT c.found, c.cancelled, c.last FROM :"schema".cancel_batch_v1($1::bigint, $2::bigint, $3::integer, $4::text) AS c;
 
 -- name: get_batches
--- Batches with their counts at this moment: those of the row, and the deltas that are not folded into it yet. One
--- statement sees both as of one moment. The rate fades since the last fold, as the next one will let it, but not in the
--- time in which nothing was pending.
+-- Return batches with their present counts: those of the row, plus the deltas that are not folded into it yet. One
+-- statement reads both in one snapshot. The rate decays since the last fold, as the next fold will store it, but not for
+-- time without pending jobs.
 --
--- What runs is counted by the index of running jobs, which has no more of them than workers hold.
+-- Running jobs are counted by their index, which has only as many of them as workers hold.
 WITH running AS MATERIALIZED (
     SELECT r.batch, count(*) AS number
       FROM (SELECT j.batch FROM :"schema".job AS j WHERE j.state = 'running' ORDER BY j.lease LIMIT 1000000) AS r
@@ -62,7 +62,7 @@ SELECT b.id, b.tenant, b.name, b.meta::text, b.created_at, b.closed_at, b.cancel
  ORDER BY b.id DESC;
 
 -- name: list_batches
--- The ids of batches by filter, newest first, a page from a batch on.
+-- Return the ids of batches by filter, newest first: a page that begins after a batch.
 SELECT b.id
   FROM :"schema".batch AS b
  WHERE ($1::text IS NULL OR b.tenant = $1::text)
@@ -74,7 +74,7 @@ SELECT b.id
  LIMIT $5::integer;
 
 -- name: is_batch_finished
--- Whether a batch is finished, for those who wait: what decides that, and none of its other numbers; see get_batches.
+-- Return whether a batch is finished, for those who wait. It computes only what decides that; see get_batches.
 SELECT b.closed_at IS NOT NULL AND b.finished_at IS NOT NULL AND b.pending + d.pending = 0 AS is_finished
   FROM :"schema".batch AS b
  CROSS JOIN LATERAL (

@@ -1,6 +1,6 @@
 -- name: examine_batches
--- Batches that do not come to their end: open and without a change for $1 seconds, or over for $2 and not finished.
--- $3 is the most to look at.
+-- Return batches that do not finish: open without a change for $1 seconds, or done for $2 seconds and not finished.
+-- $3 is how many to read at most.
 SELECT s.id, s.name, s.is_open, s.seconds
   FROM (SELECT b.id, b.name, b.closed_at IS NULL AS is_open, b.pending,
                extract(epoch FROM clock_timestamp() - CASE WHEN b.closed_at IS NULL
@@ -13,14 +13,14 @@ SELECT s.id, s.name, s.is_open, s.seconds
  ORDER BY s.seconds DESC;
 
 -- name: examine_bloat
--- Tables and indexes against what their rows should take. $1 is the schema, $2 the tables.
+-- Compare the size of tables and indexes with what their rows should take. $1 is the schema, $2 the tables.
 --
--- From the server's statistics and the sizes of the files, so no row is read. What a row should take is the
--- average width of its columns and 36 bytes; of an index entry, its columns and 16 bytes, in pages two thirds
--- full. The live rows are an upper bound for the entries of a partial index.
+-- This uses the server's statistics and the sizes of files, so no row is read. A row should take the average width of its
+-- columns plus 36 bytes, and an index entry its columns plus 16 bytes, in pages that are two thirds full. The number of
+-- live rows is an upper bound for the entries of a partial index.
 WITH busy AS (
     SELECT c.oid, c.relname::text AS name, s.n_dead_tup AS dead,
-           -- A crash of the server forgets its counters; the last ANALYZE is the next best.
+           -- A crash of the server resets its counters; then the last ANALYZE is the best estimate.
            CASE WHEN s.n_live_tup + s.n_dead_tup > 0 THEN s.n_live_tup
                 ELSE greatest(c.reltuples, 0)::bigint END AS live,
            extract(epoch FROM clock_timestamp() - greatest(s.last_vacuum, s.last_autovacuum))::double precision AS vacuumed,
@@ -49,7 +49,7 @@ SELECT 'index', c.relname::text, pg_relation_size(c.oid), b.live, 0, NULL, false
  ORDER BY 3 DESC;
 
 -- name: examine_closed_buckets
--- Buckets that are closed, those for longest first.
+-- Return closed buckets, those that stay closed for longest first.
 SELECT b.key, extract(epoch FROM b.closed_until - clock_timestamp())::double precision AS seconds
   FROM :"schema".bucket AS b
  WHERE b.closed_until > clock_timestamp()
@@ -57,7 +57,7 @@ SELECT b.key, extract(epoch FROM b.closed_until - clock_timestamp())::double pre
  LIMIT 100;
 
 -- name: examine_connections
--- How many connections there are, and how many there may be: on the server, to this database, of this role.
+-- Return how many connections there are and how many are allowed: on the server, to this database, of this role.
 SELECT 'server' AS whose, '' AS name, (SELECT sum(d.numbackends) FROM pg_stat_database AS d)::integer AS used,
        current_setting('max_connections')::integer
        - current_setting('superuser_reserved_connections')::integer
@@ -74,7 +74,7 @@ SELECT 'role', r.rolname::text,
  WHERE r.rolname = session_user AND r.rolconnlimit >= 0;
 
 -- name: examine_failures
--- What failed in the last hour, by task and error: the latest $1 failures at most.
+-- Count failures of the last hour by task and error, at most the latest $1.
 SELECT f.task, f.reason, f.error, count(*)::integer AS jobs, max(f.id) AS example,
        (array_agg(f.message ORDER BY f.id DESC))[1] AS message
   FROM (
@@ -89,7 +89,7 @@ SELECT f.task, f.reason, f.error, count(*)::integer AS jobs, max(f.id) AS exampl
  ORDER BY jobs DESC;
 
 -- name: examine_functions
--- Which functions does the schema not have, or with another body than it was made with?
+-- Return which functions are missing in the schema, or have another body than Penstock's.
 -- $1 is the schema, $2 the names, $3 the bodies.
 SELECT f.name, bool_and(p.oid IS NULL) AS missing
   FROM unnest($2::text[], $3::text[]) AS f (name, body)
@@ -100,14 +100,14 @@ SELECT f.name, bool_and(p.oid IS NULL) AS missing
  ORDER BY f.name;
 
 -- name: examine_hidden_sessions
--- How many sessions on this database does our role not see into? The server's own processes are none: nobody's role.
+-- Return how many sessions on this database hide their details from our role. The server's own processes do not count.
 SELECT count(*)::integer AS hidden, current_user::text AS role
   FROM pg_stat_activity AS a
  WHERE a.datname = current_database() AND a.usesysid IS NOT NULL AND a.query = '<insufficient privilege>';
 
 -- name: examine_idle_grants
--- Limits whose slots are waited for although no job runs with them. $1 is the most running jobs to look at: of
--- more than that nothing is said.
+-- Return limits for whose slots workers wait although no running job uses them. $1 is how many running jobs to read at
+-- most: if there are more, it returns nothing.
 WITH run AS MATERIALIZED (
     SELECT j.queue, j.lane, j.task FROM :"schema".job AS j WHERE j.state = 'running'
      ORDER BY j.lease LIMIT $1::integer + 1
@@ -131,7 +131,7 @@ HAVING bool_or(g.wanted > g.slots)
  LIMIT 100;
 
 -- name: examine_indexes
--- Which indexes does the schema not have, or only half built? $1 is the schema, $2 the names.
+-- Return which indexes are missing or invalid. $1 is the schema, $2 the names.
 SELECT i.name, c.oid IS NULL AS missing
   FROM unnest($2::text[]) AS i (name)
   LEFT JOIN (pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace AND n.nspname = $1
@@ -141,9 +141,9 @@ SELECT i.name, c.oid IS NULL AS missing
  ORDER BY i.name;
 
 -- name: examine_lanes
--- Every lane in which jobs wait, with what may hold it: a pause, closed windows, a limit that lets nothing run.
--- $1 is how many lines to look at, of each queue and in all; $2 how far to count the jobs without a lane.
--- A skip scan of the ready index finds queues and lines: one step a line, not one a job.
+-- Return each lane in which jobs wait, with what may hold it back: a pause, closed windows, a limit of 0.
+-- $1 is how many pairs of lane and priority to read, for each queue and in all; $2 how far to count jobs without a lane.
+-- A skip scan of the ready index finds queues and lanes: one step for each lane and priority, not for each job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
     UNION ALL
@@ -181,8 +181,8 @@ SELECT l.queue, l.lane, extract(epoch FROM clock_timestamp() - l.oldest)::double
  ORDER BY l.queue, l.lane;
 
 -- name: examine_late_jobs
--- Jobs past their soft deadline, by queue. $1 is the most to look at: of those that wait from the oldest of each
--- line on, of those that run, and of those that are due.
+-- Count jobs past their soft deadline, by queue. $1 is how many to read at most: of waiting jobs, from the oldest of each
+-- lane and priority on, of running jobs, and of due jobs.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
     UNION ALL
@@ -218,8 +218,8 @@ SELECT f.queue, count(*)::integer AS jobs, max(d.late) AS seconds,
  ORDER BY jobs DESC, f.queue;
 
 -- name: examine_locks
--- How many locks a statement over the whole history takes, a list of jobs for instance, and how many the server has
--- room for. $1 is the schema. The planner locks each partition with all its indexes.
+-- Return how many locks a statement on the whole history takes, such as a list of jobs, and how many the server has room
+-- for. $1 is the schema. The planner locks each partition with all its indexes.
 WITH history AS (
     SELECT c.oid FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
      WHERE n.nspname = $1 AND c.relname = 'job_history'
@@ -235,8 +235,8 @@ SELECT (SELECT count(*) FROM part)::integer AS partitions,
        + current_setting('max_prepared_transactions')::integer AS transactions;
 
 -- name: examine_lost_jobs
--- Running jobs with no living lease behind them, by worker. $1 is the most to look at.
--- Like the rescue it scans the gaps between the ids of living leases, not the entries of the living.
+-- Count running jobs without a valid lease, by worker. $1 is how many to read at most.
+-- As rescue_v1 does, it scans the gaps between the ids of valid leases, not the entries of these leases.
 WITH living AS (
     SELECT l.id FROM :"schema".lease AS l WHERE l.expires_at > clock_timestamp()
 ), gap AS (
@@ -253,7 +253,7 @@ WITH living AS (
      LIMIT $1
 )
 SELECT d.worker, count(*)::integer AS jobs, min(l.id) AS example,
-       -- Of a lease that was swept away nobody knows the end: the attempt's beginning is the next best.
+       -- The end of a lease that was swept is unknown: the start of the attempt is the best estimate.
        max(extract(epoch FROM clock_timestamp() - coalesce(d.expires_at, l.attempted_at)))::double precision AS seconds
   FROM lost AS l
   LEFT JOIN :"schema".lease AS d ON d.id = l.lease
@@ -261,7 +261,7 @@ SELECT d.worker, count(*)::integer AS jobs, min(l.id) AS example,
  ORDER BY jobs DESC;
 
 -- name: examine_overdue_jobs
--- Scheduled jobs whose time has come and that nobody has made ready. $1 is the most to count.
+-- Count scheduled jobs that are due and that nobody has made ready, at most $1.
 SELECT count(*)::integer AS jobs,
        extract(epoch FROM clock_timestamp() - min(o.run_at))::double precision AS seconds
   FROM (SELECT j.run_at FROM :"schema".job AS j
@@ -270,8 +270,8 @@ SELECT count(*)::integer AS jobs,
          LIMIT $1) AS o;
 
 -- name: examine_overtime_jobs
--- Running jobs that should have been ended: past their timeout by more than a grace. $1 is the grace in
--- seconds, $2 the most to look at.
+-- Return running jobs that should have been ended: past their timeout by more than a grace. $1 is the grace in seconds,
+-- $2 how many to read at most.
 SELECT o.task, o.worker, count(*)::integer AS jobs, min(o.id) AS example, max(o.over) AS seconds
   FROM (
     SELECT j.id, j.task, l.worker,
@@ -286,7 +286,7 @@ SELECT o.task, o.worker, count(*)::integer AS jobs, min(o.id) AS example, max(o.
  LIMIT 20;
 
 -- name: examine_owner
--- Who owns the history, and may we do what its owner may: make and drop its partitions?
+-- Return who owns the history, and whether we may do what its owner may: create and drop partitions.
 SELECT pg_get_userbyid(c.relowner)::text AS owner, current_user::text AS role,
        pg_has_role(c.relowner, 'USAGE') AS ours,
        has_schema_privilege(n.oid, 'CREATE') AS creates
@@ -295,9 +295,9 @@ SELECT pg_get_userbyid(c.relowner)::text AS owner, current_user::text AS role,
  WHERE n.nspname = $1 AND c.relname = 'job_history';
 
 -- name: examine_partitions
--- The first day that has no history partition although settles will need it. $1 is the schema, $2 how many
--- days to look ahead. A job that ends in `ahead` days and is kept for `days` goes on `day`; `apart` says that a table of
--- that name exists and is not attached, and `parent` to which other table it belongs, if to any.
+-- Return the first day without a history partition that settles will need. $1 is the schema, $2 how many days to look
+-- ahead. A job that ends in `ahead` days and is kept for `days` is removed on `day`. `apart` says that a table with that
+-- name exists and is not attached, and `parent` to which other table it belongs, if any.
 WITH kept AS (
     SELECT 7 AS days UNION SELECT 30 UNION SELECT r.days FROM :"schema".retention AS r
 ), wanted AS (
@@ -322,8 +322,8 @@ SELECT w.ahead, w.days, w.day, p.relname IS NOT NULL AS apart, p.parent
  LIMIT 1;
 
 -- name: examine_ready_jobs
--- What waits to be claimed, by queue and task: of each queue the first jobs in line, at most $1.
--- A skip scan of the ready index finds the queues: one step a queue, not one a job.
+-- Count jobs that wait to be claimed, by queue and task: for each queue the first ones, at most $1.
+-- A skip scan of the ready index finds the queues: one step for each queue, not for each job.
 WITH RECURSIVE line AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
     UNION ALL
@@ -345,9 +345,9 @@ SELECT w.queue, w.task, count(*)::integer AS jobs, min(w.id) AS example,
  ORDER BY w.queue, jobs DESC;
 
 -- name: examine_rights
--- Which of these privileges does the role lack? $1 is the schema; $2 and $3 are tables, views or sequences
--- and the privilege needed on each; $4 are functions. What does not exist is not reported: that is not a
--- matter of rights. The catalogs are read by name, because to_regclass fails without the right to the schema.
+-- Return which of these privileges the role lacks. $1 is the schema; $2 and $3 are tables, views or sequences and the
+-- privilege needed on each; $4 are functions. Objects that do not exist are not reported, since no right is missing.
+-- The catalogs are read by name, because to_regclass fails without the right to the schema.
 WITH schema AS (
     SELECT n.oid, n.nspname FROM pg_namespace AS n WHERE n.nspname = $1
 )
@@ -369,15 +369,15 @@ SELECT 'function', format('%I.%I(%s)', s.nspname, p.proname, oidvectortypes(p.pr
  ORDER BY 1, 2, 3;
 
 -- name: examine_schedules
--- Schedules with something the matter: no living worker declares it or has its task, or its tick is long due.
--- overdue is the seconds since then. Those that are paused are meant to rest. $1 is the most to tell of.
+-- Return schedules with a problem: no running worker declares it or has its task, or its tick is overdue, for so many
+-- seconds. Paused schedules are left out. $1 is how many to return at most.
 WITH known AS MATERIALIZED (
     SELECT l.info -> 'schedules' AS schedules, l.info -> 'tasks' AS tasks FROM :"schema".lease AS l
      WHERE l.expires_at > clock_timestamp() AND l.kind = 'worker'
 ), seen AS (
     SELECT s.name, s.request ->> 'task' AS task,
            s.declared IS NULL OR EXISTS (SELECT FROM known AS k WHERE k.schedules ? s.name) AS is_active,
-           -- A worker that names no tasks is none of ours, and may have any.
+           -- A worker that does not list its tasks is not Penstock's own, and may have any task.
            EXISTS (SELECT FROM known AS k WHERE (k.tasks ? (s.request ->> 'task')) IS NOT FALSE) AS has_task,
            coalesce(extract(epoch FROM clock_timestamp() - s.next_at), 0)::double precision AS overdue
       FROM :"schema".schedule AS s
@@ -389,7 +389,7 @@ SELECT name, task, is_active, has_task, overdue FROM seen
  LIMIT $1::integer;
 
 -- name: examine_server
--- Which server is this, and who are we to it?
+-- Return the server's version and state, and our role.
 SELECT current_setting('server_version') AS version,
        current_setting('server_version_num')::integer / 10000 AS major,
        pg_is_in_recovery() AS standby,
@@ -397,17 +397,17 @@ SELECT current_setting('server_version') AS version,
        current_user::text AS role;
 
 -- name: examine_settings
--- Settings as a new connection of this role finds them; what this transaction has set for itself is left out.
+-- Return settings as a new connection of this role would have them, without those of this transaction.
 SELECT s.name, s.reset_val AS value, session_user::text AS role
   FROM pg_settings AS s
  WHERE s.name = ANY ($1::text[])
  ORDER BY s.name;
 
 -- name: examine_snapshots
--- Who keeps vacuum from removing dead rows of this database, the oldest first.
+-- Return what keeps vacuum from removing dead rows of this database, the oldest first.
 --
--- A session does as long as it has a snapshot or a transaction id of its own; one that is merely open does
--- not. Of other databases only standbys and replication slots count. A VACUUM does not hold itself back.
+-- A session does so while it has a snapshot or a transaction id, not merely by being open. Of other databases, only standbys
+-- and replication slots count. A VACUUM does not hold itself back.
 SELECT h.kind, h.pid, h.name, h.role, h.application, h.state, h.seconds, h.transactions, h.query
   FROM (
     SELECT 'session' AS kind, a.pid, NULL::text AS name, a.usename::text AS role, a.application_name AS application,
@@ -439,8 +439,8 @@ SELECT h.kind, h.pid, h.name, h.role, h.application, h.state, h.seconds, h.trans
  LIMIT 20;
 
 -- name: examine_stuck_jobs
--- Jobs that were put back because no worker could run them, by reason. $1 is the most to look at.
--- They are tried again at least every ten minutes, so they are among those that are due by then.
+-- Count jobs that were put back because no worker could run them, by reason. $1 is how many to read at most.
+-- They are retried at least every ten minutes, so they are among the jobs due by then.
 SELECT s.queue, s.task, s.reason, count(*)::integer AS jobs, min(s.id) AS example,
        max(s.seconds) AS seconds,
        (array_agg(s.message ORDER BY s.id) FILTER (WHERE s.message IS NOT NULL))[1] AS message
@@ -458,8 +458,8 @@ SELECT s.queue, s.task, s.reason, count(*)::integer AS jobs, min(s.id) AS exampl
  ORDER BY jobs DESC;
 
 -- name: examine_unwritten
--- The outcomes because of which living workers claim nothing, since the database writes none: how many, and the class
--- of the refusal. No row if there are none.
+-- Return how many outcomes running workers cannot write, because of which they claim nothing, and the class of the error.
+-- No row if there are none.
 SELECT sum((l.info #>> '{unwritten,jobs}')::integer)::integer AS jobs, min(l.info #>> '{unwritten,error}') AS error
   FROM :"schema".lease AS l
  WHERE l.expires_at > statement_timestamp() AND jsonb_typeof(l.info -> 'unwritten') = 'object'
@@ -467,8 +467,8 @@ SELECT sum((l.info #>> '{unwritten,jobs}')::integer)::integer AS jobs, min(l.inf
 HAVING count(*) > 0;
 
 -- name: examine_waiting_jobs
--- Some of the jobs that wait or are due within a day, with their arguments. $1 is the most to look at of
--- either, $2 the most to show of each task, queue and version of arguments.
+-- Return some of the jobs that wait or are due within a day, with their arguments. $1 is how many to read of either, $2 how
+-- many to return for each task, queue and version of arguments.
 SELECT w.id, w.task, w.queue, w.args, w.args_version, w.jobs
   FROM (
     SELECT j.id, j.task, j.queue, j.args, j.args_version,
@@ -488,8 +488,8 @@ SELECT w.id, w.task, w.queue, w.args, w.args_version, w.jobs
  ORDER BY w.task, w.id;
 
 -- name: find_lock_holders
--- Who holds locks of a kind on the queue's tables that keeps others from changing them, the longest first: vacuums, index
--- builds, migrations, sessions that have locked a table by hand. $1 is the schema.
+-- Return sessions whose locks keep others from altering the queue's tables, the oldest first: vacuums, index builds,
+-- migrations, sessions that have locked a table by hand. $1 is the schema.
 SELECT DISTINCT ON (a.xact_start, a.pid) a.pid, c.relname AS "table", coalesce(a.usename, a.backend_type, 'another role') AS who,
        left(regexp_replace(a.query, '\s+', ' ', 'g'), 100) AS query,
        extract(epoch FROM clock_timestamp() - a.xact_start)::double precision AS seconds

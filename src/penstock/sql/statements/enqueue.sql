@@ -1,7 +1,7 @@
 -- name: enqueue
--- Enqueue many jobs; their ids in order, and which of them an idempotency key already had.
--- Each parameter has its type here: drivers guess it differently, and callers change how theirs read jsonb.
--- One row with arrays: to read a hundred thousand rows takes a client as long as to send the jobs.
+-- Enqueue many jobs. Returns their ids in order, and which of them were duplicates.
+-- Each parameter is cast here, because drivers guess types differently, and callers change how theirs decode jsonb.
+-- It returns one row with arrays: reading 100,000 rows would take a client as long as sending the jobs.
 SELECT array_agg(id) AS ids, CASE WHEN bool_or(duplicate) THEN array_agg(duplicate) END AS duplicates,
        CASE WHEN bool_or(lane IS NOT NULL) THEN array_agg(lane) END AS lanes,
        CASE WHEN bool_or(lane IS NOT NULL) THEN array_agg(priority) END AS priorities
@@ -13,10 +13,10 @@ SELECT array_agg(id) AS ids, CASE WHEN bool_or(duplicate) THEN array_agg(duplica
            $25::bigint, $26::text[], $27::text[], $28::text[], $20::timestamptz, $21::text::jsonb);
 
 -- name: notify_ready
--- Tell workers of lines that got jobs some seconds ago, and the promoter of the next due time.
+-- Notify workers of lanes that got jobs some seconds ago.
 SELECT :"schema".notify_ready_v1(l.queue, l.lane, l.priority, clock_timestamp() - make_interval(secs => $4))
   FROM unnest($1::text[], $2::text[], $3::smallint[]) AS l (queue, lane, priority);
 
 -- name: notify_due
--- Tell the promoter that something is due in some seconds.
+-- Notify the leader that a job is due in some seconds.
 SELECT :"schema".notify_due_v1(clock_timestamp() + make_interval(secs => $1));

@@ -1,5 +1,5 @@
 -- name: list_failed
--- Dead letters by filter, those that failed last first: a page behind a moment and an id.
+-- List failed jobs by filter, the last failure first: a page after a time and an id.
 SELECT :job_columns, NULL::timestamptz AS stuck_since, 0 AS pending, :progress_columns
   FROM :"schema".job_history AS a
  WHERE a.state = 'failed'
@@ -18,8 +18,8 @@ SELECT :job_columns, NULL::timestamptz AS stuck_since, 0 AS pending, :progress_c
  LIMIT $13::integer;
 
 -- name: find_failed
--- The ids of dead letters by filter, those that failed first first, for whoever changes them: a page behind a moment
--- and an id. What fails from the first page on is in none: its moment comes with each row, to be given for the next.
+-- Return the ids of failed jobs by filter, the first failure first, for bulk changes: a page after a time and an id. Jobs
+-- that fail after the first page was read are on no page: that time is in each row, to be passed for the next page.
 SELECT h.id, h.finished_at, least($10::timestamptz, statement_timestamp()) AS began
   FROM :"schema".job_history AS h
  WHERE h.state = 'failed'
@@ -38,7 +38,7 @@ SELECT h.id, h.finished_at, least($10::timestamptz, statement_timestamp()) AS be
  LIMIT $13::integer;
 
 -- name: summarize_failed
--- Dead letters by filter, counted by task, reason and type of error: of the latest $11 at most.
+-- Count failed jobs by filter, by task, reason and type of error, among the latest $11.
 SELECT f.task, f.reason, f.error, count(*)::integer AS number, max(f.id) AS example,
        (array_agg(f.message ORDER BY f.finished_at DESC, f.id DESC))[1] AS message,
        min(f.finished_at) AS first_at, max(f.finished_at) AS last_at
@@ -64,7 +64,7 @@ SELECT f.task, f.reason, f.error, count(*)::integer AS number, max(f.id) AS exam
  ORDER BY number DESC, last_at DESC;
 
 -- name: redrive
--- Bring dead letters back, and note how many: by whom ($4), and as which ($5).
+-- Run failed jobs again, and write to the audit how many, by whom ($4) and with which filter ($5).
 WITH back AS MATERIALIZED (
     SELECT r.id, r.answer, r.due FROM :"schema".redrive_v1($1::bigint[], $2::double precision, $3::timestamptz) AS r
 ), noted AS MATERIALIZED (
@@ -76,7 +76,7 @@ WITH back AS MATERIALIZED (
 SELECT b.id, b.answer, b.due FROM back AS b LEFT JOIN noted ON true;
 
 -- name: purge
--- Erase dead letters, and note how many: by whom ($2), and as which ($3).
+-- Delete failed jobs, and write to the audit how many, by whom ($2) and with which filter ($3).
 WITH gone AS MATERIALIZED (
     SELECT p.id, p.answer FROM :"schema".purge_v1($1::bigint[]) AS p
 ), noted AS MATERIALIZED (

@@ -1,8 +1,8 @@
 -- name: get_depths
--- How deep the queues are, for a gauge: so many in each state, and since when the oldest ready one waits.
--- $1 is how far to count, the ready ones in each queue, the others over all queues together.
--- Of the queues with ready jobs the first $2 by name are counted.
--- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
+-- Return the depths of queues, for a gauge: how many jobs are in each state, and how long the oldest ready one has waited.
+-- $1 is how far to count: ready jobs in each queue, others over all queues together.
+-- Of the queues with ready jobs, the first $2 by name are counted.
+-- A skip scan finds the queues that have ready jobs: one step for each queue, not for each job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
     UNION ALL
@@ -32,11 +32,11 @@ SELECT b.queue, 'blocked', count(*), NULL
  GROUP BY b.queue;
 
 -- name: get_event_waits
--- Which events a job waits for, and until when.
+-- Return which events a job waits for, and until when.
 SELECT w.name, w.until FROM :"schema".event_wait AS w WHERE w.job = $1 ORDER BY w.step;
 
 -- name: get_failures
--- What failed last, newest first, each with its last error. $1 is how many.
+-- Return the last $1 failed jobs, newest first, each with its last error.
 SELECT h.id, h.task, h.queue, h.tenant, h.reason, h.attempt, h.finished_at,
        extract(epoch FROM statement_timestamp() - h.finished_at)::double precision AS seconds_ago,
        h.errors -> -1 ->> 'type' AS error_type,
@@ -47,10 +47,10 @@ SELECT h.id, h.task, h.queue, h.tenant, h.reason, h.attempt, h.finished_at,
  LIMIT $1::integer;
 
 -- name: get_lanes
--- The lanes of a queue that have ready or running jobs or settings, the largest first.
--- $1 is the queue, $2 the lane to begin with, $3 how many lines to find, $4 how many lanes to show, $5 how far
--- to count the jobs of one, $6 how many jobs to count before it is known which lanes are the largest, $7 how
--- many running jobs to look at. A skip scan finds the lanes: one step a line, not one a job.
+-- Return the lanes of a queue that have ready or running jobs or settings, the largest first.
+-- $1 is the queue, $2 the lane to begin with, $3 how many pairs of lane and priority to find, $4 how many lanes to return,
+-- $5 how far to count the jobs of one, $6 how many jobs to count before it is known which lanes are the largest, $7 how
+-- many running jobs to read. A skip scan finds the lanes: one step for each lane and priority, not for each job.
 WITH line AS MATERIALIZED (
     SELECT s.lane, s.priority, s.ready_at FROM :"schema".scan_lanes_v1($1::text, $2::text, $3::integer + 1) AS s
 ), scanned AS (
@@ -66,7 +66,7 @@ WITH line AS MATERIALIZED (
      GROUP BY r.lane
 ), lane AS (
     SELECT l.lane, min(l.ready_at) AS oldest FROM line AS l CROSS JOIN scanned AS c
-     -- The last lane of a scan that was cut may have been cut itself.
+     -- If the scan was cut off, its last lane may be incomplete.
      WHERE c.is_whole OR l.lane < c.last OR c.lines = 1
      GROUP BY l.lane
 ), known AS (
@@ -115,9 +115,9 @@ SELECT g.lane, c.jobs AS ready, c.late + coalesce(x.late, 0) AS late, coalesce(x
  ORDER BY c.jobs DESC, g.oldest, g.lane;
 
 -- name: get_late_jobs
--- The jobs that are later than they should be, the latest first, and by how many seconds.
--- $1 is how many, $2 how many of each line, of those that run and of those that are due to look at, $3 to $8
--- are filters. A line is looked at from its oldest job on, and of the lines there are the first 10,000.
+-- Return the jobs that are past their soft deadline, the latest first, and by how many seconds.
+-- $1 is how many to return, $2 how many to read of each lane and priority, of running and of due jobs; $3 to $8 are
+-- filters. A lane is read from its oldest job on, and only the first 10,000 pairs of lane and priority are.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' ORDER BY j.queue LIMIT 1)
     UNION ALL
@@ -157,18 +157,18 @@ SELECT f.id, d.late
  LIMIT $1::integer;
 
 -- name: get_lateness
--- By how many seconds each of these jobs is later than it should be; those that are not are left out.
+-- Return by how many seconds each of these jobs is past its soft deadline; jobs that are not late are left out.
 SELECT j.id, d.late
   FROM :"schema".job AS j
  CROSS JOIN LATERAL :"schema".lateness_v1(j.queue, j.lane, j.tenant, j.run_at, statement_timestamp()) AS d
  WHERE j.id = ANY ($1::bigint[]) AND d.late IS NOT NULL;
 
 -- name: get_limits
--- Limits, and every key under them that workers hold or want slots of, or that has a bucket: those that hold up
--- jobs first. $1 are the keys to look at, NULL for all; $2 how many; $3 how many lines of ready jobs to look
--- through, and $4 how many jobs to count in them, if all are looked at: a worker does not ask for a limit of 0.
--- A page begins behind the key $5, in the order of this moment.
--- Of the rules for a key its own comes first, then the longest pattern: see get_limit_v1.
+-- Return limits, and every key under them that workers hold or want slots of, or that has a bucket: keys that hold up jobs
+-- first. $1 are the keys to read, NULL for all; $2 is how many to return; $3 how many pairs of lane and priority with ready
+-- jobs to read, and $4 how many jobs to count in them, if all keys are read: workers do not request slots of a limit of 0.
+-- A page begins after the key $5, in the present order.
+-- The limit of a key is its own, or that of the longest pattern: see get_limit_v1.
 WITH RECURSIVE pattern AS MATERIALIZED (
     SELECT s.key, left(s.key, -1) AS prefix FROM :"schema".limit_setting AS s WHERE right(s.key, 1) = '*'
 ), name AS (
@@ -222,7 +222,7 @@ WITH RECURSIVE pattern AS MATERIALIZED (
            SELECT t.key FROM pattern AS t WHERE starts_with(k.key, t.prefix)
             ORDER BY length(t.key) DESC LIMIT 1) AS p ON s.key IS NULL
 ), waiting AS (
-    -- Those of a pattern wait for it too: each line counts once, whatever number of its keys falls under it.
+    -- Jobs of keys that match a pattern wait for it too: each lane counts once, however many of its keys match.
     SELECT u.key, sum(r.jobs)::bigint AS ready, bool_or(r.is_cut) AS is_cut
       FROM (SELECT t.queue, t.lane, t.key FROM kept_to AS t
             UNION SELECT t.queue, t.lane, k.rule FROM kept_to AS t JOIN ruled AS k ON k.key = t.key) AS u
@@ -269,7 +269,7 @@ SELECT c.key, c.rule, c.slots, c.rate, c.burst, c.granted, c.wanting, c.closed_u
  ORDER BY c.place;
 
 -- name: get_own_progress
--- Where a live job is, as a tenant may see it: under whose lease it runs, and how far it is. $1 is its id.
+-- Return the state of a live job ($1) that a tenant may see: the lease under which it runs, and its progress.
 SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_alive, p.done, p.total, p.message,
        NULL::double precision AS late_after, NULL::double precision AS late, statement_timestamp() AS at
   FROM (SELECT $1::bigint AS id) AS g
@@ -278,7 +278,7 @@ SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_ali
   LEFT JOIN :"schema".progress AS p ON p.job = g.id;
 
 -- name: get_job_progress
--- Where a live job is: under whose lease it runs, how far it is, and whether it is late. $1 is its id.
+-- Return the state of a live job ($1): the lease under which it runs, its progress, and whether it is late.
 SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_alive, p.done, p.total, p.message,
        d.late_after, d.late, statement_timestamp() AS at
   FROM (SELECT $1::bigint AS id) AS g
@@ -288,11 +288,11 @@ SELECT l.worker, coalesce(l.expires_at > statement_timestamp(), false) AS is_ali
  CROSS JOIN LATERAL :"schema".lateness_v1(j.queue, j.lane, j.tenant, j.run_at, statement_timestamp()) AS d;
 
 -- name: get_queues
--- What waits and runs in each queue: the names in use, bounded counts, and since when the oldest waits.
--- $1 is how far to count; what is late is counted among those that were. Of the queues with ready jobs the first $2 by
--- name are shown, and those of $4; up to $3 are counted. A page begins behind $5 and has up to $6 queues of any kind:
--- the first by name or, with $7, the busy ones before those that only have settings.
--- A skip scan finds the queues that have ready jobs: one step a queue, not one a job.
+-- Return what waits and runs in each queue: bounded counts, and how long the oldest job has waited.
+-- $1 is how far to count; late jobs are counted among those. Of the queues with ready jobs, the first $2 by name are
+-- returned, and those in $4; up to $3 are counted. A page begins after $5 and has up to $6 queues of any kind: the first by
+-- name or, with $7, busy queues before those that only have settings.
+-- A skip scan finds the queues that have ready jobs: one step for each queue, not for each job.
 WITH RECURSIVE name AS (
     (SELECT j.queue FROM :"schema".job AS j WHERE j.state = 'ready' AND j.queue > coalesce($5::text, '')
       ORDER BY j.queue LIMIT 1)
@@ -361,8 +361,8 @@ SELECT u.queue AS name, q.paused_at, coalesce(q.fair, false) AS fair, w.open, w.
  ORDER BY u.queue;
 
 -- name: get_running_jobs
--- The jobs that have been running for longest, with their workers and how far they are.
--- $1 is how many. Of more running jobs than $2 only some are looked at: nothing orders them by time.
+-- Return the $1 jobs that have been running for longest, with their workers and progress.
+-- If there are more than $2 running jobs, only some are read, because no index orders them by time.
 SELECT s.id, s.task, s.queue, s.tenant, s.attempt, s.attempted_at AS started_at, l.worker,
        coalesce(l.expires_at > statement_timestamp(), false) AS is_alive,
        extract(epoch FROM statement_timestamp() - s.attempted_at)::double precision AS seconds,
@@ -377,7 +377,7 @@ SELECT s.id, s.task, s.queue, s.tenant, s.attempt, s.attempted_at AS started_at,
  ORDER BY s.attempted_at, s.id;
 
 -- name: get_steps
--- What a job has kept, in order: its steps, sleeps, events and polls; how large each result is.
+-- Return what a job has saved, in order: its steps, sleeps, events and polls, and the size of each result.
 SELECT s.kind, s.name, s.created_at, octet_length(s.result::text) AS size,
        CASE WHEN s.kind <> 'step' THEN s.result::text END AS result
   FROM :"schema".step AS s
@@ -386,12 +386,12 @@ SELECT s.kind, s.name, s.created_at, octet_length(s.result::text) AS size,
  LIMIT $2;
 
 -- name: get_throughput
--- What ended in the last seconds, minutes, hours, by task: how many, how long they waited, how long they ran.
+-- Return the jobs that ended in some time windows, by task: how many, how long they waited, how long they ran.
 --
 -- $1 is the schema, $2 the windows in seconds, $3 how many blocks to read at most.
--- No index says when a job ended: every settle would pay for it. But all that ends on one day and is kept for
--- as long goes to one partition, and there to its end. So the last blocks of the partitions that are being
--- filled are read; a window that begins before what was read is shortened to that.
+-- There is no index on the time when a job ended, since it would slow down every settle. But jobs that end on one day and
+-- are kept for the same time are appended to one partition. So the last blocks of the partitions that are being filled are
+-- read. A window that begins before these is shortened.
 WITH kept AS (
     SELECT 7 AS days UNION SELECT 30 UNION SELECT r.days FROM :"schema".retention AS r
 ), day AS (
@@ -407,7 +407,7 @@ WITH kept AS (
               FROM day AS d CROSS JOIN kept AS k, :"schema".expires_on_v1(d.day, k.days) AS e (day)) AS f
      WHERE f.part IS NOT NULL
 ), part AS (
-    -- Each gets its share, so that all of them reach back about as far.
+    -- Each partition gets its share of the blocks, so that all of them reach back about as far.
     SELECT f.expires_on, greatest(f.blocks - ceil($3::integer * f.blocks / sum(f.blocks) OVER ()), 0)::bigint AS start
       FROM filled AS f WHERE f.blocks > 0
 ), ended AS MATERIALIZED (
@@ -441,7 +441,7 @@ HAVING grouping(e.task) = 1 OR e.task IS NOT NULL
  ORDER BY s.seconds, grouping(e.task) DESC, count(*) DESC, e.task;
 
 -- name: get_turn
--- When it is a waiting job's turn: what holds its lane back, who takes turns with it, what is before it there.
+-- Return what decides on a waiting job's turn: what holds its lane back, which lanes take turns, which jobs come before it.
 -- $1 is the job, $2 how far to count.
 SELECT s.paused_at, w.open AS lane_open, w.changes_in AS lane_changes_in, v.open AS queue_open,
        v.changes_in AS queue_changes_in, o.lanes, h.jobs + e.jobs AS ahead
@@ -468,10 +468,9 @@ SELECT s.paused_at, w.open AS lane_open, w.changes_in AS lane_changes_in, v.open
  WHERE j.id = $1::bigint;
 
 -- name: get_workers
--- Every lease, those that have expired included: whose it is, how much runs under it, what it holds of limits,
--- and who leads the maintenance.
--- $1 is how far to count, $2 how many to show: those that live first. All are counted, the living ones apart. A page
--- begins behind the lease $3, in the order of this moment.
+-- Return all leases, including expired ones: their workers, running jobs and grants, and which one leads maintenance.
+-- $1 is how far to count, $2 how many to return, valid ones first. All are counted, valid ones separately. A page begins
+-- after the lease $3, in the present order.
 WITH ranked AS MATERIALIZED (
     SELECT w.id, w.worker, w.kind, w.created_at, w.renewed_at, w.expires_at, w.info,
            count(*) OVER () AS in_all, count(*) FILTER (WHERE w.expires_at > statement_timestamp()) OVER () AS alive_in_all,

@@ -1,24 +1,24 @@
 -- name: job_columns
--- What is shown of a job, whether it lives or has ended.
+-- The columns of a job, live or final.
 a.id, a.task, a.state, a.queue, a.lane, a.reason, a.priority, a.tenant, a.subject, a.requested_by,
 a.tags, a.attempt, a.failures, a.losses, a.max_attempts, a.timeout, a.retry::text, a.args::text, a.args_version,
 a.meta::text, a.created_at, a.run_at, a.ready_at, a.attempted_at, a.finished_at, a.deadline,
 a.errors::text, a.result::text, a.batch, a.workflow, a.step, a.unique_key
 
 -- name: progress_columns
--- What its handler reported last.
+-- The progress that its handler reported last.
 (SELECT ARRAY[p.done::text, p.total::text, p.message]
    FROM :"schema".progress AS p WHERE p.job = a.id) AS progress
 
 -- name: get_jobs
--- Jobs by id, live or final, in one statement; of a running one also its worker.
+-- Return jobs by id, live or final, in one statement; for running ones also the worker.
 SELECT :job_columns, a.stuck_since, a.pending, l.worker, :progress_columns
   FROM :"schema".find_jobs_v1($1::bigint[]) AS a
   LEFT JOIN :"schema".job AS j ON j.id = a.id
   LEFT JOIN :"schema".lease AS l ON l.id = j.lease;
 
 -- name: list_jobs
--- Jobs by filter, newest first, a page from a job on.
+-- List jobs by filter, newest first: a page that begins after a job.
 SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
   FROM :"schema".job_all AS a
  WHERE ($1::text[] IS NULL OR a.state = ANY ($1::text[]))
@@ -32,8 +32,8 @@ SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
  LIMIT $8::integer;
 
 -- name: list_jobs_of_batch
--- Jobs of a batch by filter, newest first, a page from a job on. Apart from the list of all, so that its plan
--- is too: as a range of one, in the order of the index of batches.
+-- List jobs of a batch by filter, newest first: a page that begins after a job. It is not part of list_jobs, so that it has
+-- a plan of its own: as a range of one batch, in the order of the index of batches.
 SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
   FROM :"schema".job_all AS a
  WHERE ($1::text[] IS NULL OR a.state = ANY ($1::text[]))
@@ -48,7 +48,8 @@ SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
  LIMIT $8::integer;
 
 -- name: list_jobs_of_workflow
--- Jobs of a workflow by filter, newest first, a page from a job on. Apart from the list of all, so that its plan is too.
+-- List jobs of a workflow by filter, newest first: a page that begins after a job. It is not part of list_jobs, so that it
+-- has a plan of its own.
 SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
   FROM :"schema".job_all AS a
  WHERE ($1::text[] IS NULL OR a.state = ANY ($1::text[]))
@@ -63,7 +64,8 @@ SELECT :job_columns, a.stuck_since, a.pending, :progress_columns
  LIMIT $8::integer;
 
 -- name: find_jobs_by_text
--- Of the newest jobs that agree with a filter, so many at most, those whose arguments hold a text; and how far that was.
+-- Scan the newest jobs that match a filter, up to a number, and return those whose arguments contain a text, and the last
+-- job scanned.
 SELECT count(*) AS seen, min(s.id) AS last,
        coalesce(array_agg(s.id ORDER BY s.id DESC) FILTER (WHERE s.holds), '{}') AS ids
   FROM (SELECT a.id, position(lower($9::text) IN lower(a.args::text)) > 0 AS holds
@@ -79,29 +81,29 @@ SELECT count(*) AS seen, min(s.id) AS last,
          LIMIT $8::integer) AS s;
 
 -- name: find_last_job_up_to
--- The job with the highest id up to $1, and when it was enqueued: ids rise with time.
+-- Return the job with the highest id up to $1, and when it was enqueued. Ids rise with time.
 SELECT a.id, a.created_at FROM :"schema".job_all AS a WHERE a.id <= $1::bigint ORDER BY a.id DESC LIMIT 1;
 
 -- name: get_newest_id
--- The highest id that a job of this schema, $1, has got so far, whether or not it is still there; NULL if none has.
+-- Return the highest id of any job of this schema ($1) so far, whether or not it still exists; NULL if there was none.
 SELECT pg_sequence_last_value(s.oid) AS id
   FROM pg_class AS s
  WHERE s.relkind = 'S' AND s.relname = 'job_id_seq' AND s.relnamespace = to_regnamespace(quote_ident($1::text));
 
 -- name: match_jobs
--- The ids of jobs by filter, a page at a time, for whoever changes all of them.
+-- Return the ids of jobs by filter, a page at a time, for bulk changes.
 SELECT m.id, m.day, m.at, m.until
   FROM :"schema".match_jobs_v1(
            $1::text[], $2::text, $3::text, $4::text, $5::text, $6::text, $7::bigint, $8::bigint, $9::bigint, $10::bigint,
            $11::timestamptz, $12::date, $13::timestamptz, $14::bigint, $15::integer) AS m;
 
 -- name: watch_jobs
--- Jobs as those see them who watch. `changed_at` is the newest of the times that a change of state leaves in the row: it
--- never falls, since who moves a row keeps them, and is the same for all who look. How far a job is counts up
--- `changes` meanwhile.
+-- Return jobs for live updates. `changed_at` is the newest of the times that changes of state leave in the row. It never
+-- decreases, since a row that moves keeps its times, and it is the same for all readers. Progress reports meanwhile
+-- increase `changes`.
 --
--- Of a job that has ended the progress is left out, which is swept away later. $2 is how many bytes a result may have
--- to be shown.
+-- For a job that has ended, the progress is left out, because it is swept later. $2 is how many bytes a result may have to
+-- be included.
 SELECT a.id, a.task, a.state, a.reason, a.queue, a.tenant, a.subject, a.requested_by, a.attempt, a.failures, a.losses,
        a.max_attempts, a.created_at, a.run_at, a.attempted_at, a.finished_at, a.batch, a.workflow, a.step, p.done,
        p.total, p.message, CASE WHEN a.errors -> -1 ->> 'kind' IS DISTINCT FROM 'rerun' THEN ((a.errors -> -1) - 'traceback')::text END AS error,
@@ -113,10 +115,10 @@ SELECT a.id, a.task, a.state, a.reason, a.queue, a.tenant, a.subject, a.requeste
   LEFT JOIN :"schema".progress AS p ON p.job = a.id AND a.finished_at IS NULL;
 
 -- name: watch_owners
--- How the newest jobs of some tenants ($1) and of some who asked for them ($2) stand. With $3, those of that tenant
--- alone. The newest are the last $4 that got an id: so the rows that are read are bounded for every role, under row
--- level security too. What runs is counted by its index, up to $4.
--- The limits cut nothing: they are there so that ids are looked up in their order, whatever the statistics say.
+-- Count the newest jobs of some tenants ($1) and of some users who requested them ($2) by state. With $3, only those of that
+-- tenant. The newest are the last $4 ids that were assigned: so the number of rows read is bounded for every role, also
+-- under row level security. Running jobs are counted by their index, up to $4.
+-- The LIMITs cut nothing: they make the planner look up ids in their order, whatever the statistics say.
 WITH since AS MATERIALIZED (
     SELECT coalesce(pg_sequence_last_value(s.oid), 0) - $4::integer AS id FROM pg_class AS s
      WHERE s.relkind = 'S' AND s.relname = 'job_id_seq'
@@ -149,13 +151,13 @@ SELECT w.kind, w.name, statement_timestamp() AS now,
   FROM watched AS w GROUP BY w.kind, w.name;
 
 -- name: get_states
--- The state of many jobs in one call.
+-- Return the states of many jobs in one call.
 SELECT a.id, a.state, a.reason, p.done, p.total, p.message
   FROM :"schema".find_jobs_v1($1::bigint[]) AS a
   LEFT JOIN :"schema".progress AS p ON p.job = a.id;
 
 -- name: list_dependencies
--- The jobs that a job waits for, first those whose end it has not counted; state is missing for one that is gone.
+-- Return the jobs that a job waits for, first those whose end is not counted. The state of a deleted job is missing.
 WITH awaited AS MATERIALIZED (
     SELECT d.parent, d.workflow, d.satisfied, d.on_failure FROM :"schema".dependency AS d WHERE d.child = $1::bigint
 )
@@ -165,14 +167,14 @@ SELECT d.parent AS id, a.step, a.task, coalesce(a.state, 'missing') AS state, d.
  ORDER BY d.satisfied, d.parent;
 
 -- name: find_unique_holders
--- Who holds the unique keys of jobs, and until when if that one has ended. $1 are the jobs' ids.
+-- Return who holds the unique keys of jobs, and until when if the holder has ended. $1 are the jobs' ids.
 SELECT a.id, u.job, u.expires_at AS until
   FROM :"schema".find_jobs_v1($1::bigint[]) AS a
   JOIN :"schema".unique_claim AS u ON u.kind = 'unique' AND u.tenant = a.tenant AND u.key = a.unique_key
  WHERE (u.expires_at <= statement_timestamp()) IS NOT TRUE;
 
 -- name: cancel_jobs
--- End jobs at once, and note who did ($3), if it is said.
+-- Cancel jobs at once. If $3 names who did it, that is written to the audit.
 WITH done AS MATERIALIZED (
     SELECT c.id, c.answer FROM :"schema".cancel_v1($1::bigint[], $2::text) AS c
 ), noted AS MATERIALIZED (
@@ -184,7 +186,7 @@ WITH done AS MATERIALIZED (
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 
 -- name: retry_jobs
--- Run jobs again, and note who did ($2), if it is said. Of those that have ended only such as are in the states $3.
+-- Run jobs again; final jobs only if their state is among $3. If $2 names who did it, that is written to the audit.
 WITH done AS MATERIALIZED (
     SELECT r.id, r.answer FROM :"schema".retry_v1($1::bigint[], p_states => $3::text[]) AS r
 ), noted AS MATERIALIZED (
@@ -196,7 +198,7 @@ WITH done AS MATERIALIZED (
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 
 -- name: delete_jobs
--- Erase jobs that do not run, and note who did ($2), if it is said.
+-- Delete jobs that are not running. If $2 names who did it, that is written to the audit.
 WITH done AS MATERIALIZED (
     SELECT e.id, e.answer FROM :"schema".delete_v1($1::bigint[]) AS e
 ), noted AS MATERIALIZED (
@@ -208,7 +210,7 @@ WITH done AS MATERIALIZED (
 SELECT d.id, d.answer FROM done AS d LEFT JOIN noted ON true;
 
 -- name: unblock_jobs
--- Let blocked jobs run now, without what they wait for, and note how many: by whom ($2).
+-- Let blocked jobs run now, without the jobs that they wait for, and write to the audit how many and by whom ($2).
 WITH freed AS MATERIALIZED (
     SELECT u.id, u.answer FROM :"schema".unblock_v1($1::bigint[]) AS u
 ), noted AS MATERIALIZED (

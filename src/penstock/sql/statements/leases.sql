@@ -1,3 +1,3 @@
 -- name: open_lease
--- Begin a worker session.
+-- Begin a worker's session.
 SELECT :"schema".open_lease_v1($1, $2, $3);

@@ -1,5 +1,5 @@
 -- name: open_bucket
--- Open the bucket of a key that was closed for a while, and note who did this ($2), if it is said.
+-- Open the bucket of a closed key before its time. If $2 names who did it, that is written to the audit.
 WITH opened AS MATERIALIZED (
     SELECT :"schema".open_bucket_v1($1::text) AS was_closed
 ), noted AS MATERIALIZED (
@@ -9,7 +9,7 @@ WITH opened AS MATERIALIZED (
 SELECT o.was_closed FROM opened AS o LEFT JOIN noted ON true;
 
 -- name: close_bucket
--- Let nobody take from the bucket of a key for some seconds, and note who did this ($3), if it is said.
+-- Close the bucket of a key for some seconds. If $3 names who did it, that is written to the audit.
 WITH closed AS MATERIALIZED (
     SELECT :"schema".close_bucket_v1($1::text, $2::double precision) AS seconds
 ), noted AS MATERIALIZED (
@@ -19,13 +19,13 @@ WITH closed AS MATERIALIZED (
 SELECT c.seconds FROM closed AS c LEFT JOIN noted ON true;
 
 -- name: list_limits
--- The limits by their keys.
+-- List limits by key.
 SELECT key, slots, rate, burst FROM :"schema".limit_setting ORDER BY key;
 
 -- name: set_limit
--- Change the limit of a key: what is given ($2), while the rest stays.
--- A burst that nobody gave is what comes in a second, at least one, and follows the rate when that changes.
--- Merged before the insert: a row with the changes alone would limit nothing, which a CHECK refuses.
+-- Change the settings in $2 of a key's limit; the others stay.
+-- A burst that was never set is what the rate allows in a second, at least 1, and follows changes of the rate.
+-- The row is merged before the insert: a row with only the changes might limit nothing, which a CHECK refuses.
 WITH kept AS (
     SELECT l AS old FROM :"schema".limit_setting AS l WHERE l.key = $1::text FOR UPDATE
 ), wanted AS (
@@ -50,7 +50,7 @@ WITH kept AS (
 SELECT key, slots, rate, burst FROM changed;
 
 -- name: remove_limit
--- Take the limit of a key away, with what was left in its bucket.
+-- Remove the limit of a key, with its bucket.
 WITH removed AS (
     DELETE FROM :"schema".limit_setting AS l WHERE l.key = $1::text RETURNING l.key
 ), emptied AS (

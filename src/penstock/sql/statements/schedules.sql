@@ -1,6 +1,6 @@
 -- name: list_schedules
--- The schedules by their names, or the one that is named ($1); from the one behind $2 on. A schedule from code is
--- active while a living worker declares it, one made at run time always.
+-- List schedules by name, or only the one named $1; a page begins after $2. A schedule from code is active while a running
+-- worker declares it; others always are.
 SELECT s.name, s.tenant, s.cron, s.every, s.timezone, s.jitter, s.overlap, s.catch_up, s.on_start, s.wins,
        CASE WHEN s.declared IS NULL THEN 'runtime' ELSE 'code' END AS source, s.edited_at, s.paused_at,
        s.declared IS NULL OR EXISTS (
@@ -19,8 +19,8 @@ SELECT s.name, s.tenant, s.cron, s.every, s.timezone, s.jitter, s.overlap, s.cat
  LIMIT $3::integer;
 
 -- name: set_schedule
--- Change a schedule: what is given ($2), while the rest stays. A new one needs a request and a cron or an interval:
--- without them nothing is made, and nothing comes back. An existing one keeps the parts of its request in `keep`.
+-- Change the fields in $2 of a schedule; the others stay. A new schedule needs a request and a cron or an interval: without
+-- them nothing is created and no row is returned. An existing one keeps the parts of its request that `keep` names.
 WITH changed AS (
     UPDATE :"schema".schedule AS s
        SET (tenant, cron, every, timezone, jitter, overlap, catch_up, on_start, request) = (
@@ -52,7 +52,7 @@ WITH changed AS (
 SELECT name FROM changed UNION ALL SELECT name FROM made;
 
 -- name: remove_schedule
--- Remove a schedule and what is known of its ticks; its jobs stay.
+-- Remove a schedule and the results of its ticks; its jobs stay.
 WITH removed AS (
     DELETE FROM :"schema".schedule AS s WHERE s.name = $1::text RETURNING s.name, s.tenant
 ), forgotten AS (
@@ -64,7 +64,7 @@ WITH removed AS (
 SELECT count(*) > 0 AS removed FROM removed;
 
 -- name: pause_schedule
--- Let a schedule fire no more, until it is resumed.
+-- Stop a schedule from firing until it is resumed.
 WITH changed AS (
     UPDATE :"schema".schedule AS s SET paused_at = coalesce(s.paused_at, statement_timestamp()) WHERE s.name = $1::text
     RETURNING s.name, s.tenant
@@ -75,7 +75,7 @@ WITH changed AS (
 SELECT name FROM changed;
 
 -- name: resume_schedule
--- Let a schedule fire again, from its next tick on.
+-- Let a schedule fire again from its next tick on.
 WITH changed AS (
     UPDATE :"schema".schedule AS s SET paused_at = NULL WHERE s.name = $1::text
     RETURNING s.name, s.tenant
@@ -86,7 +86,7 @@ WITH changed AS (
 SELECT name FROM changed;
 
 -- name: reset_schedule
--- Make a schedule what the code says again. is_reset is false for one that no code has declared.
+-- Reset a schedule to what the code declares. is_reset is false if no code has declared it.
 WITH found AS (
     SELECT s.name, s.declared IS NOT NULL AS is_reset FROM :"schema".schedule AS s WHERE s.name = $1::text
 ), changed AS (
@@ -104,15 +104,15 @@ WITH found AS (
 SELECT name, is_reset FROM found;
 
 -- name: sync_schedules
--- Write the schedules that the code declares; the names of those that have changed.
+-- Store the schedules that the code declares. Returns the names of those that have changed.
 SELECT name FROM :"schema".sync_schedules_v1($1::text::jsonb) AS name;
 
 -- name: list_due_schedules
--- The schedules that have something to do, and when the next one has.
+-- Return the schedules that are due, and when the next one is.
 SELECT :"schema".list_due_schedules_v1($1::integer, $2::text[])::text;
 
 -- name: list_fires
--- What came of a schedule's last ticks, the newest first; a page begins behind the tick $3.
+-- List the results of a schedule's last ticks, newest first; a page begins after the tick $3.
 WITH fires AS MATERIALIZED (
     SELECT f.tick, f.kind, f.ticks, f.job, f.why, f.fired_at FROM :"schema".schedule_fire AS f
      WHERE f.schedule = $1::text AND ($3::timestamptz IS NULL OR f.tick < $3::timestamptz) ORDER BY f.tick DESC LIMIT $2::integer

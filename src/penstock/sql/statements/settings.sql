@@ -1,6 +1,5 @@
 -- name: set_queue
--- Change settings of a queue: those that are given ($2), while the rest stays. A time zone that Postgres does
--- not know is an error.
+-- Change the settings in $2 of a queue; the others stay. A time zone that Postgres does not know is an error.
 WITH changed AS (
     INSERT INTO :"schema".queue AS q (name, fair, lane_key, ageing, windows, late_after)
     SELECT $1::text, coalesce(n.fair, false), n.lane_key, n.ageing, n.windows, n.late_after
@@ -21,13 +20,13 @@ SELECT name, fair, coalesce(lane_key, 'tenant') AS lane_key, ageing, windows::te
   FROM changed;
 
 -- name: list_queue_settings
--- The queues that somebody has set something for.
+-- List the settings of queues that have any.
 SELECT name, fair, coalesce(lane_key, 'tenant') AS lane_key, ageing, windows::text AS windows, late_after,
        paused_at IS NOT NULL AS paused
   FROM :"schema".queue ORDER BY name;
 
 -- name: pause_queue
--- Let no worker claim from a queue any more, and note who did this ($2), if it is said.
+-- Stop workers from claiming from a queue. If $2 names who did it, that is written to the audit.
 WITH paused AS (
     INSERT INTO :"schema".queue AS q (name, paused_at) VALUES ($1::text, statement_timestamp())
     ON CONFLICT (name) DO UPDATE
@@ -37,7 +36,7 @@ WITH paused AS (
 SELECT :"schema".write_audit_v1($2::text, 'pause', NULL, p.name, NULL) FROM paused AS p WHERE $2::text IS NOT NULL;
 
 -- name: resume_queue
--- Let workers claim from a queue again, and have them look; who did this ($2) is noted, if it is said.
+-- Let workers claim from a queue again, and wake them. If $2 names who did it, that is written to the audit.
 WITH resumed AS (
     UPDATE :"schema".queue AS q SET paused_at = NULL, updated_at = statement_timestamp()
      WHERE q.name = $1::text AND q.paused_at IS NOT NULL
@@ -48,8 +47,7 @@ SELECT :"schema".notify_ready_v1(r.name, NULL, 0::smallint, statement_timestamp(
   FROM resumed AS r;
 
 -- name: set_lane
--- Change settings of a lane: those that are given ($3), while the rest stays. A time zone that Postgres does
--- not know is an error.
+-- Change the settings in $3 of a lane; the others stay. A time zone that Postgres does not know is an error.
 WITH changed AS (
     INSERT INTO :"schema".lane_setting AS l (queue, lane, weight, windows, late_after, paused_at)
     SELECT $1::text, $2::text, coalesce(n.weight, 1), n.windows, n.late_after,
@@ -71,14 +69,14 @@ WITH changed AS (
 SELECT queue, lane, weight, windows::text AS windows, late_after, paused_at IS NOT NULL AS paused FROM changed;
 
 -- name: list_lane_settings
--- The lanes of a queue that somebody has set something for, from a name on.
+-- List the settings of a queue's lanes that have any: a page that begins after a name.
 SELECT queue, lane, weight, windows::text AS windows, late_after, paused_at IS NOT NULL AS paused
   FROM :"schema".lane_setting
  WHERE queue = $1::text AND ($2::text IS NULL OR lane > $2::text)
  ORDER BY lane LIMIT $3::integer;
 
 -- name: remove_lane
--- Forget what was set for a lane; its jobs stay, and take their turns like any other.
+-- Remove the settings of a lane. Its jobs stay, and are claimed like those of any other lane.
 WITH removed AS (
     DELETE FROM :"schema".lane_setting AS l WHERE l.queue = $1::text AND l.lane = $2::text RETURNING l.queue, l.lane
 ), noted AS (
@@ -88,7 +86,7 @@ WITH removed AS (
 SELECT count(*) > 0 AS removed FROM removed;
 
 -- name: set_plan
--- Change a plan: what is given ($2), while the rest stays.
+-- Change the settings in $2 of a plan; the others stay.
 WITH changed AS (
     INSERT INTO :"schema".plan AS p (name, priority, weight, late_after)
     SELECT $1::text, coalesce(n.priority, 0), coalesce(n.weight, 1), n.late_after
@@ -105,11 +103,11 @@ WITH changed AS (
 SELECT name, priority, weight, late_after FROM changed;
 
 -- name: list_plans
--- The plans by their names.
+-- List plans by name.
 SELECT name, priority, weight, late_after FROM :"schema".plan ORDER BY name;
 
 -- name: remove_plan
--- Take a plan away, unless tenants have it: their number says so.
+-- Remove a plan, unless tenants have it. Returns how many have it.
 WITH held AS (
     SELECT count(*) AS tenants FROM :"schema".tenant_setting AS t WHERE t.plan = $1::text
 ), removed AS (
@@ -121,7 +119,7 @@ WITH held AS (
 SELECT EXISTS (SELECT FROM removed) AS removed, h.tenants FROM held AS h;
 
 -- name: set_tenant
--- Change what holds for a tenant: what is given ($2), while the rest stays. No row if there is no such plan.
+-- Change the settings in $2 of a tenant; the others stay. Returns no row if the plan does not exist.
 WITH changed AS (
     INSERT INTO :"schema".tenant_setting AS t (tenant, plan, late_after)
     SELECT $1::text, n.plan, n.late_after
@@ -139,14 +137,14 @@ WITH changed AS (
 SELECT tenant AS name, plan, late_after FROM changed;
 
 -- name: list_tenants
--- The tenants that somebody has set something for, from a name on; those of one plan, or all.
+-- List the settings of tenants that have any, of one plan or all: a page that begins after a name.
 SELECT tenant AS name, plan, late_after
   FROM :"schema".tenant_setting
  WHERE ($1::text IS NULL OR plan = $1::text) AND ($2::text IS NULL OR tenant > $2::text)
  ORDER BY tenant LIMIT $3::integer;
 
 -- name: remove_tenant
--- Forget what was set for a tenant; its jobs stay.
+-- Remove the settings of a tenant; its jobs stay.
 WITH removed AS (
     DELETE FROM :"schema".tenant_setting AS t WHERE t.tenant = $1::text RETURNING t.tenant
 ), noted AS (
@@ -156,7 +154,7 @@ WITH removed AS (
 SELECT count(*) > 0 AS removed FROM removed;
 
 -- name: set_retention
--- Keep the history of a state for so many days: of all jobs, of a queue, of a tenant or of both.
+-- Set for how many days history of a state is kept: of all jobs, of a queue, of a tenant or of both.
 WITH changed AS (
     INSERT INTO :"schema".retention AS r (state, days, queue, tenant)
     VALUES ($1::text, $2::integer, $3::text, $4::text)
@@ -171,11 +169,11 @@ WITH changed AS (
 SELECT state, days, queue, tenant FROM changed;
 
 -- name: list_retentions
--- How long history is kept, where somebody has set it; the general rules first.
+-- List the rules of how long history is kept, general ones first.
 SELECT state, days, queue, tenant FROM :"schema".retention ORDER BY queue <> '', tenant <> '', state, queue, tenant;
 
 -- name: remove_retention
--- Take a rule away by which history is kept.
+-- Remove a rule of how long history is kept.
 WITH removed AS (
     DELETE FROM :"schema".retention AS r
      WHERE r.state = $1::text AND r.queue = $2::text AND r.tenant = $3::text

@@ -1,13 +1,12 @@
 -- name: advance_time
--- For tests: let time pass, by moving everything that the queue remembers so far into the past.
--- $1 is how many seconds, or else $2 is the moment to come to; none pass if that is over already.
+-- For tests: let time pass, by moving all stored times into the past.
+-- $1 is how many seconds, or $2 is the time to reach; nothing happens if that is past already.
 --
--- Afterwards each moment lies as far from the present as if the time had been waited for. Leases stay: a
--- worker that lives renews its own meanwhile. So do schedules, whose ticks are moments by the clock on the wall.
--- History whose day passes is gone, as with its partition.
--- Workers that run are told, since due times and marks have moved under them.
+-- Afterwards each time is as far from the present as if somebody had waited. Leases stay, because running workers would
+-- have renewed them. So do schedules, whose ticks are times of the real clock. History whose day passes is removed, as with
+-- its partition. Running workers are notified, since due times and their cursors are not valid any more.
 WITH span AS MATERIALIZED (
-    -- In seconds: a day of an interval may be an hour shorter or longer.
+    -- In seconds, because a day in an interval may be an hour shorter or longer.
     SELECT make_interval(secs => greatest(0, coalesce(
                $1::double precision, extract(epoch FROM $2::timestamptz - statement_timestamp())))) AS past,
            (statement_timestamp() AT TIME ZONE 'UTC')::date AS today
@@ -110,8 +109,8 @@ UNION ALL
 SELECT :"schema".notify_due_v1(min(m.run_at)) FROM moved AS m WHERE m.state = 'scheduled' HAVING count(*) > 0;
 
 -- name: make_room_to_advance
--- For tests: make the partitions into which the history comes when advance_time lets the same time pass.
--- Waits for whoever makes partitions now.
+-- For tests: create the partitions that the history needs when advance_time lets the same time pass.
+-- It waits for others that create partitions now.
 WITH span AS (
     SELECT make_interval(secs => greatest(0, coalesce(
                $1::double precision, extract(epoch FROM $2::timestamptz - statement_timestamp())))) AS past
@@ -125,7 +124,7 @@ SELECT :"schema".ensure_partitions_v1(p_also => ARRAY(
   FROM (SELECT pg_advisory_xact_lock(hashtextextended(current_database() || '.' || $3::text || '.partitions', 0)) OFFSET 0) AS o;
 
 -- name: mark_worker_lost
--- For tests: take a job away from the attempt that runs it, as if its worker had been lost in it.
+-- For tests: take a running job from its attempt, as if its worker had been lost.
 SELECT l.id, l.lost
   FROM :"schema".job AS j
  CROSS JOIN LATERAL :"schema".mark_worker_lost_v1(
@@ -134,7 +133,7 @@ SELECT l.id, l.lost
  WHERE j.id = $1 AND j.state = 'running';
 
 -- name: cut_connections
--- For tests: end the connections of one kind from the server's side.
+-- For tests: terminate the connections with an application name on the server.
 SELECT pg_terminate_backend(a.pid) AS cut
   FROM pg_stat_activity AS a
  WHERE a.datname = current_database() AND a.application_name = $1 AND a.pid <> pg_backend_pid();

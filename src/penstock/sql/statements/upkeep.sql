@@ -1,15 +1,15 @@
 -- name: ensure_partitions
--- Build the history partitions that are missing ahead.
+-- Create the history partitions that are missing ahead.
 SELECT :"schema".ensure_partitions_v1($1);
 
 -- name: list_expired_partitions
--- History partitions that nobody needs any more, and the statements that take one away, step by step.
+-- Return the history partitions past their day, and the statements that remove each one, step by step.
 --
--- $1 is the schema, $2 the time or NULL. In order: a pending detach is to be finalized before another can
--- begin; an attached partition is to be detached; one that is not attached is to be dropped. A step that
--- waits for a reader gives up at the lock_timeout and is tried again, found here as it was left.
--- Who does not own them has a function to ask, in one step. What belongs to another table by now is left to that.
--- Yesterday's is the youngest: a settle that began before midnight may still write into today's.
+-- $1 is the schema, $2 the time or NULL. The steps are: finalize a pending detach before another begins, detach an attached
+-- partition, drop a detached one. A step that waits for a reader gives up at the lock_timeout; the next call finds the
+-- partition as it was left and tries again. A role that does not own partitions calls a function instead, in one step.
+-- Partitions that belong to another table by now are left alone.
+-- Yesterday's is the youngest, because a settle that began before midnight may still write to today's.
 SELECT c.relname::text AS name,
        i.inhrelid IS NOT NULL AND o.ours AS attached,
        coalesce(i.inhdetachpending, false) AND o.ours AS pending,

@@ -1,6 +1,6 @@
 -- name: create_workflow
--- A workflow without jobs, which belongs to the tenant that is named, or to that of the transaction. Who started it ($4)
--- is noted, if it is said.
+-- Create a workflow without jobs, for the given tenant or for that of the transaction. If $4 names who started it, that is
+-- written to the audit.
 WITH made AS (
     INSERT INTO :"schema".workflow (tenant, name, meta)
     VALUES (coalesce(nullif($1::text, ''), nullif(current_setting('penstock.tenant', true), ''), ''), $2::text, $3::text::jsonb)
@@ -15,7 +15,7 @@ SELECT m.id FROM made AS m LEFT JOIN noted ON true;
 SELECT id, duplicate FROM :"schema".extend_workflow_v1($1::bigint, $2::text::jsonb, NULL, NULL, $3::text::jsonb);
 
 -- name: get_workflow
--- One workflow and how far its jobs are. A failure is borne if all that waited for it went on in spite of it.
+-- Return a workflow and the state of its jobs. A failure is tolerated if all dependents continued in spite of it.
 SELECT w.id, w.tenant, w.name, w.meta::text, w.created_at, j.*
   FROM :"schema".workflow AS w, LATERAL (
        SELECT count(*) FILTER (WHERE a.state = 'scheduled') AS scheduled,
@@ -35,7 +35,7 @@ SELECT w.id, w.tenant, w.name, w.meta::text, w.created_at, j.*
  WHERE w.id = $1::bigint;
 
 -- name: list_workflows
--- Workflows and how far their jobs are, newest first, a page from one on; see get_workflow.
+-- List workflows and the states of their jobs, newest first: a page that begins after one; see get_workflow.
 WITH page AS MATERIALIZED (
     SELECT w.id, w.tenant, w.name, w.meta, w.created_at FROM :"schema".workflow AS w
      WHERE ($1::text IS NULL OR w.tenant = $1::text) AND ($2::bigint IS NULL OR w.id < $2::bigint)
@@ -67,7 +67,7 @@ SELECT p.id, p.tenant, p.name, p.meta::text, p.created_at,
  ORDER BY p.id DESC;
 
 -- name: cancel_workflow
--- End all jobs of a workflow that have not ended: how many, which is noted: by whom ($3).
+-- Cancel all jobs of a workflow that have not ended. Returns how many, and writes to the audit who did it ($3).
 WITH ended AS MATERIALIZED (
     SELECT :"schema".cancel_workflow_v1($1::bigint, $2::text) AS jobs
 ), noted AS MATERIALIZED (
@@ -78,7 +78,7 @@ WITH ended AS MATERIALIZED (
 SELECT e.jobs FROM ended AS e LEFT JOIN noted ON true;
 
 -- name: retry_workflow
--- Run again what has failed or was cancelled in a workflow: how many jobs came back, which is noted: by whom ($2).
+-- Run the failed and cancelled jobs of a workflow again. Returns how many, and writes to the audit who did it ($2).
 WITH back AS MATERIALIZED (
     SELECT :"schema".retry_workflow_v1($1::bigint) AS jobs
 ), noted AS MATERIALIZED (
@@ -88,11 +88,11 @@ WITH back AS MATERIALIZED (
 SELECT b.jobs FROM back AS b LEFT JOIN noted ON true;
 
 -- name: read_parents
--- What the jobs came to that a job has waited for, for the attempt that owns it.
+-- Return the outcomes of the jobs that a job has waited for, to the attempt that owns it.
 SELECT id, step, task, state, reason, result::text, error FROM :"schema".read_parents_v1($1::bigint, $2::uuid);
 
 -- name: list_workflow_steps
--- The jobs of a workflow with those that each waits for or has waited for.
+-- Return the jobs of a workflow, each with the jobs that it waits for or has waited for.
 SELECT a.id, a.step, a.task, a.state, a.reason, a.attempt, a.pending, a.run_at, a.attempted_at, a.finished_at,
        a.error, e.parents
   FROM :"schema".workflow_jobs_v1(ARRAY[$1::bigint]) AS a
@@ -101,13 +101,13 @@ SELECT a.id, a.step, a.task, a.state, a.reason, a.attempt, a.pending, a.run_at, 
  ORDER BY a.id;
 
 -- name: is_workflow_finished
--- Whether all jobs of a workflow have ended, for those who wait.
+-- Return whether all jobs of a workflow have ended, for those who wait.
 SELECT NOT EXISTS (SELECT FROM :"schema".job AS j WHERE j.workflow = w.id) AS is_over
   FROM :"schema".workflow AS w
  WHERE w.id = $1::bigint;
 
 -- name: list_cancelled_branches
--- Of jobs that came back alone: whose children were cancelled when they failed, by their workflows.
+-- Count, by workflow, those of some retried jobs whose children were cancelled when they failed.
 SELECT d.workflow, count(DISTINCT d.parent) AS steps
   FROM :"schema".dependency AS d
  WHERE d.parent = ANY ($1::bigint[]) AND d.on_failure = 'cancel'
