@@ -212,7 +212,7 @@ async def test_wait_that_loses_the_database_names_the_job(
     penstock: Commands, shop: Shop, proxy: Proxy
 ) -> None:
     here = ("--wait", "--wait-timeout", "1s", "--json", "--database-url", proxy.url)
-    proxy.refuse_after("-- Jobs by id")  # its first look
+    proxy.refuse_after("-- Return jobs by id")  # its first look
     waiting = penstock.start("enqueue", "shop.greet", '{"name": "Ada"}', *here)
     assert waiting.end() == 1
     [job] = (await shop.app.list()).jobs

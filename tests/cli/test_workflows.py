@@ -120,7 +120,7 @@ async def test_wait_that_loses_the_database_names_the_workflow(
 ) -> None:
     started = await failed(shop, fan=1)
     here = ("--timeout", "1s", "--database-url", proxy.url)
-    proxy.refuse_after("-- One workflow", nth=2)  # whether it is there, and the first look
+    proxy.refuse_after("-- Return a workflow", nth=2)  # whether it is there, and the first look
     with Terminal(penstock, "workflows", "wait", started.id, *here) as terminal:
         assert terminal.end() == 1
         told = f"Workflow {started.id} is stored there, and goes on when it is back."

@@ -143,7 +143,7 @@ async def test_a_filter_that_no_job_can_pass_is_named(app: Penstock, given) -> N
 
 
 KEPT_PLANS = """
-SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '-- Jobs by id%'
+SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '-- Return jobs by id%'
 """
 
 

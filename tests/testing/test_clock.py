@@ -128,7 +128,7 @@ async def test_history_goes_after_its_time(app: Penstock) -> None:
 TRIED = """
 SELECT count(*) > 0 FROM pg_stat_activity
  WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'idle'
-   AND query LIKE '%partitions into which the history comes%'
+   AND query LIKE '%partitions that the history needs%'
 """
 
 
