@@ -82,7 +82,7 @@ async def test_the_doctor_says_nothing_of_what_it_does_not_see(seeded: Ground) -
 
 async def test_calls_that_the_role_is_not_for_say_what_to_do(ground: Ground) -> None:
     async with Penstock(ground.app_url, include=[greet]) as app:
-        with pytest.raises(NotAllowed, match="settings, and commands") as refused:
+        with pytest.raises(NotAllowed, match="To change settings") as refused:
             await app.set_limit("openai", slots=1)
         assert refused.value.role == APP_LOGIN
         assert "permission denied for" in refused.value.refused

@@ -141,7 +141,7 @@ class Connector:
     def set_database(self, database: Database) -> None:
         """Use another database from now on. Raises RuntimeError if the connector is open."""
         if self._pool is not None or self._hold is not None:
-            raise RuntimeError("The app is open: close it before it is led to another database.")
+            raise RuntimeError("The app is open. Close it before you change its database.")
         self.database = database
         self.store = Store(database.schema)
 

@@ -76,8 +76,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MAYBE_STORED: Final = (
-    "The jobs may or may not have been stored: look for them before you enqueue again, or give an "
-    "idempotency_key, then asking again is safe."
+    "The jobs may or may not have been stored: look for them before you enqueue them again. Jobs "
+    "with an idempotency_key can be enqueued again safely."
 )
 _SAFE_TO_REPEAT: Final = (
     "The jobs may or may not have been stored: enqueue them again with the same idempotency_key, "

@@ -111,7 +111,7 @@ class TenantScope:
 
 
 RETRY_DELAYS_S: Final = (0.1, 0.5, 2.0)
-CHECK_FIRST: Final = "It may have been done all the same: look before you ask again."
+CHECK_FIRST: Final = "It may have been carried out all the same: check before you repeat it."
 _NO_WAIT: Final = (
     "Inside your transaction nothing can be waited for: a job that it enqueues begins after your "
     "commit. Wait on app.sync, after the commit."

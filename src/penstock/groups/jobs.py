@@ -83,14 +83,14 @@ class JobCalls(BulkCalls):
         texts = scope.check_texts(queue=queue, task=name, tenant=tenant, subject=subject, tag=tag)
         start = key_of(after) if after else None
         if batch is not None and workflow is not None:
-            raise Misuse("Jobs are listed of a workflow or of a batch, not of both.", "workflow")
+            raise Misuse("List the jobs of a batch or of a workflow, not of both.", "workflow")
         within = {
             "batch": None if batch is None else batch_key(batch_id_of(batch)),
             "workflow": None if workflow is None else workflow_key(workflow),
         }
         if text is not None:
             if within["batch"] is not None or within["workflow"] is not None:
-                raise Misuse("Jobs of a batch or a workflow cannot be found by a text.", "text")
+                raise Misuse("Jobs of a batch or a workflow cannot be filtered by a text.", "text")
             return await self._page_with_text(text, [states, *texts, start], limit)
         jobs = await self._execute(
             lambda on: self.store.list_jobs(on, states, *texts, start, limit, **within)

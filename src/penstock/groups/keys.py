@@ -272,7 +272,7 @@ class KeyCalls(Calls):
                 raise
             app, role = roles(schema).app, rights.role
             raise RolesUnfit(
-                f"The role {role} cannot become {app}, as which calls for a tenant are made.",
+                f"The role {role} cannot become {app}, the role for calls of one tenant.",
                 await self._grant(app, role),
             ) from error
 

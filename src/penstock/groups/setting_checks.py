@@ -84,7 +84,9 @@ def key(value: Any) -> None:
     text = limit_key("key", value)
     prefix = text.removesuffix("*")
     if "*" in prefix:
-        raise ConfigError("key", value, "a key with one *, at its end: each key that begins so")
+        raise ConfigError(
+            "key", value, "a key with at most one *, at its end, for every key with that beginning"
+        )
     kind, separator, rest = prefix.partition(":")
     if not separator or kind not in KEYS:
         return
@@ -92,9 +94,7 @@ def key(value: Any) -> None:
     name, has_lane, _ = rest.partition(":") if kind == "lane" else (rest, True, "")
     is_pattern = prefix != text
     if not ((is_pattern and not rest) or (names.fullmatch(name) and (is_pattern or has_lane))):
-        raise ConfigError(
-            "key", value, f"{form}, or its beginning with * behind it, such as {kind}:*"
-        )
+        raise ConfigError("key", value, f"{form}, or its beginning followed by *, such as {kind}:*")
 
 
 def slots(setting: str, value: Any) -> int | None:

@@ -345,24 +345,24 @@ class RoleRights(Struct, frozen=True, kw_only=True):
         owner = f"the owner of the schema, {self.owner}"
         if not self.is_secured:
             return (
-                f"It has no right to that in the schema {self.schema}: log in as {owner}; or make "
-                f"{worker} and {app} roles with rights again, with `penstock migrate --rls`."
+                f"It lacks this right in the schema {self.schema}: log in as {owner}; or give "
+                f"{worker} and {app} their rights again, with `penstock migrate --rls`."
             )
         works, enqueues = self._grant(worker), self._grant(app)
         if self.is_worker and self.is_app:
-            return f"It is both a worker's and an app's; the rest is for {owner}."
+            return f"It has the rights of workers and of apps. All other rights are for {owner}."
         if self.is_worker:
             return (
-                f"It is a worker's, a member of {worker}. To enqueue and to look at jobs it needs "
-                f"`{enqueues}`, and then a tenant; settings are for {owner}."
+                f"It is a role of workers, a member of {worker}. To enqueue and read jobs, run "
+                f"`{enqueues}` and name a tenant. To change settings, log in as {owner}."
             )
         if self.is_app:
             return (
-                f"It is an app's, a member of {app}. A worker needs `{works}`; settings, and "
-                f"commands that look at all tenants, are for {owner}."
+                f"It is a role of apps, a member of {app}. A worker needs `{works}`. To change "
+                f"settings or read all tenants, log in as {owner}."
             )
         return (
-            f"It is a member neither of {worker} nor of {app}: run `{works}` for a worker, "
+            f"It is neither a member of {worker} nor of {app}. Run `{works}` for a worker, or "
             f"`{enqueues}` for a program that enqueues, or log in as {owner}."
         )
 
@@ -408,8 +408,8 @@ def _foreign_function_remedy(error: BaseException, schema: str) -> str | None:
     if function is None:
         return None
     return (
-        f"The function {function}, which is not Penstock's, asks for it: grant the right to this "
-        "role, or make the function SECURITY DEFINER."
+        f"The function {function}, which is not Penstock's, needs it: grant the right to "
+        "this role, or make the function SECURITY DEFINER."
     )
 
 
@@ -427,7 +427,9 @@ _KINDS: Final = {
         "It is a standby, or set to read only: try again after the failover, or let the address "
         "lead to the primary.",
     ),
-    "53100": _Kind(DatabaseExhausted, "has no room", "Make room on its disk, then try again."),
+    "53100": _Kind(
+        DatabaseExhausted, "has no disk space left", "Make room on its disk, then try again."
+    ),
     "53200": _Kind(
         DatabaseExhausted,
         "is out of memory",
@@ -440,7 +442,7 @@ _KINDS: Final = {
         "Close some elsewhere, lower pool_size, or raise the limit: max_connections, or the "
         "CONNECTION LIMIT of the role or the database.",
     ),
-    "53": _Kind(DatabaseExhausted, "has run out of something", "Raise its limit, then try again."),
+    "53": _Kind(DatabaseExhausted, "has run out of a resource", "Raise its limit, then try again."),
     "57014": _Kind(
         DatabaseBusy,
         "cancelled the statement",

@@ -51,4 +51,6 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     coroutine.close()
-    raise RuntimeError("A question to a blocking connection has waited for an event loop.")
+    raise RuntimeError(
+        "A call on a blocking connection waited for an event loop, and there is none."
+    )
