@@ -31,7 +31,7 @@ class ToldMeanwhile:
 
 
 async def test_promoter_keeps_news_that_arrives_during_its_scan() -> None:
-    """It is of a job that committed behind the mark of the look."""
+    """It is of a job that was committed behind the run's cursor."""
     told = ToldMeanwhile()
     await told.promoter.tick()
     assert told.promoter.is_woken

@@ -19,17 +19,17 @@ class Watch:
 
     def __init__(self, supervisor: Supervisor, watched: WatchedChild) -> None:
         self._supervisor = supervisor
-        self._ward = watched
+        self._watched = watched
         self.now = 100.0
 
     def begins(self, since: float) -> None:
-        self._supervisor._limits_page.begin(self._ward.row, ChildLimits(since, 3.0, 0, RUNNING))
+        self._supervisor._limits_page.begin(self._watched.row, ChildLimits(since, 3.0, 0, RUNNING))
 
     def look(self, at: float) -> bool:
         """Look once; whether the child is condemned."""
         self.now = at
         self._due = at + self._supervisor._check_children()
-        return self._ward.cause is not None
+        return self._watched.cause is not None
 
     def looks(self, until: float) -> bool:
         """Look as often as a supervisor does."""
@@ -42,7 +42,7 @@ class Watch:
 @pytest.fixture
 def watch() -> Iterator[Watch]:
     control, other = socket.socketpair()
-    file, board = create_limits_page()
+    file, limits_page = create_limits_page()
     with (
         subprocess.Popen(["/bin/sleep", "600"]) as process,
         tempfile.TemporaryFile() as trace,
@@ -59,7 +59,7 @@ def watch() -> Iterator[Watch]:
         supervisor._wake.close()
         supervisor._woken.close()
         supervisor._limits_page.close()
-    board.close()
+    limits_page.close()
     os.close(file)
 
 

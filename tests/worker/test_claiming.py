@@ -57,7 +57,7 @@ async def test_higher_priority_overtakes_a_running_backlog(app: Penstock) -> Non
         jobs = await app.enqueue_many(slow.prepare(f"low {n}") for n in range(10))
         await first.wait()
         urgent = await app.enqueue(slow.options(priority=50), "urgent")
-        await until(lambda: ("", 50) in queue_state(worker).lines, what="the news to arrive")
+        await until(lambda: ("", 50) in queue_state(worker).cursors, what="the news to arrive")
         go_on.set()
         await app.wait(urgent, timeout=30)
         await app.wait(jobs[-1], timeout=30)

@@ -1,4 +1,4 @@
-"""Low-water marks, without a database: what is remembered when news, claims and scans cross."""
+"""Cursors, without a database: what is known when news, claims and scans cross."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ def at(seconds: float) -> datetime:
 
 
 def attempt(id: int, seconds: float, lane: str = "", priority: int = 0) -> Any:
-    """A claimed job, as far as marks look at it."""
+    """Return a claimed job as cursors need it."""
     row = {"lane": lane, "priority": priority, "ready_at": at(seconds)}
     return SimpleNamespace(id=id, row=row)
 
@@ -29,7 +29,7 @@ def sorted_cursors(cursors: Cursors, lane: str = "") -> list[LaneCursor]:
 
 
 def claimed(cursors: Cursors, attempts: list[Any], limit: int, *, lane: str = "") -> None:
-    """What a claim of up to `limit` jobs from all lines of a turn has brought."""
+    """Advance all cursors of a lane after a claim of up to `limit` jobs."""
     cursors.advance(
         [PlannedTake(cursor, limit) for cursor in sorted_cursors(cursors, lane)], attempts, limit
     )
@@ -132,7 +132,7 @@ def test_news_before_the_first_scan_is_kept_but_not_acted_upon() -> None:
 
 
 def test_a_scan_replaces_what_was_known() -> None:
-    """Lines that have run dry go, and a mark that was too high comes down."""
+    """Exhausted cursors are dropped, and one that was too high is lowered."""
     cursors = Cursors()
     cursors.end_scan([LaneCursor("", 0, at(10), 100), LaneCursor("", 5, at(10), 101)])
     cursors.begin_scan()

@@ -48,7 +48,7 @@ def of(meter: Meter, tenant: str, count: int = 1, **options: Any) -> list[Any]:
 
 async def known(worker: Worker, lane: str) -> None:
     """Wait until a worker knows of a lane, and of nothing more to claim for now."""
-    await until(lambda: lane in queue_state(worker).turns, what=f"the lane {lane}")
+    await until(lambda: lane in queue_state(worker).lanes, what=f"the lane {lane}")
     await nothing_to_claim(worker)
 
 

@@ -94,7 +94,7 @@ async def test_a_group_is_filled_across_claims(app: Penstock) -> None:
         for number in (1, 2):
             await app.enqueue(calls.task, number)
             await until(
-                lambda number=number: len(queue_state(worker).gathered) == number,
+                lambda number=number: len(queue_state(worker).grouped) == number,
                 what="it to be gathered",
             )
         assert worker_state(worker).jobs

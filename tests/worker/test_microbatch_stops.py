@@ -93,9 +93,9 @@ async def test_an_item_that_is_cancelled_while_it_waits_is_forgotten(app: Pensto
     calls = Calls(app, Batch(size=2, linger=LONG))
     async with worker_of(app) as worker:
         first = await app.enqueue(calls.task, 1)
-        await until(lambda: len(queue_state(worker).gathered) == 1, what="it to be gathered")
+        await until(lambda: len(queue_state(worker).grouped) == 1, what="it to be gathered")
         await app.cancel(first)
-        await until(lambda: not queue_state(worker).gathered, what="it to be forgotten")
+        await until(lambda: not queue_state(worker).grouped, what="it to be forgotten")
         jobs = await app.enqueue_many(calls.of(2, 3))
         assert await app.wait(jobs[1], timeout=20) == 6
     assert calls.made == [[2, 3]]
@@ -130,7 +130,7 @@ async def test_items_that_wait_are_given_back_at_once_by_a_stop(app: Penstock) -
     worker = worker_of(app)
     await worker.start()
     jobs = await app.enqueue_many(calls.of(1, 2))
-    await until(lambda: len(queue_state(worker).gathered) == 2, what="both")
+    await until(lambda: len(queue_state(worker).grouped) == 2, what="both")
     await worker.stop()
     for job in [await app.get(job) for job in jobs]:
         assert (job.state, job.failures, job.losses) == ("ready", 0, 0)
@@ -145,7 +145,7 @@ async def test_items_that_wait_and_are_given_back_have_used_no_starts(
     calls = Calls(app, Batch(size=9, linger=LONG), limits="openai")
     async with worker_of(app, lease=60, heartbeat=1) as worker:
         await app.enqueue_many(calls.of(1, 2, 3))
-        await until(lambda: len(queue_state(worker).gathered) == 3, what="items")
+        await until(lambda: len(queue_state(worker).grouped) == 3, what="items")
         assert await connection.fetchval("SELECT round(level) FROM penstock.bucket") == 0
     assert await connection.fetchval("SELECT round(level) FROM penstock.bucket") == 3
 
@@ -189,7 +189,7 @@ async def test_a_worker_that_loses_its_lease_forgets_its_items(
     async with worker_of(app) as worker:
         await app.enqueue_many([held.task.prepare(1), held.task.prepare(2), *calls.of(1)])
         await held.begun(2)
-        await until(lambda: queue_state(worker).gathered, what="the third")
+        await until(lambda: queue_state(worker).grouped, what="the third")
         await connection.execute("DELETE FROM penstock.lease")
         await asyncio.wait_for(held.was_cancelled.wait(), 20)
         assert held.cancelled == [True, True]

@@ -1,4 +1,4 @@
-"""The jobs at hand, without a database: who is given out next."""
+"""The prefetch buffer, without a database: which job starts next."""
 
 import time
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.any_pooler
 
 
 def jobs(*lanes: str) -> list[Any]:
-    """Claimed jobs, as far as a hand looks at them; `ab` is a job of a and one of b."""
+    """Return claimed jobs as the buffer needs them; `ab` is a job of a and one of b."""
     return [SimpleNamespace(id=n, row={"lane": lane}) for n, lane in enumerate(lanes)]
 
 

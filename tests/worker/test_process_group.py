@@ -31,14 +31,14 @@ WORKS = (
 
 
 class Parent:
-    """A fleet of Python programs, and what it tells."""
+    """A group of Python programs, and the events that it reports."""
 
     def __init__(
         self, program: str, processes: int, *arguments: str, python: str = sys.executable
     ) -> None:
         command = [python, "-I", "-S", "-c", f"import os, signal, sys\n{program}", *arguments]
         self.events: list[Event] = []
-        self.fleet = ProcessGroup(command, processes, on_event=self.events.append)
+        self.group = ProcessGroup(command, processes, on_event=self.events.append)
 
     def told(self, kind: type[E]) -> list[E]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -48,11 +48,11 @@ class Parent:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Task[bool]]:
-        task = asyncio.create_task(self.fleet.run())
+        task = asyncio.create_task(self.group.run())
         try:
             yield task
         finally:
-            self.fleet.ask_to_stop()
+            self.group.ask_to_stop()
             await task
 
 
@@ -76,7 +76,7 @@ async def test_process_with_a_lease_is_replaced_however_it_ends(
     parent = Parent(ends_once, 1, str(flag))
     async with parent.running() as running:
         await parent.tells(ProcessReady, 2)
-        parent.fleet.ask_to_stop()
+        parent.group.ask_to_stop()
         assert await running is True
     unasked, asked = parent.told(ProcessEnded)
     assert (unasked.cause, unasked.again_in) == (cause, 0.5)
@@ -93,14 +93,14 @@ async def test_pauses_grow_while_a_process_ends_again_and_again() -> None:
 @pytest.mark.parametrize("ending", ["os._exit(1)", "os._exit(0)", "os.abort()"])
 async def test_processes_that_all_end_without_a_lease_are_given_up(ending: str) -> None:
     parent = Parent(ending, 3)
-    assert await asyncio.wait_for(parent.fleet.run(), 60) is False
+    assert await asyncio.wait_for(parent.group.run(), 60) is False
     [event] = parent.told(NoneStarted)
     assert event.processes == 3
 
 
 async def test_processes_that_cannot_be_created_are_given_up() -> None:
     parent = Parent("", 2, python="/nowhere/python")
-    assert await asyncio.wait_for(parent.fleet.run(), 60) is False
+    assert await asyncio.wait_for(parent.group.run(), 60) is False
     assert len(parent.told(ProcessNotCreated)) == 1
     assert "No such file" in parent.told(NoneStarted)[0].cause
 
@@ -142,7 +142,7 @@ if not taken("third"):
     parent = Parent(program, 2, str(tmp_path))
     async with parent.running() as running:
         await parent.tells(ProcessReady)
-        parent.fleet.ask_to_stop()
+        parent.group.ask_to_stop()
         assert await running is True
     assert len(parent.told(ProcessReady)) == 1
     assert not parent.told(NoneStarted)
@@ -155,7 +155,7 @@ async def test_stop_is_clean_if_every_process_ends_as_asked(ending: str, is_clea
     parent = Parent(f"{WORKS}{ending}", 2)
     async with parent.running() as running:
         await parent.tells(ProcessReady, 2)
-        parent.fleet.ask_to_stop()
+        parent.group.ask_to_stop()
         assert await running is is_clean
     assert [event.is_clean for event in parent.told(ProcessEnded)] == [is_clean] * 2
 
@@ -164,5 +164,5 @@ async def test_process_killed_before_it_handles_signals_has_stopped() -> None:
     parent = Parent("signal.pause()", 1)
     async with parent.running() as running:
         await parent.tells(ProcessStarted)
-        parent.fleet.ask_to_stop()
+        parent.group.ask_to_stop()
         assert await running is True

@@ -78,7 +78,7 @@ async def test_worker_claims_nothing_while_its_heartbeat_is_refused(
         await connection.execute(harm)
         await until(lambda: said(caplog), what="the refusal to be told")
         waiting = await app.enqueue(note)
-        await until(lambda: queue_state(worker).lines, what="the job to be known")
+        await until(lambda: queue_state(worker).cursors, what="the job to be known")
         beats_before = len(beats)
         await until(lambda: len(beats) > beats_before + 1, what="two more beats")
         assert (await app.get(waiting)).state == "ready"

@@ -19,7 +19,7 @@ class Grant:
         "claiming",
         "demand",
         "is_registered",
-        "is_spare",
+        "is_unneeded",
         "is_wanted_elsewhere",
         "key",
         "limit",
@@ -44,7 +44,7 @@ class Grant:
         # Whether the database lists this worker as one that holds the key or waits for it.
         self.is_registered = False
         # Whether its slots are of no use, because the jobs that need them wait for another limit.
-        self.is_spare = False
+        self.is_unneeded = False
         # Whether another worker has asked for the key since the last answer.
         self.is_wanted_elsewhere = False
         # When to ask again: it was refused, or its bucket is empty or closed.

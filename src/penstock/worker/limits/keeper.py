@@ -116,7 +116,7 @@ class LimitKeeper(Service):
         unused, self._unused = self._unused, set()
         for grant in unused:
             if grant.slots.limit and not grant.is_busy:
-                grant.is_spare = True
+                grant.is_unneeded = True
                 self._ask_soon(grant)
 
     def _may_get_more(self, grant: Grant) -> bool:
@@ -231,7 +231,7 @@ class LimitKeeper(Service):
     def release_if_wanted(self, grant: Grant) -> None:
         """Give a grant back at once if another worker wants it and nothing here uses it."""
         if grant.is_wanted_elsewhere and grant.slots.limit and not grant.is_busy:
-            grant.is_spare = True
+            grant.is_unneeded = True
             self._ask_soon(grant)
 
     def note_closed(self, key: str, seconds: float) -> None:
@@ -306,7 +306,7 @@ class LimitKeeper(Service):
 
     def _slots_to_ask(self, grant: Grant) -> int:
         limit = grant.limit.slots
-        if grant.is_spare and not grant.is_busy:
+        if grant.is_unneeded and not grant.is_busy:
             return 0
         if limit is None or (
             grant.is_idle and time.monotonic() - grant.used_at >= self._timing.limit_idle
@@ -326,7 +326,7 @@ class LimitKeeper(Service):
     async def _ask_slots(self, asking: Sequence[Grant]) -> bool:
         lease = await self._lease_keeper.wait_for_lease()
         asks: dict[str, SlotRequest] = {}
-        unneeded = {grant for grant in asking if grant.is_spare}
+        unneeded = {grant for grant in asking if grant.is_unneeded}
         limits = {grant: grant.limit for grant in asking}
         asked_at = time.monotonic()
         for grant in asking:
@@ -364,7 +364,7 @@ class LimitKeeper(Service):
                 grant.retry_at = now + self._timing.limit_retry * (0.5 + random.random() / 2)
                 self._released.add(grant)
             if grant in unneeded:
-                grant.is_spare = False
+                grant.is_unneeded = False
             if grant.shrink():
                 self._ask_soon(grant)
         if has_room:

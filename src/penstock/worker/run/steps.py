@@ -62,7 +62,7 @@ class SavedSteps:
         self.remember("step", name, result)
         await self.journal.share(self.attempt, Saved("step", name, result), key, ttl)
 
-    def get_read(self, kind: str, name: str) -> str | None:
+    def get_known(self, kind: str, name: str) -> str | None:
         """Return the result of a step that this attempt has asked for before."""
         return (self._saved or {}).get((kind, name))
 

@@ -85,7 +85,7 @@ async def _ask_for_event(
 def _last_event(saved_steps: SavedSteps, name: str, number: int) -> int:
     """Return the last event of this name that the job has had; 0 if it has had none."""
     earlier = (
-        saved_steps.get_read("event", f"{name}:{index}") for index in range(number - 1, 0, -1)
+        saved_steps.get_known("event", f"{name}:{index}") for index in range(number - 1, 0, -1)
     )
     events = (json.decode(saved, type=_EventRecord).event for saved in earlier if saved is not None)
     return next((event for event in events if event), 0)
