@@ -55,7 +55,7 @@ CAUSES = {
     "writes_garbage_and_crashes": (
         "death",
         "ProtocolError",
-        "not its own; signal 11 (SIGSEGV) ended the child process.",
+        "did not open; signal 11 (SIGSEGV) ended the child process.",
         "in writes_garbage_and_crashes",
     ),
 }

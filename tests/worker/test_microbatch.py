@@ -148,7 +148,7 @@ async def test_a_key_that_cannot_be_compared_says_what_to_do(app: Penstock) -> N
     job = await app.enqueue(calls.task, 1)
     await worker_of(app).drain()
     message = (await app.get(job)).errors[0].message
-    assert "batch.key of double made a list" in message
+    assert "batch.key of double returned a list" in message
     assert "it must be hashable" in message
 
 

@@ -187,7 +187,7 @@ async def test_log_does_not_claim_that_refused_outcomes_were_written(
         drop = "DROP TRIGGER refuse ON penstock.job_history"
         await until(lambda: has_run(connection, drop), what="it to be mended")
         await until(lambda: worker_state(worker).unwritten is None, what="the end to be told")
-    assert "not ours" in caplog.text
+    assert "was refused: the job is no longer this worker's" in caplog.text
     assert "written again" not in caplog.text
     assert "none of them was written" in caplog.text
 

@@ -156,7 +156,7 @@ class SupervisorClient:
                 if not forks:
                     logger.info(
                         "Imports have started threads or opened connections: child processes are "
-                        "started anew, not forked."
+                        "started as new programs, not forked."
                     )
                 self._on_prepared(trouble)
 

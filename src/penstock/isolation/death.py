@@ -98,13 +98,14 @@ class Death(Struct, frozen=True, kw_only=True):
                 return "the child process was told to stop and did not"
             case "garbage":
                 return (
-                    "the child process wrote something that is no message to its worker, as a job "
-                    f"does that writes to a file which is not its own{self._end}"
+                    "the child process wrote something that is no message to its worker, as "
+                    "happens when a job writes to a file descriptor that it did not open"
+                    f"{self._end}"
                 )
             case "closed":
                 return (
-                    "the child process closed the channel to its worker, as a job does that closes "
-                    f"a file which is not its own{self._end}"
+                    "the child process closed the channel to its worker, as happens when a job "
+                    f"closes a file descriptor that it did not open{self._end}"
                 )
             case "supervisor":
                 return (

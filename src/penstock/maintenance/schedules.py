@@ -132,7 +132,9 @@ class Scheduler(Service):
         if self._timetable:
             names = await self._schedules.sync(self._pool, list(self._timetable))
             if names:
-                logger.info("What the code says of schedules was written: %s.", ", ".join(names))
+                logger.info(
+                    "The schedules that the code declares were written: %s.", ", ".join(names)
+                )
         self._declared.set()
 
     def _plan_firings(self, look: DueSchedules) -> Iterable[Firing]:

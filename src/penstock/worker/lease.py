@@ -188,8 +188,8 @@ class LeaseKeeper(Service):
         last_refusal, self._refusal = self._refusal, error
         if last_refusal is None or errors.sqlstate(last_refusal) != errors.sqlstate(error):
             logger.error(
-                "The database refuses the heartbeat of lease %d (%s): %s%s Mend what this names. "
-                "Until a heartbeat succeeds, this worker claims no jobs; those that run are "
+                "The database refuses the heartbeat of lease %d (%s): %s%s Fix what the error "
+                "names. Until a heartbeat succeeds, this worker claims no jobs; those that run are "
                 "stopped when the lease ends.",
                 lease,
                 errors.sqlstate(error),
@@ -286,6 +286,7 @@ class Reconciler(Service):
                     released = await self._store.release(self._pool, lease, self._list_known_jobs())
                 if released:
                     logger.warning(
-                        "Jobs that were claimed without our knowing are given back: %d.", released
+                        "Jobs that this worker has claimed without knowing it are given back: %d.",
+                        released,
                     )
         return self._budget.pause

@@ -460,7 +460,10 @@ class Parts:
             return
         if answer != "cancelled":
             self._tally.refused += 1
-            logger.warning("The outcome of job %d was refused: it is not ours.", settlement.id)
+            logger.warning(
+                "The outcome of job %d was refused: the job is no longer this worker's.",
+                settlement.id,
+            )
         task, number = (attempt.job.task, attempt.job.number) if attempt else ("", 0)
         self._events.emit(SettleRefused(str(settlement.id), task, number, answer))
 

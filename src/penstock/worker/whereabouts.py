@@ -46,4 +46,4 @@ def dump_stacks() -> None:
     try:
         faulthandler.dump_traceback(all_threads=True)
     except (AttributeError, OSError, RuntimeError, ValueError) as error:
-        logger.warning("The stacks could not be dumped, stderr is no file: %r", error)
+        logger.warning("The stacks could not be dumped, since stderr is no file: %r", error)

@@ -123,7 +123,9 @@ class ChildConnection:
             self._dispatch(message)
         except Exception:
             # A log filter may have failed, say: later messages must be handled all the same.
-            logger.exception("What a child process said was not heard: %s", type(message).__name__)
+            logger.exception(
+                "A message of a child process could not be handled: %s", type(message).__name__
+            )
 
     def _dispatch(self, message: FromChild) -> None:
         if isinstance(message, Request):

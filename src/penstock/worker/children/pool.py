@@ -189,7 +189,9 @@ class ChildPool:
         """Kill a child whose channel is broken."""
         is_leaving = self._leaving.get(child.number) is child
         if child.broken_by is None and not is_leaving:
-            logger.error("The channel to a child process is broken, the child is killed: %s.", why)
+            logger.error(
+                "The channel to a child process is broken, so the child is killed: %s.", why
+            )
             child.broken_by = cause
             self._kill(child)
 
@@ -424,7 +426,7 @@ class ChildPool:
 
     def _give_up(self, why: str) -> None:
         """Fail all that waits, and start no child for a while."""
-        logger.error("No job can be isolated. %s", why)
+        logger.error("No job can run in a child process. %s", why)
         self._start_problem, self._no_start_until = (
             why,
             self._loop.time() + self._timing.children_pause,

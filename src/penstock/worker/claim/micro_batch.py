@@ -48,8 +48,8 @@ def _check_key(task: Task[..., Any], key: object) -> None:
         hash(key)
     except TypeError as error:
         raise TypeError(
-            f"batch.key of {task.name} made a {type(key).__name__}, by which items cannot be put "
-            f"into groups ({error}): it must be hashable, as text, a number or a tuple of them is."
+            f"batch.key of {task.name} returned a {type(key).__name__}, which cannot group items "
+            f"({error}): it must be hashable, such as text, a number or a tuple of these."
         ) from error
 
 

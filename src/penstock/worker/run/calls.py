@@ -193,7 +193,9 @@ class Calls:
             done = await self._journal.completed(completed_items)
         except Exception as doubt:
             # Their settle asks the same question, and repeats it while the database is away.
-            logger.warning("What a call of %s has completed is not known: %r", part[0].task, doubt)
+            logger.warning(
+                "It is not known which items a call of %s has completed: %r", part[0].task, doubt
+            )
             done = {attempt.job.id for attempt in completed_items}
         for attempt in completed_items:
             if attempt.job.id in done:

@@ -48,7 +48,7 @@ logger = logging.getLogger("penstock.worker")
 MAX_CONNECTIONS = 2
 LOCKED = "55P03"
 ROW_LOCKED = (
-    "Job {job}, or its workflow, is held by another transaction, so its step could not be kept. If "
+    "Another transaction has locked job {job} or its workflow, so the step could not be saved. If "
     "that is this handler's own, with ctx.fence or ctx.complete: run steps before it begins."
 )
 

@@ -170,7 +170,7 @@ def _yielded_type(opener: Any) -> type[Any]:
         return kinds[0]
     name = getattr(opener, "__name__", opener)
     raise Misuse(
-        f"What {name} opens is not known: annotate what it yields, such as "
+        f"The type that {name} opens is not known: annotate what it yields, such as "
         "AsyncIterator[HttpClient], or name it with @app.resource(HttpClient).",
         "resource",
     )

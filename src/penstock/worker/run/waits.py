@@ -154,7 +154,7 @@ class Poller:
         if isinstance(error, StaleAttempt) or not attempt.task.failed(error).retryable:
             raise error
         kind = type(error).__name__
-        logger.warning("%r polled %r in vain: %s", attempt, call.name, kind)
+        logger.warning("%r polled %r and got no answer: %s", attempt, call.name, kind)
         return Pending(retry_after(error))
 
     async def _end(self, call: _PollCall, value: Any) -> _PollCall:

@@ -521,7 +521,9 @@ class Settler:
                 is_only_one = _state_of(row) in self._written and store_errors.is_row_fault(again)
                 self._refused_rows.append(Refused(row, again, is_only_one))
             return
-        logger.error("The outcome of job %d could not be written, it is failed: %s", row.id, error)
+        logger.error(
+            "The outcome of job %d could not be written, so the job has failed: %s", row.id, error
+        )
         self._handle_answers([refusal], unsettled)
 
     # Refused rows
@@ -572,7 +574,9 @@ class Settler:
         if lost:
             self._answered.add(attempt_key(row))
             self._forget([row])
-            logger.error("The outcome of job %d is refused, it counts as lost: %s", row.id, error)
+            logger.error(
+                "The outcome of job %d is refused, so its attempt counts as lost: %s", row.id, error
+            )
         return bool(lost)
 
     def _keep_for_retry(self, rows: list[Refused]) -> None:
@@ -804,7 +808,7 @@ def _notify(call: Callable[..., None], *news: Any) -> None:
     try:
         call(*news)
     except Exception:
-        logger.exception("What follows the writing of outcomes has failed.")
+        logger.exception("Code that is called after outcomes are written has failed.")
 
 
 def _takes_no_writes(error: Exception) -> bool:
