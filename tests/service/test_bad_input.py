@@ -382,7 +382,7 @@ async def test_page_can_read_retry_after_while_connections_are_full(
     assert with_ticket.headers["access-control-allow-origin"] == "*"
     for answer in (refused, of_no_event_stream, foreign, page):
         assert (answer.status_code, answer.json()["type"]) == (503, "urn:penstock:busy")
-        assert answer.json()["detail"] == "All of 1 connections are taken: come again."
+        assert answer.json()["detail"] == "All 1 connections are in use: try again in a moment."
         assert answer.headers["retry-after"] == "1"
     assert asked_first.status_code == 204
     for answer in (empty, refused, asked_first):

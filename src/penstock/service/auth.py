@@ -51,8 +51,8 @@ def requester(caller: Caller, person: str | None) -> str:
         return caller.name
     if "on_behalf" not in caller.scopes:
         detail = (
-            f"requested_by is {caller.name} itself. A key needs the scope 'on_behalf' to name a "
-            "person; who is logged in asks for themselves."
+            f"requested_by must be {caller.name} here. Only a key with the scope 'on_behalf' may "
+            "name another person."
         )
         raise Problem(403, "not-allowed", detail, fields=[("requested_by", detail)])
     return person
@@ -173,8 +173,8 @@ class DefaultAuthenticator:
         try:
             return await self._admit(connection)
         except NotAllowed as error:
-            logger.error("Nobody can be let in: %s", error)
-            detail = "The service may not read who may use it; its log says why."
+            logger.error("Callers cannot be authenticated: %s", error)
+            detail = "The service may not read its keys and users. Its log names the missing right."
             raise Problem(503, "no-access", detail) from error
 
     async def _admit(self, connection: HTTPConnection) -> Caller:
@@ -234,7 +234,7 @@ def _check_csrf(connection: HTTPConnection, caller: Caller) -> None:
         return
     token = connection.headers.get(CSRF_HEADER, "")
     if not hmac.compare_digest(token.encode(), (caller.csrf or "").encode()):
-        detail = f"This needs the header {CSRF_HEADER} with the token that /api/v1/me tells."
+        detail = f"This needs the header {CSRF_HEADER} with the token from GET /api/v1/me."
         raise Problem(403, "csrf", detail)
 
 

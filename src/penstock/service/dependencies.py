@@ -112,7 +112,7 @@ def _check_scope(caller: Caller, scope: Scope, everywhere: bool) -> None:
         detail = f"This needs the scope {scope!r}; {caller.name} has {_scope_list(caller)}."
         raise Problem(403, "not-allowed", detail)
     if everywhere and caller.tenant is not None:
-        detail = f"This is about all tenants; {caller.name} is bound to {caller.tenant!r}."
+        detail = f"This route is for all tenants, but {caller.name} is bound to {caller.tenant!r}."
         raise Problem(403, "not-allowed", detail)
 
 

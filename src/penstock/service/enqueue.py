@@ -153,8 +153,8 @@ def key_not_supported(path: str) -> Problem:
     A client that relies on its key must not think that it worked.
     """
     detail = (
-        f"POST {path} keeps no idempotency keys. Send it without the header {IDEMPOTENCY_HEADER}, "
-        "which is for enqueueing jobs and uploading files."
+        f"POST {path} does not support idempotency keys. Send it without the header "
+        f"{IDEMPOTENCY_HEADER}, which is for enqueueing jobs and uploading files."
     )
     return Problem(
         422, "idempotency-key-not-taken", detail, fields=[(f"header.{IDEMPOTENCY_HEADER}", detail)]
@@ -209,9 +209,9 @@ class QueueNames:
             max_names = max(max_names // TENANT_FRACTION, 1)
         if len(names | used.keys()) > max_names:
             detail = (
-                f"Within an hour callers may name {max_names:,} queues that no task names, and "
-                f"named {len(used):,}. Give tasks their queues, or tell jobs apart by subject or "
-                "tag."
+                f"Callers may use at most {max_names:,} queues per hour that no task declares, and "
+                f"have used {len(used):,}. Declare queues with tasks, or tell jobs apart by "
+                "subject or tag."
             )
             raise Problem(422, "too-many-queues", detail, fields=[(field, detail)])
         for name in names:

@@ -118,7 +118,7 @@ class QueueMetrics(Collector):
             with_settings = {each.name for each in await self._app.queue_settings()}
             with_schedules = {each.queue for each in await self._app.schedules()}
         except Exception as error:
-            logger.warning("The queues could not be looked at for their metrics: %s", error)
+            logger.warning("The metrics of queues could not be read from the database: %s", error)
             return QueueSnapshot()
         return QueueSnapshot(True, tuple(depths), alive, frozenset(with_settings | with_schedules))
 

@@ -125,7 +125,12 @@ class BodyLimiter:
         if len(body) > max_bytes:
             raise _too_large(max_bytes)
         if self._held_bytes > self._bounds.bodies:
-            raise Problem(503, "busy", "Too much is being sent at once.", headers=CLOSE_HEADERS)
+            raise Problem(
+                503,
+                "busy",
+                "The service is reading too many bodies at once.",
+                headers=CLOSE_HEADERS,
+            )
         return bool(message.get("more_body", False))
 
 
@@ -145,7 +150,7 @@ def _has_body(headers: Headers) -> bool:
 
 def _check_headers(headers: Headers, max_bytes: int, is_json: bool) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise _unsupported("The body is taken as it is: send it without content-encoding.")
+        raise _unsupported("Bodies must not be compressed: send it without content-encoding.")
     if is_json and not _is_json(headers.get("content-type", "")):
         raise _unsupported(f"The body must be {JSON_MEDIA_TYPE} in UTF-8.")
     length = headers.get("content-length", "0")
@@ -266,7 +271,7 @@ class Security:
             response = problem_response(from_error(error))
         except Exception:
             if scope["type"] == "http" and not secured_send.has_begun:
-                detail = "Something is wrong here; the log of the service says what."
+                detail = "The service failed to handle this request. Its log says why."
                 # The server closes the connection after an exception, so the client should know.
                 fault = Problem(500, "fault", detail, headers={"connection": "close"})
                 await problem_response(fault)(scope, receive, secured_send)
@@ -311,14 +316,16 @@ class Security:
     def _check_host(self, connection: HTTPConnection) -> None:
         host = connection.headers.get("host", "")
         if not self._entry.knows(host):
-            detail = f"This service does not go by the name {host!r}; `hosts` are those it goes by."
+            detail = f"This service has no host name {host!r}. Add it to `hosts` if it should."
             raise Problem(400, "unknown-host", detail)
 
     def _check_origin(self, connection: HTTPConnection) -> None:
         """Refuse changes that a page of another origin requests, whatever cookies come along."""
         origin = connection.headers.get("origin")
         if origin is not None and not self._is_ours(origin, connection):
-            detail = f"Pages of {origin} may not ask this; `origins` are those that may."
+            detail = (
+                f"Pages of {origin} may not send this. Add the origin to `origins` to allow it."
+            )
             raise Problem(403, "foreign-origin", detail)
 
     def _is_ours(self, origin: str, connection: HTTPConnection) -> bool:
@@ -397,7 +404,7 @@ def _check_text(connection: HTTPConnection) -> None:
         raise Problem(400, "unreadable", "The path may not contain NUL (%00).")
     for name, value in connection.query_params.multi_items():
         if "\0" in name or "\0" in value:
-            problem = "it contains NUL (%00), which no text in the database can"
+            problem = "it contains NUL (%00), which Postgres cannot store"
             raise Problem(422, "does-not-fit", f"{name}: {problem}", fields=[(name, problem)])
 
 
@@ -464,7 +471,7 @@ class RequestCount:
 
     def refusal(self) -> Problem:
         """Return the answer to a request too many."""
-        detail = f"{self.max_requests:,} requests are being answered, and no more are begun."
+        detail = f"The service answers at most {self.max_requests:,} requests at once, and is full."
         return Problem(503, "busy", detail, headers=dict(SECURITY_HEADERS))
 
 

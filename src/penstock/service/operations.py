@@ -65,7 +65,7 @@ class Readiness:
                 return f"The database has not answered within {DATABASE_TIMEOUT_S:g} seconds."
             # Anybody may send probes, so only the log shows the hosts and roles in the error.
             why = errors.why(error)
-            logger.warning("The database cannot be asked whether all is well: %s.", why)
+            logger.warning("The readiness check cannot read the database: %s.", why)
             return "The database cannot be reached."
 
     async def _check_in_time(self) -> str | None:
@@ -85,13 +85,13 @@ class Readiness:
         statement = self._app.store.statement("examine_partitions")
         if gap := await connection.fetchrow(statement, schema, DAYS_AHEAD - 1):
             return (
-                f"The history has no partition for {gap['day']}: soon jobs cannot end. Is there a "
-                "worker? They make them; `penstock doctor` says more."
+                f"The history has no partition for {gap['day']}, so soon jobs cannot end. Is a "
+                "worker running? Workers make the partitions; `penstock doctor` says more."
             )
         if unwritten := await self._unwritten_outcomes(connection):
             return (
                 f"The outcomes of {counted(unwritten['jobs'], 'job')} cannot be written "
-                f"({unwritten['error']}): workers claim nothing. `penstock doctor` says more."
+                f"({unwritten['error']}): workers claim no jobs. `penstock doctor` says more."
             )
         return None
 

@@ -116,10 +116,10 @@ DATABASE_DETAILS: Final[dict[type[errors.DatabaseError], str]] = {
     errors.DatabaseError: "The database has refused this.",
 }
 MAYBE_DONE: Final = (
-    "What was asked may have been done: look, or ask again with the same idempotency key."
+    "The request may have been done: check, or send it again with the same idempotency key."
 )
 NOTHING_DONE: Final = "Nothing was done."
-ASK_AGAIN: Final = "Ask again in a moment."
+TRY_AGAIN: Final = "Try again in a moment."
 # After other errors, such as a violated constraint, the same request would fail again.
 TRANSIENT_ERRORS: Final = (
     errors.DatabaseLost,
@@ -229,8 +229,8 @@ def from_error(error: errors.PenstockError) -> Problem:
     status = next(status for kind, status in STATUSES if isinstance(error, kind))
     if isinstance(error, errors.NotAllowed):
         # Only those who run the service may learn which roles the database has.
-        logger.warning("Somebody was refused: %s", error)
-        return Problem(status, "not-allowed", "The database does not allow this to who asks.")
+        logger.warning("The database refused a caller: %s", error)
+        return Problem(status, "not-allowed", "The database role of this caller may not do that.")
     if isinstance(error, errors.DatabaseError):
         return _database_problem(error, status)
     field = getattr(error, "field", None) or getattr(error, "setting", None)
@@ -259,11 +259,11 @@ def _database_problem(error: errors.DatabaseError, status: int) -> Problem:
     kind, now = type(error), time.monotonic()
     if now - _logged_at.get(kind, float("-inf")) >= LOG_INTERVAL_S:
         _logged_at[kind] = now
-        logger.warning("Requests meet an error of the database: %s", error)
+        logger.warning("Requests fail with an error of the database: %s", error)
     is_sent = isinstance(error, errors.DatabaseLost) and error.is_sent
     remedy = MAYBE_DONE if is_sent else NOTHING_DONE
     if not is_sent and isinstance(error, TRANSIENT_ERRORS):
-        remedy = f"{NOTHING_DONE} {ASK_AGAIN}"
+        remedy = f"{NOTHING_DONE} {TRY_AGAIN}"
     about: dict[str, Any] = {"sqlstate": error.sqlstate}
     if isinstance(error, errors.DatabaseLost):
         about["is_sent"] = error.is_sent
@@ -350,20 +350,20 @@ def expect_json(body: bytes | bytearray) -> None:
         where = f"line {error.lineno}, column {error.colno}"
         raise _broken_json(f"The body is not JSON: {error.msg}, {where}.") from error
     except ValueError as error:
-        raise _broken_json(f"The body is not JSON as we take it: {error}.") from error
+        raise _broken_json(f"The body is not strict JSON: {error}.") from error
 
 
 def _without_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in values:
-            raise ValueError(f"the key {name[:80]!a} is there twice")
+            raise ValueError(f"the key {name[:80]!a} occurs twice")
         values[name] = value
     return values
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _expect_whole_characters(value: Any) -> None:

@@ -160,7 +160,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _answer_probe_connection(self) -> None:
         """Answer a probe. Refuse any other request on a connection too many."""
-        detail = f"All of {self._limits.connections:,} connections are taken: come again."
+        detail = f"All {self._limits.connections:,} connections are in use: try again in a moment."
         problem = Problem(503, "busy", detail, headers=CLOSE_HEADERS)
         if self.parser.should_upgrade():
             self.cycle = _REFUSED

@@ -43,7 +43,8 @@ class Subject(NamedTuple):
         if kind not in (*KINDS, *application_kinds) or not pattern.fullmatch(name):
             examples = ["job/42", "batch/42", "queue/…", "tenant/…", "user/…"]
             examples += [f"{each}/42" for each in application_kinds]
-            detail = f"{text[:100]!r} is no subject: {', '.join(examples[:-1])} or {examples[-1]}."
+            first_examples = ", ".join(examples[:-1])
+            detail = f"{text[:100]!r} is not a subject such as {first_examples} or {examples[-1]}."
             raise Problem(422, "does-not-fit", detail, fields=[("subject", detail)])
         return cls(kind, name)
 
@@ -320,7 +321,7 @@ class Watcher:
     def _fail(self, error: Exception, *, is_new: bool) -> None:
         """Log a failed poll once, and report it to new listeners; the others wait for the next."""
         if is_new:
-            logger.warning("What is watched cannot be looked at, for now: %s", error)
+            logger.warning("Live updates pause, because the database cannot be read: %s", error)
         for watched in self._watched.values():
             watched.fail(error)
 

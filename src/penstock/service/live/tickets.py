@@ -77,7 +77,8 @@ class Tickets:
             raise Problem(
                 401,
                 "ticket-refused",
-                "The ticket is over, or was made by a server with another secret: get a new one.",
+                "The ticket has expired, or was issued by a server with another secret. "
+                "Request a new one.",
             )
         caller = Caller(name=claims.name, scopes=frozenset({"read"}), tenant=claims.tenant)
         return caller, frozenset(claims.subjects)
