@@ -27,7 +27,7 @@ async def test_a_direct_connection_is_told_as_such(examined: Examined) -> None:
 @pytest.mark.usefixtures("_program")
 @pytest.mark.parametrize(
     ("mode", "seen"),
-    [("transaction", "in transaction mode stands between"), ("session", "a backend of its own")],
+    [("transaction", "There is a pooler in transaction mode"), ("session", "a backend of its own")],
 )
 async def test_pgbouncer_is_told_with_its_mode(database: Database, mode: str, seen: str) -> None:
     async with pgbouncer(database.url, pool_mode=mode) as bouncer:

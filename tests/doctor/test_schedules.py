@@ -36,7 +36,7 @@ async def test_undeclared_schedule_is_named_with_the_remove_command(
     await connection.fetchval(LEASE, '{"tasks": ["report"], "schedules": ["weekly"]}')
     [finding] = await examined("schedules")
     assert finding.verdict is WARNING
-    assert "1 schedule came from code" in finding.seen
+    assert "1 schedule from code will not fire" in finding.seen
     assert finding.paste == ("penstock schedules remove nightly",)
     await connection.fetchval(LEASE, '{"tasks": ["report"], "schedules": ["nightly"]}')
     [finding] = await examined("schedules")

@@ -233,7 +233,10 @@ def _read_failure(problem: Exception, context: CheckContext) -> Finding:
             "and bloat, or ask again with a longer --timeout.",
         )
     if isinstance(problem, asyncpg.InsufficientPrivilegeError):
-        return skipped(f"The role may not look: {problem}.", "The check rights says what to grant.")
+        return skipped(
+            f"The role lacks a right for this check: {problem}.",
+            "The check rights says what to grant.",
+        )
     if errors.is_schema_missing(problem, context.schema):
         return skipped(f"A table or a function is missing: {problem}.", "See the check schema.")
     if errors.is_lost(problem):
@@ -242,7 +245,9 @@ def _read_failure(problem: Exception, context: CheckContext) -> Finding:
             f"The connection broke: {str(problem) or 'the database fell silent'}.",
             "Look at the server's log, and at the network between.",
         )
-    return error(f"The database refuses to say: {problem}.", "Look at the server's log.")
+    return error(
+        f"The database refuses the query of this check: {problem}.", "Look at the server's log."
+    )
 
 
 def _all_skipped(checks: Sequence[AnyCheck], reason: Finding) -> list[Result]:

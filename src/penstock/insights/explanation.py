@@ -125,9 +125,9 @@ def _jobs_ahead(position: QueuePosition) -> str:
 def _wait_for_isolated_job(job: Job, worker: WorkerInsight) -> Wait:
     return Wait(
         "isolation",
-        f"It waits until job {worker.alone} has ended, which its worker {worker.name} runs alone: "
-        "that job has lost its worker before, and must take no other with it if it happens again. "
-        f"One more worker would not wait: `penstock work APP --queue {job.queue}`.",
+        f"It waits until job {worker.alone} has ended. The worker {worker.name} runs that job "
+        "alone, since it has lost its worker before and might take other jobs with it. "
+        f"Another worker need not wait: `penstock work APP --queue {job.queue}`.",
     )
 
 

@@ -112,7 +112,7 @@ def test_each_limit_of_connections_is_judged_by_itself() -> None:
 @pytest.mark.parametrize(
     ("way", "word"),
     [
-        (Pooling(pooled=False), "Nothing stands between"),
+        (Pooling(pooled=False), "No pooler is between"),
         (Pooling(pooled=True), "a backend of its own"),
         (Pooling(pooled=True, shared=True), "transaction mode"),
     ],

@@ -146,13 +146,13 @@ async def _is_shared(context: CheckContext) -> bool:
 
 def judge_pooler(pooling: Pooling, _: Limits) -> Sequence[Finding]:
     if not pooling.pooled:
-        return [ok("Nothing stands between here and Postgres.")]
+        return [ok("No pooler is between here and Postgres.")]
     if not pooling.shared:
-        return [ok("A pooler stands between; each connection seems to have a backend of its own.")]
+        return [ok("There is a pooler, but each connection seems to have a backend of its own.")]
     return [
         ok(
-            "A pooler in transaction mode stands between.",
-            "Everything works through it; only notifications do not pass. The check notifications "
+            "There is a pooler in transaction mode.",
+            "Everything works through it except notifications. The check notifications "
             "says whether workers hear them by another way.",
         )
     ]
@@ -204,7 +204,7 @@ async def read_rights(context: CheckContext) -> Rights:
 def judge_rights(rights: Rights, _: Limits) -> Sequence[Finding]:
     owner = rights.owner
     if owner is None:
-        return [ok("There is nothing to have rights to yet.")]
+        return [ok("There are no tables yet, so no rights are needed.")]
     if rights.is_secured and not owner.ours:
         return [_row_security_finding(rights, owner)]
     if rights.missing:
@@ -487,7 +487,8 @@ _ERROR, _WARNING = Verdict.ERROR, Verdict.WARNING
 RULES = (
     Rule("autovacuum", _OFF, _ERROR, "dead rows are never removed", "on", of_server=True),
     Rule(
-        "track_counts", _OFF, _ERROR, "autovacuum does not know where to go", "on", of_server=True
+        "track_counts", _OFF, _ERROR, "autovacuum does not know which tables need it", "on",
+        of_server=True,
     ),
     Rule(
         "fsync", _OFF, _ERROR, "a crash of the machine can destroy the database", "on",
@@ -591,7 +592,7 @@ def _usage_finding(usage: Usage, limits: Limits) -> Finding:
     finding = error if usage.share >= limits.connections_error_share else warning
     return finding(
         f"{usage.used} of {usage.most} connections of the {usage.limited} are in use; "
-        "who comes too late is turned away.",
+        "the server refuses those beyond.",
         "End what is idle, put a pooler between, or raise the limit:",
         "SELECT usename, application_name, state, count(*) FROM pg_stat_activity "
         "GROUP BY 1, 2, 3 ORDER BY 4 DESC;",

@@ -254,9 +254,9 @@ def _schedule_findings(schedules: Sequence[ScheduleProblem], limits: Limits) -> 
         )
     if undeclared := [each.name for each in schedules if not each.is_active]:
         yield warning(
-            f"{counted(len(undeclared), 'schedule')} came from code and rest, since no living "
+            f"{counted(len(undeclared), 'schedule')} from code will not fire, since no living "
             f"worker declares them: {listed(undeclared)}.",
-            "Start workers with the code that does; or, if it was taken out, remove them:",
+            "Start workers with that code, or remove the schedules if the code is gone:",
             *(f"penstock schedules remove {shlex.quote(name)}" for name in undeclared[:5]),
         )
 
@@ -312,7 +312,7 @@ def _forgotten_finding(batches: Sequence[UnfinishedBatch]) -> Finding:
         f"{_subject(batches)} open without a change for up to "
         f"{span(batches[0].seconds)}: whoever opened it may have died. It will never be finished, "
         "and its callbacks will not come.",
-        "Close it if all is in it that was to be, else cancel it:",
+        "Close it if it has all its jobs, else cancel it:",
         f"penstock batches close {batches[0].id}",
     )
 

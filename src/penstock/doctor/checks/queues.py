@@ -371,8 +371,8 @@ def _closed_buckets_finding(closed: ClosedBucket) -> Finding:
     return warning(
         f"The bucket {closed.key} is closed for another {span(closed.seconds)}: no job that needs "
         "it begins.",
-        "Somebody's answer said Retry-After, or an operator closed it. If that is a mistake, open "
-        "it:",
+        "A handler closed it, as after an answer with Retry-After, or an operator did. If that is "
+        "a mistake, open it:",
         f"penstock limits open {shlex.quote(closed.key)}",
     )
 
@@ -406,7 +406,7 @@ def judge_laneless(lanes: Sequence[WaitingLane], limits: Limits) -> Sequence[Fin
 def _laneless_finding(queue: str, jobs: int) -> Finding:
     return warning(
         f"The queue {queue} is fair, but {counted(jobs, 'job', jobs)} wait in it without a tenant, "
-        "or what else makes its lanes: they all stand in one line.",
+        "or what else makes its lanes, so they all share one lane.",
         "Enqueue them with a tenant, or with a lane; or let something else make the lanes:",
         f"penstock queues set {queue} --lane-key args.customer",
     )

@@ -72,7 +72,7 @@ def judge_snapshots(snapshots: Snapshots, limits: Limits) -> Sequence[Finding]:
     if hidden.hidden:
         findings.append(
             skipped(
-                f"The role {hidden.role} does not see into {counted(hidden.hidden, 'session')} of "
+                f"The role {hidden.role} may not inspect {counted(hidden.hidden, 'session')} of "
                 "other roles; one of them may have an old transaction.",
                 "Let it see them:",
                 f"GRANT pg_read_all_stats TO {quote(hidden.role)};",
@@ -251,11 +251,11 @@ def _bloat_finding(relation: Relation, name: str) -> Finding:
     )
     if relation.kind == "index":
         return warning(
-            seen, "Build it anew, beside the work:", f"REINDEX INDEX CONCURRENTLY {name};"
+            seen, "Rebuild it, while workers go on:", f"REINDEX INDEX CONCURRENTLY {name};"
         )
     return warning(
         seen,
-        "The room is used again as jobs come; to give it back, pause the queues for a moment and "
+        "New jobs use the space again; to give it back, pause the queues for a moment and "
         "rewrite the table, which locks it meanwhile:",
         f"VACUUM (FULL, ANALYZE) {name};",
     )

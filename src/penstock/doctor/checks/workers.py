@@ -312,7 +312,7 @@ async def _may_wait_for_rate(context: CheckContext) -> bool:
 
 def judge_idle_grants(grants: Sequence[IdleGrant], _: Limits) -> Sequence[Finding]:
     findings = [_idle_grants_finding(grant) for grant in grants]
-    return findings or [ok("Slots of limits that are waited for are in use.")]
+    return findings or [ok("No worker waits for slots that nobody uses.")]
 
 
 def _idle_grants_finding(grant: IdleGrant) -> Finding:
