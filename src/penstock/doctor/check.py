@@ -20,7 +20,7 @@ from penstock.tasks import Registry
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The bounds from which on checks warn. They are seconds unless the name says otherwise.
+    """The values at which checks warn. They are seconds unless the name says otherwise.
 
     await examine(url, limits=Limits(snapshot_warning=60))
     """
@@ -66,7 +66,7 @@ class Limits:
     batch_over: float = 300.0
     unserved: float = 30.0
     closed: float = 600.0
-    # Workers give slots that they do not use back within two seconds.
+    # Workers give back unused slots within two seconds.
     idle_grant: float = 3.0
     laneless_jobs: int = 100
     failures_warning_hourly: int = 10

@@ -95,7 +95,7 @@ def _obstacles(
 
 
 def _wait_for_slot(job: Job, position: QueuePosition, living: Sequence[WorkerInsight]) -> Wait:
-    """Explain why a job waits that nothing but other jobs holds up."""
+    """Explain the wait of a job that only other jobs hold up."""
     serving = [
         worker for worker in living if job.queue in worker.queues and worker.serves(job.lane)
     ]

@@ -22,7 +22,7 @@ THRESHOLDS_VARIABLE = "PENSTOCK_HEALTH"
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The values from which on a queue is degraded or down.
+    """The values at which a queue counts as degraded or down.
 
     They are seconds, shares from 0 to 1, and numbers of jobs or workers.
 

@@ -55,7 +55,7 @@ MAX_PARENTS_NAMED: Final = 5
 
 
 def parent_wait(job: Job, parents: Sequence[Awaited]) -> Wait:
-    """Explain for which jobs a blocked job waits, those that ended without success first."""
+    """Explain for which jobs a blocked job waits. Those that did not complete are named first."""
     open_parents = [each for each in parents if not each.satisfied]
     if not open_parents:
         return Wait("blocked", "It waits for other jobs to end.")

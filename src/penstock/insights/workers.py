@@ -27,7 +27,7 @@ class Unwritten(Struct, frozen=True):
 
 
 class _Info(Struct, frozen=True):
-    """What a worker stores about itself. SQL of others may open a lease without any of it."""
+    """What a worker stores about itself. Other programs may open a lease and store nothing."""
 
     host: str | None = None
     pid: int | None = None

@@ -171,9 +171,9 @@ TENANT_FRACTION: Final = 10
 
 
 class QueueNames:
-    """Bounds how many queues that no task declares callers may name within an hour.
+    """Bounds how many new queues callers may name within an hour, beside those of tasks.
 
-    Each such name becomes a queue in every list, gauge and scan.
+    Each new name becomes a queue in every list, gauge and scan.
     """
 
     def __init__(self, tasks: Registry, max_names: int) -> None:

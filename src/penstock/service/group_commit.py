@@ -30,7 +30,7 @@ MAX_BATCH_SIZE: Final = 500
 # When this many requests wait, a second statement starts beside the running one.
 MIN_WAITING_FOR_SECOND_FLUSH: Final = 16
 MAX_CONCURRENT_FLUSHES: Final = 2
-# These errors are the database's, not of one of the requests, so halving would not help.
+# The database causes these errors, not one of the requests, so halving would not help.
 DATABASE_FAULTS: Final = (
     *(DatabaseLost, DatabaseReadOnly, DatabaseExhausted, DatabaseBusy, DatabaseDenied),
     *(SchemaError, NotAllowed),

@@ -171,7 +171,7 @@ class QueueMetrics(Collector):
 
 
 class DatabaseDown(Collector):
-    """The only metric while the database is down, since no key can be checked then."""
+    """Collects the only metric that is shown while the database is down and keys are unchecked."""
 
     def collect(self) -> Iterator[Metric]:
         yield _database_up(False)

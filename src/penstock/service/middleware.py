@@ -40,8 +40,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     task declares.
 
     The service refuses a large body with 413, a slow one with 408, a new queue name with 422, and
-    other requests with 503 and `retry-after`. A stream too many gets an empty stream, which says
-    when to connect again.
+    other requests with 503 and `retry-after`. A stream above the bound gets an empty stream, which
+    says when to connect again.
     """
 
     requests: int = 256
@@ -427,8 +427,8 @@ async def _respond_without_app(
 
 
 EVENT_STREAM: Final = "text/event-stream"
-# The server sets this key in the scope of a request on a connection too many. Its value is the
-# Problem to answer with.
+# The server sets this key in the scope of a request on a connection above its limit. The value is
+# the Problem to answer with.
 CONNECTION_REFUSAL: Final = "penstock.connection_refusal"
 
 
@@ -470,7 +470,7 @@ class RequestCount:
         )
 
     def refusal(self) -> Problem:
-        """Return the answer to a request too many."""
+        """Return the problem for a request above the bound."""
         detail = f"The service answers at most {self.max_requests:,} requests at once, and is full."
         return Problem(503, "busy", detail, headers=dict(SECURITY_HEADERS))
 

@@ -109,7 +109,7 @@ def _is_answer(error: Exception) -> bool:
     return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith("42")
 
 
-# Health reads thousands of rows. Every five seconds costs little, and is still up to date.
+# Health reads thousands of rows, so it is read at most every five seconds.
 HEALTH_CACHE_S: Final = 5.0
 
 

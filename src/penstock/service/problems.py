@@ -225,7 +225,7 @@ def problem_response(problem: Problem) -> Response:
 
 
 def from_error(error: errors.PenstockError) -> Problem:
-    """Return the problem that tells a caller of one of Penstock's errors."""
+    """Return the problem with which an error of Penstock is answered."""
     status = next(status for kind, status in STATUSES if isinstance(error, kind))
     if isinstance(error, errors.NotAllowed):
         # Only those who run the service may learn which roles the database has.
@@ -246,7 +246,7 @@ def from_error(error: errors.PenstockError) -> Problem:
 
 
 def from_driver(error: Exception, place: str) -> Problem | None:
-    """Return the problem for a driver's error in an application's query, as for the queue's own.
+    """Return the problem for a driver's error in a query of an application.
 
     Returns None if the error is not an answer of Postgres.
     """

@@ -66,7 +66,7 @@ def idempotent(endpoint: F) -> F:
 
 
 def small_body(endpoint: F) -> F:
-    """Mark a route whose body has a few short fields, so that its bound is low."""
+    """Mark a route whose body has a few short fields, and which accepts only small bodies."""
     setattr(endpoint, _SMALL_BODY, True)
     return endpoint
 
@@ -93,7 +93,7 @@ class RouteMatcher:
 
 
 class RouteFlags:
-    """Tells the middleware which routes below a prefix need another treatment than most."""
+    """Tells the middleware which routes below a prefix have which flags."""
 
     def __init__(self, routes: Iterable[BaseRoute], prefix: str) -> None:
         plain = [route for route in routes if isinstance(route, Route)]

@@ -159,7 +159,7 @@ class HttpConnection(HttpToolsProtocol):
         return cycle is None
 
     def _answer_probe_connection(self) -> None:
-        """Answer a probe. Refuse any other request on a connection too many."""
+        """Answer a probe on a connection above the limit, and refuse any other request there."""
         detail = f"All {self._limits.connections:,} connections are in use: try again in a moment."
         problem = Problem(503, "busy", detail, headers=CLOSE_HEADERS)
         if self.parser.should_upgrade():

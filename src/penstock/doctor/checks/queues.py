@@ -1,4 +1,4 @@
-"""Checks of what keeps workers from waiting jobs: no worker, a pause, a window or a limit."""
+"""Checks of what keeps waiting jobs from running: no worker, a pause, a window or a limit."""
 
 from __future__ import annotations
 
@@ -352,7 +352,7 @@ SHUT_LIMITS = Check(
 
 
 class ClosedBucket(Struct, frozen=True):
-    """A bucket that is closed for so many seconds more."""
+    """A closed bucket, which opens in `seconds`."""
 
     key: str
     seconds: float

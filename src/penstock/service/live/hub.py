@@ -102,7 +102,7 @@ EndReason = Literal["left", "stopping", "over", "binary"]
 
 
 class Ended(Exception):
-    """A listener gets no more updates."""
+    """Raised when a listener gets no more updates."""
 
     def __init__(self, reason: EndReason) -> None:
         self.reason = reason
