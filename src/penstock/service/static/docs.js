@@ -1,25 +1,25 @@
-/** Show what the service can be asked, to who is logged in or has a key; the page keeps no key. */
+/** Show the API to a user who is logged in or enters a key. The page does not store the key. */
 
 const here = new URL(".", document.baseURI).href;
 const form = document.querySelector("form");
 const input = form.querySelector("input");
-const say = (text) => (document.querySelector("[role=alert]").textContent = text ?? "");
+const showMessage = (text) => (document.querySelector("[role=alert]").textContent = text ?? "");
 
-/** The document, asked for until the server has room for the request. */
-async function ask(key) {
+/** Fetch the OpenAPI document. Tries again while the server is busy. */
+async function fetchDocument(key) {
   const headers = key ? { authorization: `Bearer ${key}` } : {};
   for (;;) {
     const answer = await fetch(`${here}api/v1/openapi.json`, { headers }).catch(() => null);
     if (answer && answer.status !== 503) return answer;
     const seconds = Number(answer?.headers.get("retry-after")) || 2;
     const why = answer ? "is busy or stopping" : "cannot be reached";
-    say(`The server ${why}. This page asks again by itself.`);
+    showMessage(`The server ${why}. This page asks again by itself.`);
     await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
   }
 }
 
 async function show(key) {
-  const answer = await ask(key);
+  const answer = await fetchDocument(key);
   if (!answer.ok) return (await answer.json().catch(() => ({}))).detail ?? answer.statusText;
   const settings = {
     "allow-spec-file-load": false,
@@ -45,7 +45,7 @@ async function show(key) {
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  say(await show(input.value.trim()));
+  showMessage(await show(input.value.trim()));
 });
 form.hidden = !(await show(""));
-say("");
+showMessage("");

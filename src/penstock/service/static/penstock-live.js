@@ -1,39 +1,39 @@
 /**
- * Watch jobs, batches, queues, tenants and users of Penstock from a page.
+ * Watch jobs, batches, queues, tenants and users of Penstock from a web page.
  *
  *     import { watch } from "/static/penstock-live.js";
  *     const watching = watch("job/42", { onState: ({ state, final }) => … });
  *     watching.close();
  *
- * Each call of `onState` has the whole present state: what was missed in between does not matter.
- * A connection that breaks is made again; after a final state nothing more comes.
+ * Each call of `onState` gets the whole present state, so missed states do not matter. The module
+ * reconnects after a lost connection, and stops after a final state.
  *
  * @typedef {object} Live
  * @property {string} subject   `job/42`, `batch/42`, `queue/…`, `tenant/…` or `user/…`
  * @property {string|null} version   the same version is the same state; null if the subject is gone
- * @property {boolean} final   nothing comes after it
+ * @property {boolean} final   whether this is the last state
  * @property {object|null} state   null if the subject is gone
  *
- * @typedef {object} Access   who asks; if nothing says it, the session's cookie does
- * @property {string} [base]   where the service is, without a slash at the end; "" is this origin
- * @property {string} [token]   an API key, if the page may know one
+ * @typedef {object} Access   how to authenticate; by default by the session's cookie
+ * @property {string} [base]   the service, without a slash at the end; "" is this origin
+ * @property {string} [token]   an API key, if the page may have one
  * @property {string|((subjects: string[]) => string|Promise<string>)} [ticket]
  *     a ticket, which lasts for a minute, or a function that gets a new one from your server
  *
  * @typedef {object} Watcher
  * @property {(live: Live) => void} onState
- * @property {(error: LiveError) => void} [onError]   once, when it is given up: 401, 403, 404, 422
- * @property {"events"|"poll"} [transport]   where no events come through, it polls by itself
+ * @property {(error: LiveError) => void} [onError]   once, if it fails for good: 401, 403, 404, 422
+ * @property {"events"|"poll"} [transport]   without it, the module polls if no events get through
  */
 
-const LIVE = "/api/v1/live";
-const GIVEN_UP = [401, 403, 404, 422];
-const TRIES = 3; // then it polls
-const POLL = 2000;
-const FIRST = 10000; // a stream that has told nothing by then is held up on its way
-const SILENCE = 40000; // a socket says something every 15 seconds
+const LIVE_PATH = "/api/v1/live";
+const FATAL_STATUSES = [401, 403, 404, 422];
+const MAX_FAILURES = 3; // After these it polls.
+const POLL_INTERVAL_MS = 2000;
+const FIRST_EVENT_TIMEOUT_MS = 10000; // A stream without an event by then is blocked by a proxy.
+const SILENCE_TIMEOUT_MS = 40000; // The server sends something every 15 seconds.
 
-/** An answer after which it is useless to go on. */
+/** An answer that makes it useless to try again. */
 export class LiveError extends Error {
   constructor(/** @type {number} */ status, /** @type {string} */ detail) {
     super(detail);
@@ -46,51 +46,55 @@ export class LiveError extends Error {
  * @param {string} subject @param {Access & Watcher} options @returns {{ close: () => void }}
  */
 export function watch(subject, options) {
-  const leaving = new AbortController();
-  follow(subject, options, leaving).catch((error) => options.onError?.(error));
-  return { close: () => leaving.abort() };
+  const aborter = new AbortController();
+  follow(subject, options, aborter).catch((error) => options.onError?.(error));
+  return { close: () => aborter.abort() };
 }
 
-async function follow(subject, options, leaving) {
-  const take = newest((live) => {
-    if (live.final) leaving.abort();
+async function follow(subject, options, aborter) {
+  const deliver = onlyChanges((live) => {
+    if (live.final) aborter.abort();
     options.onState(live);
   });
-  let streams = options.transport !== "poll";
-  let answered = 0; // polls answered while no stream came; a full server answers none
-  for (let failed = 0; !leaving.signal.aborted; failed++) {
-    const url = await address(options, pathOf(subject), [subject], take.version);
-    if (url && streams && (await listen(url, take, leaving.signal))) failed = answered = 0;
+  let canStream = options.transport !== "poll";
+  let polls = 0; // Polls that were answered since a stream last worked. A full server answers none.
+  for (let failures = 0; !aborter.signal.aborted; failures++) {
+    const url = await liveUrl(options, subjectPath(subject), [subject], deliver.version);
+    if (url && canStream && (await stream(url, deliver, aborter.signal))) failures = polls = 0;
     else if (url) {
-      const live = await poll(url); // it tells why there is no stream, or the state
-      take(live);
-      if (live) answered++;
+      const live = await poll(url); // This returns the state, or throws why there is no stream.
+      deliver(live);
+      if (live) polls++;
     }
-    streams &&= answered <= TRIES || Boolean(take.streamed);
-    await sleep(streams ? pause(failed) : POLL, leaving.signal);
+    canStream &&= polls <= MAX_FAILURES || Boolean(deliver.hasStreamed);
+    await sleep(canStream ? backoff(failures) : POLL_INTERVAL_MS, aborter.signal);
   }
 }
 
-/** The stream until it breaks: whether it told something. A new one gets a new ticket. */
-function listen(url, take, signal) {
-  let told = false;
-  return during(signal, (end) => {
+/** Stream until the connection is lost. Resolves to whether it worked. */
+function stream(url, deliver, signal) {
+  let hasWorked = false;
+  return untilAborted(signal, (end) => {
     const source = new EventSource(url, { withCredentials: !url.searchParams.has("ticket") });
-    const timer = setTimeout(() => take.version || end(told), FIRST);
-    source.onopen = () => (told = Boolean(take.version));
-    source.onmessage = (event) => (told = take.streamed = true) && take(JSON.parse(event.data));
-    source.onerror = () => end(told);
+    const timer = setTimeout(() => deliver.version || end(hasWorked), FIRST_EVENT_TIMEOUT_MS);
+    source.onopen = () => (hasWorked = Boolean(deliver.version));
+    source.onmessage = (event) => {
+      hasWorked = deliver.hasStreamed = true;
+      deliver(JSON.parse(event.data));
+    };
+    // An EventSource would reconnect with the same ticket, so a new one is made instead.
+    source.onerror = () => end(hasWorked);
     return () => (clearTimeout(timer), source.close());
   });
 }
 
 async function poll(url) {
   const answer = await fetch(url, { headers: { accept: "application/json" } }).catch(() => null);
-  return answer && (await readable(answer)) ? answer.json() : null;
+  return answer && (await isSuccess(answer)) ? answer.json() : null;
 }
 
 /**
- * One socket for many subjects.
+ * Watch many subjects over one WebSocket.
  *
  *     const live = connect();
  *     const job = live.watch("job/42", { onState });
@@ -101,74 +105,79 @@ async function poll(url) {
  * @returns {{ watch(subject: string, options: Watcher): { close(): void }, close(): void }}
  */
 export function connect(access = {}) {
-  const leaving = new AbortController();
+  const aborter = new AbortController();
   const watched = new Map();
-  let socket, failed, wake;
-  const say = (wish) => socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(wish));
-  const join = (subject) => say({ subscribe: subject, version: watched.get(subject).take.version });
+  let socket, failures, wake;
+  const send = (message) =>
+    socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
+  const subscribe = (subject) =>
+    send({ subscribe: subject, version: watched.get(subject).deliver.version });
 
-  const hear = ({ problem, ...live }) => {
-    const one = watched.get(live.subject);
+  const handle = ({ problem, ...live }) => {
+    const watcher = watched.get(live.subject);
     if (problem || live.final) watched.delete(live.subject);
-    if (problem) one?.onError?.(new LiveError(problem.status, problem.detail ?? problem.message));
-    else one?.take(live);
+    if (problem)
+      watcher?.onError?.(new LiveError(problem.status, problem.detail ?? problem.message));
+    else watcher?.deliver(live);
   };
-  const look = async (subject) => {
-    const url = await address(access, pathOf(subject), [subject]);
-    hear((url && (await poll(url).catch((problem) => ({ subject, problem })))) || {});
+  const pollSubject = async (subject) => {
+    const url = await liveUrl(access, subjectPath(subject), [subject]);
+    handle((url && (await poll(url).catch((problem) => ({ subject, problem })))) || {});
   };
-  const talk = (url) =>
-    during(leaving.signal, (end) => {
+  const runSocket = (url) =>
+    untilAborted(aborter.signal, (end) => {
       socket = new WebSocket(url);
-      let silence = setTimeout(end, SILENCE);
-      socket.onopen = () => [...watched.keys()].forEach(join);
+      let silenceTimer = setTimeout(end, SILENCE_TIMEOUT_MS);
+      socket.onopen = () => [...watched.keys()].forEach(subscribe);
       socket.onclose = () => end();
       socket.onmessage = (event) => {
-        clearTimeout(silence);
-        silence = setTimeout(end, SILENCE);
-        failed = 0;
-        hear(JSON.parse(event.data));
+        clearTimeout(silenceTimer);
+        silenceTimer = setTimeout(end, SILENCE_TIMEOUT_MS);
+        failures = 0;
+        handle(JSON.parse(event.data));
       };
-      return () => (clearTimeout(silence), socket.close());
+      return () => (clearTimeout(silenceTimer), socket.close());
     });
   const run = async () => {
-    for (failed = 0; !leaving.signal.aborted; failed++) {
-      if (!watched.size) await during(leaving.signal, (end) => ((wake = end), () => {}));
-      const url = await address(access, LIVE, [...watched.keys()]);
-      if (url) await talk(Object.assign(url, { protocol: url.protocol.replace("http", "ws") }));
-      if (failed >= TRIES) await Promise.all([...watched.keys()].map(look));
-      await sleep(pause(failed), leaving.signal);
+    for (failures = 0; !aborter.signal.aborted; failures++) {
+      if (!watched.size) await untilAborted(aborter.signal, (end) => ((wake = end), () => {}));
+      const url = await liveUrl(access, LIVE_PATH, [...watched.keys()]);
+      const protocol = url?.protocol.replace("http", "ws");
+      if (url) await runSocket(Object.assign(url, { protocol }));
+      if (failures >= MAX_FAILURES) await Promise.all([...watched.keys()].map(pollSubject));
+      await sleep(backoff(failures), aborter.signal);
     }
   };
-  run().catch((error) => watched.forEach((one) => one.onError?.(error)));
+  run().catch((error) => watched.forEach((watcher) => watcher.onError?.(error)));
 
   return {
     watch(subject, options) {
-      watched.set(subject, { ...options, take: newest(options.onState) });
+      watched.set(subject, { ...options, deliver: onlyChanges(options.onState) });
       wake?.();
-      // A ticket is for the subjects that it names: for one more it takes another.
+      // A ticket is only for the subjects that it names, so another subject needs a new ticket.
       if (access.ticket || access.token) socket?.close();
-      else join(subject);
-      return { close: () => void (watched.delete(subject) && say({ unsubscribe: subject })) };
+      else subscribe(subject);
+      return { close: () => void (watched.delete(subject) && send({ unsubscribe: subject })) };
     },
-    close: () => leaving.abort(),
+    close: () => aborter.abort(),
   };
 }
 
-/** Pass on what is new: one connection after the other tells what it sees, in that order. */
-function newest(pass) {
-  const take = (live) => {
-    if (!live || live.version === take.version) return;
-    take.version = live.version;
-    pass(live);
+/** Return a function that passes on each state that differs from the one before. */
+function onlyChanges(callback) {
+  const deliver = (live) => {
+    if (!live || live.version === deliver.version) return;
+    deliver.version = live.version;
+    callback(live);
   };
-  return take;
+  return deliver;
 }
 
-const pathOf = (subject) => `${LIVE}/${subject.split("/").map(encodeURIComponent).join("/")}`;
+const subjectPath = (subject) =>
+  `${LIVE_PATH}/${subject.split("/").map(encodeURIComponent).join("/")}`;
 
-/** Where to ask; null if there is no ticket to be had just now. */
-async function address(access, path, subjects, version) {
+/** Return the URL to connect to, or null if no ticket can be had at the moment. */
+async function liveUrl(access, path, subjects, version) {
   const url = new URL((access.base ?? "") + path, location.href);
   if (version) url.searchParams.set("version", version);
   if (!access.ticket && !access.token) return url;
@@ -181,19 +190,20 @@ async function ticketFor({ base = "", ticket, token }, subjects) {
   if (typeof ticket === "string") return ticket;
   if (ticket) return Promise.resolve(ticket(subjects)).catch(() => null);
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  const asked = { method: "POST", headers, body: JSON.stringify({ subjects }) };
-  const answer = await fetch(`${base}${LIVE}/tickets`, asked).catch(() => null);
-  return answer && (await readable(answer)) ? (await answer.json()).ticket : null;
+  const request = { method: "POST", headers, body: JSON.stringify({ subjects }) };
+  const answer = await fetch(`${base}${LIVE_PATH}/tickets`, request).catch(() => null);
+  return answer && (await isSuccess(answer)) ? (await answer.json()).ticket : null;
 }
 
-async function readable(answer) {
-  if (!GIVEN_UP.includes(answer.status)) return answer.status === 200 || answer.status === 201;
+/** Return whether a request succeeded. Throws a LiveError if it is useless to try again. */
+async function isSuccess(answer) {
+  if (!FATAL_STATUSES.includes(answer.status)) return [200, 201].includes(answer.status);
   const { detail = answer.statusText } = await answer.json().catch(() => ({}));
   throw new LiveError(answer.status, detail);
 }
 
-/** Run something until it ends itself or the signal comes; `begin` gives what stops it. */
-function during(signal, begin) {
+/** Run `begin` until it calls its argument, or the signal aborts; then call what it returned. */
+function untilAborted(signal, begin) {
   return new Promise((resolve) => {
     let stop = () => {};
     const end = (value) => {
@@ -208,10 +218,10 @@ function during(signal, begin) {
 }
 
 const sleep = (milliseconds, signal) =>
-  during(signal, (end) => {
+  untilAborted(signal, (end) => {
     const timer = setTimeout(end, milliseconds);
     return () => clearTimeout(timer);
   });
 
-/** Longer and longer, and not for all pages at the same moment. */
-const pause = (failed) => Math.min(15000, 250 * 2 ** failed) * (0.5 + Math.random() / 2);
+/** Return a pause that grows with failures. It is random, so that pages do not all come at once. */
+const backoff = (failures) => Math.min(15000, 250 * 2 ** failures) * (0.5 + Math.random() / 2);
