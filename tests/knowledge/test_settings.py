@@ -73,9 +73,7 @@ def test_what_cannot_be_set_is_refused_at_the_start_in_words(
 
 
 def test_a_storage_of_no_known_kind_is_refused_by_its_name() -> None:
-    with pytest.raises(
-        ConfigError, match=rf"{PREFIX}STORAGE_VARIABLE is 'ftp://x'; it must be a folder, "
-    ):
+    with pytest.raises(ConfigError, match=rf"{PREFIX}STORAGE is 'ftp://x'; it must be a folder, "):
         Storage.of("ftp://x", Options.of(STORAGE_VARIABLE))
 
 

@@ -83,10 +83,10 @@ class Library:
     ) -> tuple[Base, bool]:
         """Return the base of a name, and whether it was made now. One that exists is kept."""
         async with self.transaction() as on:
-            found = await self.runtime.bases.find(on, self.tenant, name)
+            base = await self.runtime.bases.find(on, self.tenant, name)
             languages = await self.runtime.bases.languages(on)
-        if found is not None:
-            return found, False
+        if base is not None:
+            return base, False
         if language not in languages:
             raise ConfigError("language", language, ", ".join(languages))
         recipe = recipe or Recipe()
@@ -131,16 +131,16 @@ class Library:
         priority: int = 0,
     ) -> AsyncIterator[list[Intake]]:
         """Add documents to several sources, as one batch."""
-        found = [await self._source_for(base, each) for each in sources]
+        opened = [await self._source_for(base, each) for each in sources]
         ended = tasks.ended.options(tenant=self.tenant, requested_by=self.requested_by)
-        callback = ended.prepare([each.id for each in found])
+        callback = ended.prepare([each.id for each in opened])
         batch = await self.client.open_batch("knowledge", tenant=self.tenant, on_end=callback)
         async with self.transaction() as on:
-            for each in found:
+            for each in opened:
                 begin = self.runtime.sources.begin_batch
                 await begin(on, self.tenant, each.id, batch.id, self.requested_by)
         try:
-            yield [Intake(self, each, batch, labels, priority) for each in found]
+            yield [Intake(self, each, batch, labels, priority) for each in opened]
         finally:
             await batch.close()
 
@@ -148,10 +148,10 @@ class Library:
         async with self.transaction() as on:
             if isinstance(source, NewSource):
                 source = await self.runtime.sources.make(on, self.tenant, base.id, source)
-            found = await self.runtime.sources.get(on, self.tenant, source)
-        if found.base != base.id:
+            row = await self.runtime.sources.get(on, self.tenant, source)
+        if row.base != base.id:
             raise NotFound(f"source of the knowledge base {base.name}", str(source))
-        return found
+        return row
 
     async def source(self, source: int) -> Source:
         async with self.transaction() as on:
@@ -292,9 +292,9 @@ class Library:
 
     async def retry(self, source: int) -> Receipt:
         """Ingest the failed and cancelled documents of a source again, and no others."""
-        found = await self.source(source)
+        row = await self.source(source)
         async with self.transaction() as on:
-            base = await self.runtime.bases.find(on, self.tenant, None, found.base)
+            base = await self.runtime.bases.find(on, self.tenant, None, row.base)
         assert base is not None
         async with self.intake(base, source) as intake:
             while await intake.retry(DOCUMENTS_PER_TRANSACTION):
@@ -307,16 +307,18 @@ class Library:
         number, last = 0, 0
         while True:
             async with self.transaction() as on:
-                some = await self.runtime.documents.list_unfinished(
+                unfinished = await self.runtime.documents.list_unfinished(
                     on, self.tenant, source, last, DOCUMENTS_PER_TRANSACTION
                 )
-            if not some:
+            if not unfinished:
                 return number
-            answers = await self.client.cancel_many([job for job in some.values() if job], reason)
+            answers = await self.client.cancel_many(
+                [job for job in unfinished.values() if job], reason
+            )
             jobs = [job for job, answer in answers.items() if answer == "cancelled"]
             async with self.transaction() as on:
                 await self.runtime.documents.cancel(on, self.tenant, jobs)
-            number, last = number + len(jobs), max(some)
+            number, last = number + len(jobs), max(unfinished)
 
     async def change_recipe(self, base: Base, recipe: Recipe) -> str | None:
         """Build a new edition of a base with another recipe, and return the batch that does it.

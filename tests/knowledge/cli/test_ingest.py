@@ -241,17 +241,17 @@ def test_links_do_not_leave_the_folder_unless_asked(tmp_path: Path, linked: Path
     finding = FileSearch([linked])
     [found] = finding.folders.values()
     assert sorted(found) == ["alias.md", "keys.md", "office/travel.md"]
-    assert sorted(finding.leading_out) == [
+    assert sorted(finding.outside_links) == [
         *(str(linked / name) for name in ("office/up", "people", "secret.md"))
     ]
-    assert not finding.troubles
+    assert not finding.problems
 
     followed = FileSearch([linked], follow_links=True)
     [found] = followed.folders.values()
     assert sorted(found) == [
         *("alias.md", "keys.md", "office/travel.md", "people/salaries.md", "secret.md")
     ]
-    assert not followed.leading_out
+    assert not followed.outside_links
 
     # A link that is named is meant, and so is the folder that it leads to.
     (tmp_path / "named").symlink_to(linked, target_is_directory=True)

@@ -1,1 +1,1 @@
-"""`penstock ingest` and `penstock search`."""
+"""The commands `penstock ingest`, `penstock search` and `penstock knowledge`."""

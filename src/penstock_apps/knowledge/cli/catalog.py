@@ -28,58 +28,58 @@ SOURCES_PER_QUERY = 1000
 
 
 class ListedBase(NamedTuple):
-    """A base, and what it has."""
+    """A base and its counts."""
 
     base: Base
     stock: BaseContents
 
 
 class ListedSource(NamedTuple):
-    """A source, and how far it is."""
+    """A source and the states of its documents."""
 
     source: Source
     counts: Counts
 
 
 class Catalog:
-    """Lists what a tenant has, the newest first."""
+    """Lists the bases, sources and documents of a tenant."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._runtime = library.runtime
 
     async def bases(self, only: Base | None = None) -> list[ListedBase]:
-        """All bases by name, or one."""
-        found = await self._library.bases() if only is None else [only]
+        """List all bases by name, or one of them."""
+        bases = await self._library.bases() if only is None else [only]
         async with self._library.transaction() as on:
             stocks = await self._runtime.counters.count_by_base(on, self._library.tenant)
-        return [ListedBase(each, stocks.get(each.id, BaseContents())) for each in found]
+        return [ListedBase(each, stocks.get(each.id, BaseContents())) for each in bases]
 
     async def sources(
         self, base: Base | None, state: str | None, after: int | None, limit: int
     ) -> list[ListedSource]:
-        """Those of all bases or of one; in a state, which is that of all their documents."""
-        found: list[ListedSource] = []
+        """List the sources of all bases or of one, newest first; with `state`, only such."""
+        listed: list[ListedSource] = []
         size = SOURCES_PER_QUERY if state else limit
-        while len(found) < limit:
-            page = await self._some_sources(base, after, size)
-            found += [each for each in page if state in (None, each.counts.state)]
+        while len(listed) < limit:
+            page = await self._list_page(base, after, size)
+            listed += [each for each in page if state in (None, each.counts.state)]
             if len(page) < size:
                 break
             after = page[-1].source.id
-        return found[:limit]
+        return listed[:limit]
 
-    async def _some_sources(
+    async def _list_page(
         self, base: Base | None, after: int | None, limit: int
     ) -> list[ListedSource]:
         tenant = self._library.tenant
         async with self._library.transaction() as on:
             within = None if base is None else base.id
-            found = await self._runtime.sources.list(on, tenant, within, after, limit)
+            sources = await self._runtime.sources.list(on, tenant, within, after, limit)
             snapshots = Snapshots(self._runtime.tables)
-            now = await snapshots.sources(on, tenant, [each.id for each in found])
-        counts = {each.id: each.counts for each in now}
-        return [ListedSource(each, counts.get(each.id, Counts())) for each in found]
+            states = await snapshots.sources(on, tenant, [each.id for each in sources])
+        counts = {each.id: each.counts for each in states}
+        return [ListedSource(each, counts.get(each.id, Counts())) for each in sources]
 
     async def documents(
         self,
@@ -113,7 +113,7 @@ STATE_COLOURS = {
 
 
 def bases_table(bases: Sequence[ListedBase], width: int) -> RenderableType:
-    """What each base has, and how far that is."""
+    """Render bases with the states of their documents."""
     if not bases:
         return tables.empty_text("There are no knowledge bases. `penstock ingest` makes one.")
     sheet = tables.TableBuilder(width)
@@ -151,7 +151,7 @@ def bases_table(bases: Sequence[ListedBase], width: int) -> RenderableType:
 def sources_table(
     sources: Sequence[ListedSource], names: Mapping[int, str], width: int
 ) -> RenderableType:
-    """How far each source is, and what it is of."""
+    """Render sources with the states of their documents."""
     if not sources:
         return tables.empty_text("There are no such sources.")
     sheet = tables.TableBuilder(width)
@@ -188,7 +188,7 @@ def sources_table(
 
 
 def documents_table(documents: Sequence[Document], width: int) -> RenderableType:
-    """What came of each document, and why it is not in."""
+    """Render documents with their states, and why some were not ingested."""
     if not documents:
         return tables.empty_text("There are no such documents.")
     sheet = tables.TableBuilder(width)
@@ -220,16 +220,16 @@ def _number(number: int, colour: str = "") -> Text:
     return Text(f"{number:,}", colour if number else tables.FAINT)
 
 
-# Of a document for programs; ids are strings, as everywhere.
+# In the JSON of a document, ids are strings, as everywhere.
 ID_FIELDS = ("id", "base", "source")
 HIDDEN_FIELDS = ("tenant", "object", "published")
 
 
 async def show_bases(tenant: str, base: str | None, where: DatabaseOptions, output: Output) -> None:
     async with open_library(where, tenant) as (_, library):
-        found = await Catalog(library).bases(await _find_base(library, base))
-    document = {"bases": [_base_document(each) for each in found]}
-    output.show(document, lambda: bases_table(found, terminal().width))
+        bases = await Catalog(library).bases(await _find_base(library, base))
+    document = {"bases": [_base_document(each) for each in bases]}
+    output.show(document, lambda: bases_table(bases, terminal().width))
 
 
 async def show_sources(
@@ -242,11 +242,11 @@ async def show_sources(
 ) -> None:
     async with open_library(where, tenant) as (_, library):
         within = await _find_base(library, base)
-        found = await Catalog(library).sources(within, state, page.start, page.limit)
+        sources = await Catalog(library).sources(within, state, page.start, page.limit)
         names = {each.id: each.name for each in await library.bases()}
-    after = str(found[-1].source.id) if len(found) == page.limit else None
-    document = {"sources": [_source_document(each) for each in found], "after": after}
-    output.show(document, lambda: sources_table(found, names, terminal().width))
+    after = str(sources[-1].source.id) if len(sources) == page.limit else None
+    document = {"sources": [_source_document(each) for each in sources], "after": after}
+    output.show(document, lambda: sources_table(sources, names, terminal().width))
     _mention_next_page(after, output)
 
 
@@ -261,11 +261,15 @@ async def show_documents(
 ) -> None:
     async with open_library(where, tenant) as (_, library):
         within = await _find_base(library, base)
-        of = None if source is None else await NameResolver(library).source(source, within)
-        found = await Catalog(library).documents(within, of, state, page.start, page.limit)
-    after = str(found[-1].id) if len(found) == page.limit else None
-    document = {"documents": [_document(each) for each in found], "after": after}
-    output.show(document, lambda: documents_table(found, terminal().width))
+        source_to_list = (
+            None if source is None else await NameResolver(library).source(source, within)
+        )
+        documents = await Catalog(library).documents(
+            within, source_to_list, state, page.start, page.limit
+        )
+    after = str(documents[-1].id) if len(documents) == page.limit else None
+    document = {"documents": [_document(each) for each in documents], "after": after}
+    output.show(document, lambda: documents_table(documents, terminal().width))
     _mention_next_page(after, output)
 
 
@@ -324,25 +328,25 @@ DeletableKind = Literal["document", "source", "base"]
 
 
 class Deletion(Struct, frozen=True):
-    """What is to be deleted, and how many documents go with it."""
+    """A document, source or base to delete, with the number of its documents."""
 
-    what: DeletableKind
+    kind: DeletableKind
     id: int
     name: str
-    told: str
+    label: str
     documents: int
 
     def __str__(self) -> str:
-        if self.what == "document":
-            return f"The document {self.told}"
-        noun = "knowledge base" if self.what == "base" else "source"
-        return f"The {noun} {self.told}, with {counted(self.documents, 'document')},"
+        if self.kind == "document":
+            return f"The document {self.label}"
+        noun = "knowledge base" if self.kind == "base" else "source"
+        return f"The {noun} {self.label}, with {counted(self.documents, 'document')},"
 
     def as_document(self) -> dict[str, Any]:
-        """As programs read it."""
+        """Return the JSON of the command."""
         return {
             "deleted": str(self.id),
-            "what": self.what,
+            "what": self.kind,
             "name": self.name,
             "documents": self.documents,
         }
@@ -358,15 +362,15 @@ def delete_named(
     *,
     yes: bool,
 ) -> None:
-    """Delete it, after a question."""
-    doomed = asyncio.run(_find_target(what, name, tenant, base, where))
+    """Delete what a name means, after a confirmation unless `yes`."""
+    deletion = asyncio.run(_find_target(what, name, tenant, base, where))
     if not yes:
-        confirm(f"{doomed} will be deleted.")
-    asyncio.run(_delete(doomed, tenant, where))
+        confirm(f"{deletion} will be deleted.")
+    asyncio.run(_delete(deletion, tenant, where))
     output.show(
-        doomed.as_document(),
+        deletion.as_document(),
         lambda: (
-            f"{doomed} is deleted, and found no more. A worker removes what is left: one that "
+            f"{deletion} is deleted, and found no more. A worker removes what is left: one that "
             "runs, or the next `penstock ingest`."
         ),
     )
@@ -376,37 +380,37 @@ async def _find_target(
     what: DeletableKind, name: str, tenant: str, base: str | None, where: DatabaseOptions
 ) -> Deletion:
     async with open_library(where, tenant) as (_, library):
-        naming = NameResolver(library)
-        within = None if base is None else await naming.base(base)
+        names = NameResolver(library)
+        within = None if base is None else await names.base(base)
         if what == "base":
-            found = await _find_base_even_broken(naming, name)
-            number = (await library.progress(base=found.id)).total
-            return Deletion(what, found.id, found.name, repr(found.name), number)
+            target = await _find_base_even_broken(names, name)
+            number = (await library.progress(base=target.id)).total
+            return Deletion(what, target.id, target.name, repr(target.name), number)
         if what == "source":
-            source = await naming.source(name, within)
+            source = await names.source(name, within)
             number = (await library.progress(source=source.id)).total
             return Deletion(what, source.id, source.name, describe(source), number)
-        document = await naming.document(name, within)
+        document = await names.document(name, within)
         return Deletion(what, document.id, document.path, describe(document), 1)
 
 
-async def _find_base_even_broken(naming: NameResolver, name: str) -> Base | BaseBroken:
-    """The id and the name of a base, which may have lost all else."""
+async def _find_base_even_broken(names: NameResolver, name: str) -> Base | BaseBroken:
+    """Find a base to delete, even if it has lost its editions."""
     try:
-        return await naming.base(name)
+        return await names.base(name)
     except BaseBroken as error:
         return error
 
 
-async def _delete(doomed: Deletion, tenant: str, where: DatabaseOptions) -> None:
+async def _delete(deletion: Deletion, tenant: str, where: DatabaseOptions) -> None:
     async with open_library(where, tenant) as (_, library):
-        await _delete_method(library, doomed.what)(doomed.id)
+        await _delete_method(library, deletion.kind)(deletion.id)
 
 
 def _delete_method(library: Library, what: DeletableKind) -> Any:
-    ways = {
+    methods = {
         "document": library.delete_document,
         "source": library.delete_source,
         "base": library.delete_base,
     }
-    return ways[what]
+    return methods[what]

@@ -1,4 +1,4 @@
-"""The commands of knowledge, for the command line to find."""
+"""Register the commands of knowledge, without importing them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ COMMANDS = {
 
 
 def add_to(commands: dict[str, LazyCommand]) -> None:
-    """Give the command line the commands of knowledge, each to be imported when it runs."""
-    for name, (place, line) in COMMANDS.items():
-        commands[name] = LazyCommand(name, f"penstock_apps.knowledge.cli.{place}", line)
+    """Add the commands of knowledge to the command line. Each is imported only when it runs."""
+    for name, (place, summary) in COMMANDS.items():
+        commands[name] = LazyCommand(name, f"penstock_apps.knowledge.cli.{place}", summary)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from penstock.cli.errors import CommandError
 from penstock.wording import counted
-from penstock_apps.knowledge.cli.options import ALONE
+from penstock_apps.knowledge.cli.options import DEFAULT_TENANT
 from penstock_apps.knowledge.cli.progress import FileProblem, RenamedFolder
 from penstock_apps.knowledge.file_names import is_displayable
 from penstock_apps.knowledge.library import Library
@@ -20,21 +20,21 @@ from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import HeldDocument
 from penstock_apps.knowledge.store.sources import Source
 
-# What an index of Postgres has room for, and some more.
+# An entry of a Postgres index holds 2,704 bytes, and a path is not alone in it.
 MAX_PATH_BYTES = 2000
-# What tools make for themselves: nobody's documents.
+# Folders that tools generate hold no documents.
 GENERATED_FOLDERS = ("__pycache__", "node_modules")
 
 
 class FoundFile(NamedTuple):
-    """A file, and its path in the folder that it is known by."""
+    """A file, and its path relative to its folder."""
 
     path: str
     file: Path
 
 
 class HashedFile(NamedTuple):
-    """A file with the size and the SHA-256 of its content."""
+    """A file with its size and the SHA-256 of its content."""
 
     path: str
     file: Path
@@ -43,20 +43,20 @@ class HashedFile(NamedTuple):
 
 
 class FileSearch:
-    """The files of each folder; what cannot be looked at is told, and the rest goes on.
+    """Finds the files of each folder, and collects problems instead of stopping at them.
 
-    A file that is named itself belongs to the folder it is in. Hidden files and folders are left
-    out, and what tools make for themselves, unless they are named. Links do not leave the folder,
-    unless they are followed: who fills a folder does not choose which other files are read.
+    A file that is named itself belongs to the folder it is in. Hidden files and generated folders
+    are left out, unless they are named. Links are not followed out of the folder unless that is
+    allowed: a person who can fill a folder must not choose which other files are read.
     """
 
     def __init__(self, paths: Sequence[Path], *, follow_links: bool = False) -> None:
         self._follow_links = follow_links
-        # Links that lead out of the folders they are in, and were left out.
-        self.leading_out: list[str] = []
+        # Links that were left out because they lead out of their folders.
+        self.outside_links: list[str] = []
         self.folders: dict[Path, dict[str, FoundFile]] = {}
-        self.troubles: list[FileProblem] = []
-        # Of the folders: those that were named, and those that could not be looked at as a whole.
+        self.problems: list[FileProblem] = []
+        # Folders that were named, and folders of which some part could not be read.
         self._named: set[Path] = set()
         self._partial: set[Path] = set()
         for path in paths:
@@ -64,10 +64,10 @@ class FileSearch:
 
     @property
     def total(self) -> int:
-        return len(self.troubles) + sum(map(len, self.folders.values()))
+        return len(self.problems) + sum(map(len, self.folders.values()))
 
-    def is_whole(self, folder: Path) -> bool:
-        """Whether all that is below a folder was looked at."""
+    def is_complete(self, folder: Path) -> bool:
+        """Return whether everything below a folder was read."""
         return folder in self._named and folder not in self._partial
 
     def _add(self, path: Path) -> None:
@@ -75,37 +75,39 @@ class FileSearch:
         kind = _kind_of(place, _printable(str(path)))
         root = place if kind == "folder" else place.parent
         if not is_displayable(str(root)):
-            told = _printable(str(root))
+            shown = _printable(str(root))
             raise CommandError(
-                f"The folder {told} has characters in its name that cannot be shown; "
+                f"The folder {shown} has characters in its name that cannot be shown; "
                 "give it another one.",
-                path=told,
+                path=shown,
             )
         known = self.folders.setdefault(root, {})
         if kind == "file":
-            self._take(known, root, place)
+            self._add_file(known, root, place)
         elif root not in self._named:
             self._named.add(root)
             for file in self._walk(root):
-                self._take(known, root, file)
+                self._add_file(known, root, file)
 
-    def _take(self, known: dict[str, FoundFile], root: Path, file: Path) -> None:
+    def _add_file(self, known: dict[str, FoundFile], root: Path, file: Path) -> None:
         name = str(file.relative_to(root))
         if not is_displayable(name):
-            told = "Its name has characters that cannot be shown; give it another one."
-            self.troubles.append(FileProblem(_printable(name), told))
+            message = "Its name has characters that cannot be shown; give it another one."
+            self.problems.append(FileProblem(_printable(name), message))
         elif len(name.encode()) > MAX_PATH_BYTES:
-            told = f"Its path has more than {MAX_PATH_BYTES:,} bytes; name a folder that is nearer."
-            self.troubles.append(FileProblem(f"…{name[-100:]}", told))
+            message = (
+                f"Its path has more than {MAX_PATH_BYTES:,} bytes; name a folder that is nearer."
+            )
+            self.problems.append(FileProblem(f"…{name[-100:]}", message))
         else:
             known[name] = FoundFile(name, file)
 
     def _walk(self, folder: Path) -> Iterator[Path]:
-        """All files below a folder, in order."""
+        """Yield all files below a folder, in order."""
 
         def cannot_look(error: OSError) -> None:
             self._partial.add(folder)
-            self.troubles.append(
+            self.problems.append(
                 FileProblem(_printable(str(error.filename)), _describe_error(error))
             )
 
@@ -114,33 +116,33 @@ class FileSearch:
         for place, folders, names in os.walk(
             folder, onerror=cannot_look, followlinks=self._follow_links
         ):
-            wanted = sorted(name for name in folders if not _is_left_out(name))
-            folders[:] = [each for each in wanted if self._enters(Path(place, each), seen)]
+            entered = sorted(name for name in folders if not _is_left_out(name))
+            folders[:] = [each for each in entered if self._may_enter(Path(place, each), seen)]
             for name in sorted(names):
                 file = Path(place) / name
                 try:
-                    if not _is_left_out(name) and file.is_file() and self._takes(file, real):
+                    if not _is_left_out(name) and file.is_file() and self._may_read(file, real):
                         yield file
                 except OSError as error:
                     cannot_look(error)
 
-    def _takes(self, file: Path, root: str) -> bool:
-        """Whether a file is in its folder, or may be elsewhere."""
+    def _may_read(self, file: Path, root: str) -> bool:
+        """Return whether a file is inside its folder, or links may be followed."""
         if self._follow_links or not _is_link(file) or _is_below(os.path.realpath(file), root):
             return True
-        self.leading_out.append(str(file))
+        self.outside_links.append(str(file))
         return False
 
-    def _enters(self, folder: Path, seen: set[str]) -> bool:
-        """Whether to look into a folder: into a link if links are followed, but nowhere twice."""
+    def _may_enter(self, folder: Path, seen: set[str]) -> bool:
+        """Return whether to enter a folder: links only if they are followed, and nothing twice."""
         if not _is_link(folder):
             return True
         real = os.path.realpath(folder)
         if not self._follow_links:
             if not any(_is_below(real, each) for each in seen):
-                self.leading_out.append(str(folder))
+                self.outside_links.append(str(folder))
             return False
-        # What is below the root is found without the link, and what is above it has it in it.
+        # A target below the root is found without the link, and one above it contains the root.
         if any(_is_below(real, each) or _is_below(each, real) for each in seen):
             return False
         seen.add(real)
@@ -151,7 +153,7 @@ def _is_link(path: Path) -> bool:
     try:
         return path.is_symlink()
     except OSError:
-        return False  # Who looks into it is told why that cannot be.
+        return False  # Reading it will fail as well, and say why.
 
 
 def _is_below(path: str, root: str) -> bool:
@@ -162,7 +164,7 @@ def _is_left_out(name: str) -> bool:
     return name.startswith(".") or name in GENERATED_FOLDERS
 
 
-def _kind_of(place: Path, told: str) -> Literal["folder", "file"]:
+def _kind_of(place: Path, shown: str) -> Literal["folder", "file"]:
     try:
         if place.is_dir():
             return "folder"
@@ -171,28 +173,28 @@ def _kind_of(place: Path, told: str) -> Literal["folder", "file"]:
         is_there = place.exists()
     except OSError as error:
         why = error.strerror or str(error)
-        raise CommandError(f"{told} cannot be looked at: {why}.", path=told) from error
+        raise CommandError(f"{shown} cannot be looked at: {why}.", path=shown) from error
     if is_there:
-        raise CommandError(f"{told} is neither a file nor a folder.", path=told)
-    raise CommandError(f"There is no file or folder {told}.", path=told)
+        raise CommandError(f"{shown} is neither a file nor a folder.", path=shown)
+    raise CommandError(f"There is no file or folder {shown}.", path=shown)
 
 
 def absolute_path(path: Path) -> Path:
-    """Without the dots, and with the links: a folder is known by what it is called."""
+    """Return an absolute path without dots. Links stay, since they are part of a folder's name."""
     return Path(os.path.normpath(path.absolute()))
 
 
 def hash_files(files: Iterable[FoundFile]) -> tuple[list[HashedFile], list[FileProblem]]:
-    """Read each file once; those that cannot be read are told."""
-    read, troubles = [], []
+    """Hash each file; return those that could be read, and the problems of the others."""
+    read, problems = [], []
     for each in files:
         try:
             with each.file.open("rb") as opened:
                 digest = file_digest(opened, "sha256").digest()
                 read.append(HashedFile(*each, opened.tell(), digest))
         except OSError as error:
-            troubles.append(FileProblem(each.path, _describe_error(error)))
-    return read, troubles
+            problems.append(FileProblem(each.path, _describe_error(error)))
+    return read, problems
 
 
 def _describe_error(error: OSError) -> str:
@@ -200,20 +202,20 @@ def _describe_error(error: OSError) -> str:
 
 
 def _printable(name: str) -> str:
-    """A name as it can be printed, whatever bytes it has."""
+    """Return a name that can be printed, whatever bytes it has."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 class Pruning:
-    """Finds them below folders that were looked at as a whole, and deletes them if that is wanted.
+    """Finds documents whose files are gone, in completely read folders, and can delete them.
 
-    An empty folder says nothing: it is what is left where a disk is not mounted.
+    It leaves the documents of an empty folder alone, since the disk may just not be mounted.
     """
 
-    def __init__(self, library: Library, found: FileSearch) -> None:
+    def __init__(self, library: Library, files: FileSearch) -> None:
         self._library = library
-        self._found = found
+        self._files = files
         self._gone: list[int] = []
         self._empty: dict[Path, int] = {}
         self.removed = 0
@@ -222,12 +224,12 @@ class Pruning:
     def gone(self) -> int:
         return len(self._gone)
 
-    async def look(self, folder: Path, held: Mapping[str, HeldDocument]) -> None:
-        """Compare what a folder had with what it has."""
-        # Attachments go with their mails.
+    async def compare(self, folder: Path, held: Mapping[str, HeldDocument]) -> None:
+        """Compare the documents of a folder with its files."""
+        # Attachments are deleted with their mails.
         files = {path for path, each in held.items() if each.parent is None}
-        missing = files - self._found.folders[folder].keys()
-        if not missing or not self._found.is_whole(folder):
+        missing = files - self._files.folders[folder].keys()
+        if not missing or not self._files.is_complete(folder):
             return
         paths = await asyncio.to_thread(_find_gone_files, folder, sorted(missing))
         if paths is None:
@@ -236,28 +238,28 @@ class Pruning:
             self._gone += [held[path].id for path in paths]
 
     async def prune(self) -> list[FileProblem]:
-        """Delete them; which folders were left as they are, and why."""
+        """Delete the documents; return the folders that were left alone, and why."""
         self.removed = await self._library.delete_documents(self._gone)
         return [
             FileProblem(
                 str(folder),
                 "It is empty, as the place of a disk that is not there; what it had stays, "
-                f"{counted(number, 'document')}. "
-                f"`penstock knowledge delete source {self._called(folder)}` deletes that.",
+                f"{counted(number, 'document')}. `penstock knowledge delete source "
+                f"{self._source_arguments(folder)}` deletes that.",
             )
             for folder, number in self._empty.items()
         ]
 
-    def _called(self, folder: Path) -> str:
+    def _source_arguments(self, folder: Path) -> str:
         tenant = self._library.tenant
-        whose = "" if tenant == ALONE else f" --tenant {quote(tenant)}"
+        whose = "" if tenant == DEFAULT_TENANT else f" --tenant {quote(tenant)}"
         return quote(str(folder)) + whose
 
 
 def _find_gone_files(folder: Path, paths: Iterable[str]) -> list[str] | None:
-    """Those of the paths at which nothing is any more; None if the folder is empty.
+    """Return the paths that do not exist any more; None if the folder is empty.
 
-    Hidden files and what is behind links was not found below the folder, and is there all the same.
+    The search leaves out hidden files and links, which do exist, so each path is checked.
     """
     try:
         if not any(folder.iterdir()):
@@ -265,7 +267,7 @@ def _find_gone_files(folder: Path, paths: Iterable[str]) -> list[str] | None:
     except OSError:
         return []
     gone = [path for path in paths if _is_gone(folder / path)]
-    # It may have gone itself meanwhile.
+    # The folder itself may have gone meanwhile.
     return gone if folder.is_dir() else []
 
 
@@ -279,7 +281,6 @@ def _is_gone(file: Path) -> bool:
     return False
 
 
-# What is looked at, at most: the newest sources of a base, and documents of each.
 MAX_SOURCES_COMPARED = 1000
 MAX_MISSING_FOLDERS_COMPARED = 100
 MAX_DOCUMENTS_COMPARED = 1000
@@ -288,18 +289,18 @@ MAX_DOCUMENTS_COMPARED = 1000
 async def find_renamed_folders(
     library: Library, base: Base, folders: Collection[Path]
 ) -> list[RenamedFolder]:
-    """Sources whose folder is not there any more, and whose files are now in one of these.
+    """Return sources whose folder is gone, and whose files are in one of these folders now.
 
-    Only those: other folders that are not here may be those of another machine.
+    Other missing folders are left out, since they may be on another machine.
     """
     keys = {str(each) for each in folders}
     async with library.transaction() as on:
-        found = await library.runtime.sources.list(
+        sources = await library.runtime.sources.list(
             on, library.tenant, base.id, None, MAX_SOURCES_COMPARED
         )
-    files = [each for each in found if each.kind == "files" and each.key is not None]
-    own = [each.id for each in files if each.key in keys]
-    others = [each for each in files if each.key not in keys]
+    folder_sources = [each for each in sources if each.kind == "files" and each.key is not None]
+    own = [each.id for each in folder_sources if each.key in keys]
+    others = [each for each in folder_sources if each.key not in keys]
     gone = await asyncio.to_thread(_sources_without_folder, others)
     if not gone or not own:
         return []
@@ -331,5 +332,5 @@ def _has_no_folder(key: str | None) -> bool:
 
 
 def _delete_command(library: Library, source: Source) -> str:
-    whose = "" if library.tenant == ALONE else f" --tenant {quote(library.tenant)}"
+    whose = "" if library.tenant == DEFAULT_TENANT else f" --tenant {quote(library.tenant)}"
     return f"penstock knowledge delete source {source.id}{whose}"

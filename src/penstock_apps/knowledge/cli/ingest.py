@@ -11,7 +11,7 @@ from penstock.cli.framework import Exit, examples, expand_options
 from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output
 from penstock_apps.knowledge.cli.options import (
-    ALONE,
+    DEFAULT_TENANT,
     BaseName,
     Effort,
     Tenant,
@@ -34,8 +34,8 @@ def ingest(
         list[Path],
         typer.Argument(metavar="PATH…", help="Files, and folders with all that is below them."),
     ],
-    tenant: Tenant = ALONE,
-    base: BaseName = ALONE,
+    tenant: Tenant = DEFAULT_TENANT,
+    base: BaseName = DEFAULT_TENANT,
     tag: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,22 +82,22 @@ def ingest(
     from penstock_apps.knowledge.cli.ingest_run import IngestOptions, run_ingest
     from penstock_apps.knowledge.cli.progress import INTERRUPTED, screen_for
 
-    # What fails is told at the end, with its reason.
+    # The summary at the end lists what failed, with the reasons.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
-    found = FileSearch(paths, follow_links=follow_links)
+    files = FileSearch(paths, follow_links=follow_links)
     app = Penstock()
     where.apply_to(app)
     with explain_database_errors(app.database), screen_for(output) as screen:
-        wish = IngestOptions(
+        ingest_options = IngestOptions(
             tenant=tenant,
             base=base,
             tags=tuple(tag or ()),
-            works=effort.works,
+            works_here=effort.works_here,
             waits=effort.wait,
             again=again,
             prunes=prune,
             children=effort.children,
         )
-        summary = run_interruptible(run_ingest(app, found, wish, screen), INTERRUPTED)
+        summary = run_interruptible(run_ingest(app, files, ingest_options, screen), INTERRUPTED)
     output.show(summary.as_document(), lambda: str(summary))
     raise typer.Exit(Exit.NO if summary.failed else Exit.OK)

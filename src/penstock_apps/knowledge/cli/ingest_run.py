@@ -47,19 +47,19 @@ from penstock_apps.knowledge.store.bases import Base
 from penstock_apps.knowledge.store.documents import HeldDocument, Labels
 from penstock_apps.knowledge.store.sources import NewSource, Source
 
-# Files that are read, stored and written down together.
+# Files that are read, stored and written together.
 FILES_PER_GROUP = 200
 DELETED_MEANWHILE = "It was deleted meanwhile."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
-    """What is wanted of an ingest."""
+    """The options of an ingest."""
 
     tenant: str
     base: str
     tags: tuple[str, ...] = ()
-    works: bool = True
+    works_here: bool = True
     waits: bool = True
     again: bool = False
     prunes: bool = False
@@ -67,98 +67,100 @@ class IngestOptions:
 
 
 async def run_ingest(
-    app: Penstock, found: FileSearch, wish: IngestOptions, screen: Screen
+    app: Penstock, files: FileSearch, options: IngestOptions, screen: Screen
 ) -> Summary:
-    """Take in what is new or changed, and wait for it if that is wanted."""
+    """Ingest files that are new or changed, wait for them unless told not to, and sum up."""
     began = time.monotonic()
     knowledge = Knowledge(app)
     async with app, knowledge.opened() as runtime:
-        base = await Library(runtime, wish.tenant).make_base(wish.base)
-        ingesting = IngestRun(knowledge, runtime, base, found, wish, screen)
+        base = await Library(runtime, options.tenant).make_base(options.base)
+        ingesting = IngestRun(knowledge, runtime, base, files, options, screen)
         with explain_lost_database(app.database, RESUMABLE):
-            async with ingesting.needed.throughout():
+            async with ingesting.guard.watch():
                 await ingesting.run()
         return await ingesting.summary(time.monotonic() - began)
 
 
 class IngestRun:
-    """One run over folders: what it has looked at, and what it has found to do."""
+    """One run over folders: it reads files, adds the new ones, waits, and prunes."""
 
     def __init__(
         self,
         knowledge: Knowledge,
         runtime: KnowledgeRuntime,
         base: Base,
-        found: FileSearch,
-        wish: IngestOptions,
+        files: FileSearch,
+        options: IngestOptions,
         screen: Screen,
     ) -> None:
         self._knowledge = knowledge
         self._app = runtime.app
-        self._library = Library(runtime, wish.tenant)
+        self._library = Library(runtime, options.tenant)
         self._base = base
-        self._found = found
-        self._wish = wish
+        self._files = files
+        self._options = options
         self._screen = screen
-        self._looked = 0
+        self._files_read = 0
         self._unchanged = 0
         self._skipped = 0
-        self._troubles = list(found.troubles)
+        self._problems = list(files.problems)
         self._intakes: dict[Path, Intake] = {}
-        # What comes in now, or was on its way already, by folder.
-        self._awaited: dict[Path, set[str]] = {folder: set() for folder in found.folders}
-        self._pruning = Pruning(self._library, found)
+        # The paths to wait for, by folder: those added now, and those already under way.
+        self._expected: dict[Path, set[str]] = {folder: set() for folder in files.folders}
+        self._pruning = Pruning(self._library, files)
         self._is_working = False
-        self.needed = DeletionGuard(self._library, base.id, base.name)
+        self.guard = DeletionGuard(self._library, base.id, base.name)
 
     @property
     def _batch(self) -> str | None:
         return next((each.batch.id for each in self._intakes.values()), None)
 
     async def run(self) -> None:
-        """Look at all files, bring in those that are not in as they are."""
+        """Read all files, and ingest those that are new or changed."""
         async with AsyncExitStack() as working:
             async with AsyncExitStack() as adding:
-                for folder, files in self._found.folders.items():
-                    await self._look_into(folder, list(files.values()), adding, working)
-            if any(self._awaited.values()) and self._wish.waits:
+                for folder, files in self._files.folders.items():
+                    await self._read_folder(folder, list(files.values()), adding, working)
+            if any(self._expected.values()) and self._options.waits:
                 await self._begin_work(working)
                 await self._wait()
                 await wait_for_index(self._library, self._base, self._screen)
-        # Last: what was only given another name has its texts embedded already.
-        if self._wish.prunes:
+        # Prune last. Then the texts of renamed files are still there and need no new vectors.
+        if self._options.prunes:
             if self._pruning.gone:
                 self._screen.removing(self._pruning.gone)
-            self._troubles += await self._pruning.prune()
-        if self._wish.works:
+            self._problems += await self._pruning.prune()
+        if self._options.works_here:
             await self._library.finish_removals()
 
-    async def _look_into(
+    async def _read_folder(
         self, folder: Path, files: list[FoundFile], adding: AsyncExitStack, working: AsyncExitStack
     ) -> None:
         held = await self._library.list_held(self._base, "files", str(folder))
         rest = iter(files)
-        while some := list(islice(rest, FILES_PER_GROUP)):
-            read, troubles = await asyncio.to_thread(hash_files, some)
-            self._troubles += troubles
-            changed = [each for each in read if self._is_wanted(folder, each, held.get(each.path))]
-            self._looked += len(some)
-            self._screen.reading(self._looked, self._found.total)
+        while group := list(islice(rest, FILES_PER_GROUP)):
+            read, problems = await asyncio.to_thread(hash_files, group)
+            self._problems += problems
+            changed = [
+                each for each in read if self._needs_ingest(folder, each, held.get(each.path))
+            ]
+            self._files_read += len(group)
+            self._screen.reading(self._files_read, self._files.total)
             if changed:
                 await self._add(folder, changed, adding, working)
-        await self._pruning.look(folder, held)
+        await self._pruning.compare(folder, held)
 
-    def _is_wanted(self, folder: Path, file: HashedFile, held: HeldDocument | None) -> bool:
-        """Whether it has to be taken in; counts it if not."""
-        wish = self._wish
+    def _needs_ingest(self, folder: Path, file: HashedFile, held: HeldDocument | None) -> bool:
+        """Return whether a file has to be ingested; otherwise count it."""
+        options = self._options
         if held is None or held.digest != file.digest or held.has_failed:
             return True
-        if wish.tags and set(held.tags) != set(wish.tags):
+        if options.tags and set(held.tags) != set(options.tags):
             return True
         if held.is_under_way:
-            self._awaited[folder].add(file.path)
+            self._expected[folder].add(file.path)
             return False
-        if held.is_skipped and wish.again:
+        if held.is_skipped and options.again:
             return True
         if held.is_skipped:
             self._skipped += 1
@@ -174,70 +176,70 @@ class IngestRun:
         working: AsyncExitStack,
     ) -> None:
         if not self._intakes:
-            # The work begins with the first files, while others are still looked at.
+            # The worker starts with the first files, while others are still read.
             self._intakes = await self._open(adding)
             await self._begin_work(working)
         intake = self._intakes[folder]
         before = len(intake.changed)
         await intake.add([_incoming_file(each) for each in files])
         lost = {each.path for each in intake.changed[before:]}
-        self._troubles += [
+        self._problems += [
             FileProblem(path, "It changed while it was read.") for path in sorted(lost)
         ]
-        self._awaited[folder] |= {each.path for each in files} - lost
+        self._expected[folder] |= {each.path for each in files} - lost
 
     async def _open(self, adding: AsyncExitStack) -> dict[Path, Intake]:
-        folders = list(self._found.folders)
+        folders = list(self._files.folders)
         sources = [
             NewSource("files", folder.name or str(folder), str(folder)) for folder in folders
         ]
-        intakes = self._library.intakes(self._base, sources, Labels(self._wish.tags))
+        intakes = self._library.intakes(self._base, sources, Labels(self._options.tags))
         opened = await adding.enter_async_context(intakes)
         for each in opened:
-            self.needed.add(each.source.id, each.source.key or each.source.name)
+            self.guard.add(each.source.id, each.source.key or each.source.name)
         return dict(zip(folders, opened, strict=True))
 
     async def _begin_work(self, working: AsyncExitStack) -> None:
-        if self._wish.works and not self._is_working:
+        if self._options.works_here and not self._is_working:
             self._is_working = True
-            worker = worker_for(self._app, self._knowledge, self._wish.children)
+            worker = worker_for(self._app, self._knowledge, self._options.children)
             await working.enter_async_context(worker)
 
     async def _wait(self) -> None:
-        """Until all that comes in has ended, whichever batch it is in."""
-        total = sum(map(len, self._awaited.values()))
+        """Wait until all expected documents have an outcome, whichever batch they are in."""
+        total = sum(map(len, self._expected.values()))
         sources = {
             source: str(folder)
-            for folder, paths in self._awaited.items()
+            for folder, paths in self._expected.items()
             if paths
             and (source := await self._library.find_source(self._base, "files", str(folder)))
         }
         for source, folder in sources.items():
-            self.needed.add(source, folder)
+            self.guard.add(source, folder)
         await wait_for_documents(self._library, list(sources), total, self._screen)
 
-    async def _came(self) -> dict[tuple[Path, str], HeldDocument | None]:
-        """What has become of all that is awaited; None of what is deleted."""
-        came: dict[tuple[Path, str], HeldDocument | None] = {}
-        for folder, paths in self._awaited.items():
+    async def _read_outcomes(self) -> dict[tuple[Path, str], HeldDocument | None]:
+        """Return what outcomes of all expected documents; None for those that were deleted."""
+        outcomes: dict[tuple[Path, str], HeldDocument | None] = {}
+        for folder, paths in self._expected.items():
             if paths:
                 held = await self._library.list_held(self._base, "files", str(folder))
-                came |= {(folder, path): held.get(path) for path in sorted(paths)}
-                came |= {
+                outcomes |= {(folder, path): held.get(path) for path in sorted(paths)}
+                outcomes |= {
                     (folder, path): held[path] for path in sorted(_attachments_of(held, paths))
                 }
-        return came
+        return outcomes
 
     async def summary(self, seconds: float) -> Summary:
-        """What came of it."""
-        came = await self._came()
-        ended = {key: held for key, held in came.items() if held and not held.is_under_way}
-        went_in = [each for each in ended.values() if each.state == "completed"]
+        """Sum up the run."""
+        outcomes = await self._read_outcomes()
+        ended = {key: held for key, held in outcomes.items() if held and not held.is_under_way}
+        completed = [each for each in ended.values() if each.state == "completed"]
         errors = [
-            *self._troubles,
+            *self._problems,
             *(
                 FileProblem(path, DELETED_MEANWHILE)
-                for (_, path), held in sorted(came.items())
+                for (_, path), held in sorted(outcomes.items())
                 if held is None
             ),
             *(
@@ -253,34 +255,34 @@ class IngestRun:
         ]
         return Summary(
             batch=self._batch,
-            total=self._found.total + sum(_is_attached(each) for each in came.values()),
-            completed=len(went_in),
+            total=self._files.total + sum(_is_attached(each) for each in outcomes.values()),
+            completed=len(completed),
             failed=len(errors),
             skipped=self._skipped + len(skips),
             unchanged=self._unchanged,
-            chunks=sum(each.chunks for each in went_in),
-            embedded=sum(each.embedded for each in went_in),
+            chunks=sum(each.chunks for each in completed),
+            embedded=sum(each.embedded for each in completed),
             seconds=round(seconds, 3),
-            pending=sum(held is not None and held.is_under_way for held in came.values()),
-            gone=0 if self._wish.prunes else self._pruning.gone,
-            removed=self._pruning.removed if self._wish.prunes else None,
+            pending=sum(held is not None and held.is_under_way for held in outcomes.values()),
+            gone=0 if self._options.prunes else self._pruning.gone,
+            removed=self._pruning.removed if self._options.prunes else None,
             renamed=tuple(
-                await find_renamed_folders(self._library, self._base, self._found.folders)
+                await find_renamed_folders(self._library, self._base, self._files.folders)
             ),
-            leading_out=len(self._found.leading_out),
+            leading_out=len(self._files.outside_links),
             errors=tuple(errors),
             skips=tuple(skips),
         )
 
 
 def _attachments_of(held: Mapping[str, HeldDocument], mails: Collection[str]) -> set[str]:
-    """What is attached to some mails, and to mails that are attached to them."""
-    found = set[str]()
+    """Return the paths of attachments of some mails, and of mails attached to them."""
+    attached = set[str]()
     ids = {held[path].id for path in mails if path in held}
-    while new := {path for path, each in held.items() if each.parent in ids} - found:
-        found |= new
+    while new := {path for path, each in held.items() if each.parent in ids} - attached:
+        attached |= new
         ids |= {held[path].id for path in new}
-    return found
+    return attached
 
 
 def _is_attached(held: HeldDocument | None) -> bool:
@@ -294,8 +296,8 @@ def _incoming_file(file: HashedFile) -> Incoming:
 def retry_source(
     name: str, tenant: str, base: str | None, effort: Effort, where: DatabaseOptions, output: Output
 ) -> int:
-    """Bring in once more what failed in a source; how many documents failed again."""
-    # What fails is told at the end, with its reason.
+    """Ingest again what failed in a source; return how many documents failed again."""
+    # The summary at the end lists what failed, with the reasons.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     with screen_for(output) as screen:
         retried = _retry(name, tenant, base, effort, where, screen)
@@ -309,38 +311,38 @@ async def _retry(
 ) -> Summary:
     began = time.monotonic()
     async with open_library(where, tenant) as (knowledge, library):
-        naming = NameResolver(library)
-        within = None if base is None else await naming.base(base)
-        source = await naming.source(name, within)
+        names = NameResolver(library)
+        within = None if base is None else await names.base(base)
+        source = await names.source(name, within)
         base_of = await _base_of(library, source)
-        needed = DeletionGuard(library, base_of.id, base_of.name)
-        needed.add(source.id, source.key or source.name)
-        async with needed.throughout():
+        guard = DeletionGuard(library, base_of.id, base_of.name)
+        guard.add(source.id, source.key or source.name)
+        async with guard.watch():
             before = await _list_held(library, source)
             batch = None
             if any(each.has_failed for each in before.values()):
                 batch = (await library.retry(source.id)).batch
-            # What was on its way already is waited for as well: from a retry before, perhaps.
+            # Wait also for what is already under way, perhaps from an earlier retry.
             paths = [path for path, each in before.items() if each.has_failed or each.is_under_way]
             if paths and effort.wait:
                 with explain_lost_database(library.runtime.app.database, RESUMABLE):
                     async with AsyncExitStack() as stack:
-                        if effort.works:
+                        if effort.works_here:
                             worker = worker_for(library.runtime.app, knowledge, effort.children)
                             await stack.enter_async_context(worker)
                         await wait_for_documents(library, [source.id], len(paths), screen)
                         await wait_for_index(library, base_of, screen)
         now = await _list_held(library, source)
-    awaited = {path: now[path] for path in sorted(paths) if path in now}
-    return _summarize(batch, awaited, time.monotonic() - began)
+    expected = {path: now[path] for path in sorted(paths) if path in now}
+    return _summarize(batch, expected, time.monotonic() - began)
 
 
 async def _base_of(library: Library, source: Source) -> Base:
     async with library.transaction() as on:
-        found = await library.runtime.bases.find(on, library.tenant, None, source.base)
-    if found is None:
+        base = await library.runtime.bases.find(on, library.tenant, None, source.base)
+    if base is None:
         raise NotFound(f"The source {describe(source)} was deleted meanwhile.")
-    return found
+    return base
 
 
 async def _list_held(library: Library, source: Source) -> dict[str, HeldDocument]:
@@ -349,18 +351,18 @@ async def _list_held(library: Library, source: Source) -> dict[str, HeldDocument
 
 
 def _summarize(batch: str | None, documents: Mapping[str, HeldDocument], seconds: float) -> Summary:
-    went_in = [each for each in documents.values() if each.state == "completed"]
+    completed = [each for each in documents.values() if each.state == "completed"]
     skipped = {path: each for path, each in documents.items() if each.is_skipped}
     failed = {path: each for path, each in documents.items() if each.has_failed}
     return Summary(
         batch=batch,
         total=len(documents),
-        completed=len(went_in),
+        completed=len(completed),
         failed=len(failed),
         skipped=len(skipped),
         unchanged=0,
-        chunks=sum(each.chunks for each in went_in),
-        embedded=sum(each.embedded for each in went_in),
+        chunks=sum(each.chunks for each in completed),
+        embedded=sum(each.embedded for each in completed),
         seconds=round(seconds, 3),
         pending=sum(each.is_under_way for each in documents.values()),
         errors=tuple(FileProblem(path, each.why) for path, each in failed.items()),

@@ -1,4 +1,4 @@
-"""`penstock knowledge`: what there is, what failed, what is to go."""
+"""`penstock knowledge`: list, retry and delete what was ingested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ import typer
 from penstock.cli.framework import Command, Exit, examples, expand_options, group
 from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output
-from penstock_apps.knowledge.cli.options import ALONE, Effort, Page, Tenant, expect_knowledge
+from penstock_apps.knowledge.cli.options import (
+    DEFAULT_TENANT,
+    Effort,
+    Page,
+    Tenant,
+    expect_knowledge,
+)
 
 app = group("knowledge", help="Look at bases, sources and documents, retry and delete them.")
 
@@ -32,7 +38,7 @@ SourceName = Annotated[
 @examples("penstock knowledge bases --json")
 @expand_options
 def list_bases(
-    *, tenant: Tenant = ALONE, base: Within = None, where: DatabaseOptions, output: Output
+    *, tenant: Tenant = DEFAULT_TENANT, base: Within = None, where: DatabaseOptions, output: Output
 ) -> None:
     """List knowledge bases, and what they have."""
     expect_knowledge()
@@ -46,7 +52,7 @@ def list_bases(
 @expand_options
 def list_sources(
     *,
-    tenant: Tenant = ALONE,
+    tenant: Tenant = DEFAULT_TENANT,
     base: Within = None,
     state: Annotated[
         Literal["processing", "completed", "partial", "skipped", "failed", "cancelled"] | None,
@@ -77,7 +83,7 @@ def list_sources(
 @expand_options
 def list_documents(
     *,
-    tenant: Tenant = ALONE,
+    tenant: Tenant = DEFAULT_TENANT,
     base: Within = None,
     source: Annotated[
         str | None,
@@ -108,7 +114,7 @@ def list_documents(
 def retry(
     *,
     source: SourceName,
-    tenant: Tenant = ALONE,
+    tenant: Tenant = DEFAULT_TENANT,
     base: Within = None,
     effort: Effort,
     where: DatabaseOptions,
@@ -140,7 +146,7 @@ def delete(
             metavar="ID|NAME", help="Its id; or its name, a document's path, a source's folder."
         ),
     ],
-    tenant: Tenant = ALONE,
+    tenant: Tenant = DEFAULT_TENANT,
     base: Within = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     where: DatabaseOptions,

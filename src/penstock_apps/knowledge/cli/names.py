@@ -24,9 +24,9 @@ from penstock_apps.knowledge.store.sources import Source
 async def open_library(
     where: DatabaseOptions, tenant: str
 ) -> AsyncIterator[tuple[Knowledge, Library]]:
-    """The knowledge that the options name, and a tenant's part of it.
+    """Open the knowledge in the database of the options, and the library of a tenant.
 
-    An embedded server is started, but none is made.
+    An embedded server is started if it exists, but not created.
     """
     database = where.database()
     if database.url is None:
@@ -39,24 +39,23 @@ async def open_library(
             yield knowledge, knowledge.of(runtime, tenant)
 
 
-# How many are named in a message.
 MAX_NAMES_IN_MESSAGE = 5
-# A longer number is no id.
+# Numbers with more digits cannot be ids.
 MAX_ID_DIGITS = 18
 
 T = TypeVar("T", Source, Document)
 
 
 class NameResolver:
-    """Finds what a tenant's names mean: an id, or a name that is the only one of its kind."""
+    """Finds a tenant's bases, sources and documents by an id, or by a name that is unique."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._runtime = library.runtime
 
     async def base(self, name: str) -> Base:
-        """A base by its name or id."""
-        name = readable(name)
+        """Return a base by its name or id; raise NotFound, which lists some that exist."""
+        name = decode_argument(name)
         try:
             if name.isdecimal() and len(name) > MAX_ID_DIGITS:
                 raise errors.NotFound("knowledge base", name)
@@ -64,38 +63,38 @@ class NameResolver:
         except errors.BaseBroken:
             raise
         except errors.NotFound as error:
-            there = [each.name for each in await self._library.bases()]
+            existing = [each.name for each in await self._library.bases()]
             raise _not_found(
-                "knowledge base", name, there, "`penstock ingest` makes one"
+                "knowledge base", name, existing, "`penstock ingest` makes one"
             ) from error
 
     async def source(self, name: str, base: Base | None = None) -> Source:
-        """A source by its id, its name, or the folder or URL that it is of."""
-        name = readable(name)
+        """Return a source by its id, its name, or its folder or URL; raise NotFound."""
+        name = decode_argument(name)
         if (id := _parse_id(name)) is not None:
             try:
                 return _expect_base(await self._library.source(id), base)
             except errors.NotFound:
                 pass
-        found = await self._sources(base, [name, str(absolute_path(Path(name)))])
-        if not found:
-            there = [describe(each) for each in await self._sources(base, None)]
-            raise _not_found("source", name, there, "`penstock ingest` makes one")
-        return _expect_one("source", name, found)
+        sources = await self._sources(base, [name, str(absolute_path(Path(name)))])
+        if not sources:
+            existing = [describe(each) for each in await self._sources(base, None)]
+            raise _not_found("source", name, existing, "`penstock ingest` makes one")
+        return _expect_one("source", name, sources)
 
     async def document(self, name: str, base: Base | None = None) -> Document:
-        """A document by its id, or its path."""
-        name = readable(name)
+        """Return a document by its id or its path; raise NotFound."""
+        name = decode_argument(name)
         if (id := _parse_id(name)) is not None:
             try:
                 return _expect_base(await self._library.document(id), base)
             except errors.NotFound:
                 pass
-        found = await self._documents(base, name)
-        if not found:
-            there = [describe(each) for each in await self._documents(base, None)]
-            raise _not_found("document", name, there, "`penstock ingest` takes some in")
-        return _expect_one("document", name, found)
+        documents = await self._documents(base, name)
+        if not documents:
+            existing = [describe(each) for each in await self._documents(base, None)]
+            raise _not_found("document", name, existing, "`penstock ingest` takes some in")
+        return _expect_one("document", name, documents)
 
     async def _sources(self, base: Base | None, named: Sequence[str] | None) -> Sequence[Source]:
         within = None if base is None else base.id
@@ -112,13 +111,13 @@ class NameResolver:
             )
 
 
-def readable(name: str) -> str:
-    """What is typed in another encoding, as far as it can be read."""
+def decode_argument(name: str) -> str:
+    """Return an argument in another encoding as far as it can be decoded."""
     return name.encode("utf-8", "replace").decode()
 
 
 def describe(what: Source | Document) -> str:
-    """`3 (handbook)`: by its id, and what people call it."""
+    """Describe a source or document by id and name, such as `3 (handbook)`."""
     name = what.path if isinstance(what, Document) else what.key or what.name
     return f"{what.id} ({name})"
 
@@ -127,35 +126,35 @@ def _parse_id(name: str) -> int | None:
     return int(name) if name.isdecimal() and len(name) <= MAX_ID_DIGITS else None
 
 
-def _expect_base(found: T, base: Base | None) -> T:
-    if base is not None and found.base != base.id:
-        raise errors.NotFound("document or source of this base", str(found.id))
-    return found
+def _expect_base(row: T, base: Base | None) -> T:
+    if base is not None and row.base != base.id:
+        raise errors.NotFound("document or source of this base", str(row.id))
+    return row
 
 
-def _expect_one(what: str, name: str, found: Sequence[T]) -> T:
-    if len(found) > 1:
-        number = counted(len(found), what, MAX_NAMES_IN_MESSAGE + 1)
+def _expect_one(what: str, name: str, rows: Sequence[T]) -> T:
+    if len(rows) > 1:
+        number = counted(len(rows), what, MAX_NAMES_IN_MESSAGE + 1)
         raise CommandError(
-            f"{name!r} is {number}: {_list_some(map(_describe_with_source, found))}. "
+            f"{name!r} is {number}: {_list_some(map(_describe_with_source, rows))}. "
             "Name one by its id.",
-            ids=[str(each.id) for each in found],
+            ids=[str(each.id) for each in rows],
         )
-    return found[0]
+    return rows[0]
 
 
 def _describe_with_source(what: Source | Document) -> str:
-    """DatabaseOptions it is, for those that have the same name."""
+    """Describe a document with its source, to tell those with the same path apart."""
     return f"{what.id} (of source {what.source})" if isinstance(what, Document) else describe(what)
 
 
-def _not_found(what: str, name: str, there: Sequence[str], remedy: str) -> NotFound:
-    exist = f"there are: {_list_some(there)}" if there else f"there is none yet: {remedy}"
+def _not_found(what: str, name: str, existing: Sequence[str], remedy: str) -> NotFound:
+    exist = f"there are: {_list_some(existing)}" if existing else f"there is none yet: {remedy}"
     return NotFound(f"There is no {what} {name!r}; {exist}.", name=name)
 
 
 def _list_some(names: Iterable[str]) -> str:
-    """The first few; that there are more was seen, and not how many."""
+    """List the first few names. If there are more, how many is not known."""
     known = list(names)
     more = " and more" if len(known) > MAX_NAMES_IN_MESSAGE else ""
     return ", ".join(known[:MAX_NAMES_IN_MESSAGE]) + more

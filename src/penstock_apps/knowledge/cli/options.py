@@ -11,15 +11,15 @@ import typer
 
 from penstock.cli.errors import ExtraMissing
 
-# As in settings.py, which would bring the database's driver with it.
-ALONE = "default"
+# The same as in settings.py, whose import would load the driver of the database.
+DEFAULT_TENANT = "default"
 
-# As over HTTP; and bytes that are no text come as surrogates.
+# The same as over HTTP. Arguments that are not valid UTF-8 contain surrogates.
 NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
 
 
 def name(text: str) -> str:
-    """A name that can be kept and shown."""
+    """Check that a name can be stored and displayed."""
     if not NAME.fullmatch(text):
         raise typer.BadParameter(f"{text!r} is no name: 1 to 200 characters that can be shown")
     return text
@@ -33,7 +33,7 @@ BaseName = Annotated[
 
 @dataclass(frozen=True)
 class Effort:
-    """Who does the work, and whether it is waited for."""
+    """The options for whether to do the work here, and whether to wait for it."""
 
     work: Annotated[
         bool,
@@ -56,12 +56,12 @@ class Effort:
     ] = None
 
     @property
-    def works(self) -> bool:
+    def works_here(self) -> bool:
         return self.work and self.wait
 
 
 def expect_knowledge() -> None:
-    """Say what to install, if the packages of this extra are not there."""
+    """Raise ExtraMissing, which names what to install, if a package of this extra is missing."""
     for package in ("numpy", "obstore", "wordllama"):
         if find_spec(package) is None:
             raise ExtraMissing("knowledge", package)
@@ -69,7 +69,7 @@ def expect_knowledge() -> None:
 
 @dataclass(frozen=True)
 class Page:
-    """The options of commands that list many things."""
+    """The options of commands that list many rows."""
 
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 100
     after: Annotated[

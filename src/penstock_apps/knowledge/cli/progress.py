@@ -26,14 +26,14 @@ MAX_REASONS_SHOWN = 20
 
 
 class FileProblem(Struct, frozen=True):
-    """A file that did not go in, and why."""
+    """A file that was not ingested, and why."""
 
     path: str
     reason: str
 
 
 class RenamedFolder(Struct, frozen=True):
-    """A folder that has another name now: its source, what that has, what removes it."""
+    """A renamed folder: its old source and documents, and the command that removes them."""
 
     source: str
     folder: str
@@ -50,7 +50,7 @@ class RenamedFolder(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """How many files went in, and what that took."""
+    """The result of an ingest: counts, duration and problems."""
 
     batch: str | None
     total: int
@@ -63,17 +63,17 @@ class Summary(Struct, frozen=True, kw_only=True):
     seconds: float
     errors: tuple[FileProblem, ...]
     pending: int = 0
-    # Documents without a file: those that stay, and those that were deleted, if that was wanted.
+    # Documents whose files are gone: those that stay, and those that were pruned.
     gone: int = 0
     removed: int | None = None
-    # Links that lead out of their folders.
+    # Links that were left out because they lead out of their folders.
     leading_out: int = 0
     renamed: tuple[RenamedFolder, ...] = ()
     noun: str = "file"
     skips: tuple[FileProblem, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
-        """As programs read it."""
+        """Return the JSON of the command."""
         more: dict[str, Any] = {
             "pending": self.pending or None,
             "gone": self.gone or None,
@@ -103,9 +103,9 @@ class Summary(Struct, frozen=True, kw_only=True):
             "removed": self.removed,
             "still to come": self.pending,
         }
-        told = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+        parts = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
         files = counted(self.total, self.noun) if self.total else f"No {self.noun}s"
-        lines = [f"{files}: {told or 'nothing to do'}."]
+        lines = [f"{files}: {parts or 'nothing to do'}."]
         if self.completed:
             lines.append(
                 f"{counted(self.chunks, 'chunk')}, {self.embedded:,} of them new to the model, "
@@ -138,36 +138,36 @@ LINE_INTERVAL_S = 5.0
 
 
 class Screen(Protocol):
-    """Where progress is shown."""
+    """Displays the progress of an ingest."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *error: Any) -> None: ...
 
     def reading(self, done: int, total: int) -> None:
-        """So many files were looked at."""
+        """Show how many files were read."""
 
     def working(self, done: int, total: int, failed: int) -> None:
-        """So many documents are in."""
+        """Show how many documents were ingested, and how many failed."""
 
     def indexing(self) -> None:
-        """All are in, and searched the faster in a moment."""
+        """Show that all documents are ingested and the vector index is being built."""
 
     def removing(self, number: int) -> None:
-        """What is left of so many documents that are deleted goes."""
+        """Show that deleted documents are being removed."""
 
     def tell(self, line: str) -> None:
-        """Say something that is worth a line of its own."""
+        """Print a line."""
 
 
 def screen_for(output: Output) -> Screen:
-    """Bars at a terminal; else a line now and then, on stderr."""
+    """Return progress bars for a terminal, else a line every few seconds on stderr."""
     console = terminal(stderr=True)
     return Bars(console) if console.is_terminal else Lines(quiet=output.as_json)
 
 
 class Bars:
-    """Two bars that move."""
+    """Shows two progress bars in a terminal."""
 
     def __init__(self, console: Any) -> None:
         from rich.progress import (
@@ -227,7 +227,7 @@ class Bars:
 
 
 class Lines(AbstractContextManager[Any]):
-    """A line every few seconds, for logs."""
+    """Prints a line every few seconds, for logs."""
 
     def __init__(self, *, quiet: bool, every: float = LINE_INTERVAL_S) -> None:
         self._quiet = quiet
@@ -238,34 +238,33 @@ class Lines(AbstractContextManager[Any]):
         return None
 
     def reading(self, done: int, total: int) -> None:
-        self._tell(f"{done:,} of {total:,} files read")
+        self._print(f"{done:,} of {total:,} files read")
 
     def working(self, done: int, total: int, failed: int) -> None:
-        told = f"{done:,} of {total:,} documents are in"
-        self._tell(told + (f", {failed:,} failed" if failed else ""))
+        line = f"{done:,} of {total:,} documents are in"
+        self._print(line + (f", {failed:,} failed" if failed else ""))
 
     def indexing(self) -> None:
-        self._tell("all documents are in, and their index is made")
+        self._print("all documents are in, and their index is made")
 
     def removing(self, number: int) -> None:
-        self._tell(f"removing {counted(number, 'document')}")
+        self._print(f"removing {counted(number, 'document')}")
 
     def tell(self, line: str) -> None:
         say(line)
 
-    def _tell(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if not self._quiet and time.monotonic() >= self._due:
             self._due = time.monotonic() + self._every
             say(line)
 
 
-# So long without a document, and as long until the next look.
 STALL_AFTER_S = 5.0
 MAX_JOBS_EXAMINED = 1000
 
 
 class StallWatch:
-    """Looks for what is in the way, once nothing has come in for a while."""
+    """Finds and prints, once each, the reasons why no document completes for a while."""
 
     def __init__(
         self, library: Library, sources: Sequence[int], screen: Screen, still: float = STALL_AFTER_S
@@ -276,16 +275,16 @@ class StallWatch:
         self._still = still
         self._left: int | None = None
         self._due = 0.0
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
-    async def look(self, left: int) -> None:
-        """So many are still to come."""
+    async def check(self, left: int) -> None:
+        """Check for stalls if `left`, the number of unfinished documents, stays the same."""
         if left != self._left:
             self._left, self._due = left, time.monotonic() + self._still
         elif time.monotonic() >= self._due:
             for each in await stalls_of(self._library.runtime.app, await self._jobs()):
-                if each.kind not in self._told:
-                    self._told.add(each.kind)
+                if each.kind not in self._printed:
+                    self._printed.add(each.kind)
                     self._screen.tell(_describe_stall(each))
             self._due = time.monotonic() + self._still
 
@@ -294,10 +293,10 @@ class StallWatch:
         jobs: list[str] = []
         async with self._library.transaction() as on:
             for source in self._sources:
-                some = await runtime.documents.list_unfinished(
+                unfinished = await runtime.documents.list_unfinished(
                     on, tenant, source, 0, MAX_JOBS_EXAMINED - len(jobs)
                 )
-                jobs += [job for job in some.values() if job]
+                jobs += [job for job in unfinished.values() if job]
         return jobs
 
 
@@ -311,16 +310,16 @@ def _describe_stall(stall: Stall) -> str:
 
 
 POLL_INTERVAL_S = 0.2
-# What becomes of what is half done, when a command ends before its time.
+# What happens to unfinished documents when a command is interrupted.
 RESUMABLE = "What has come in stays; the same command goes on with the rest."
 INTERRUPTED = f"Interrupted. {RESUMABLE}"
-# An index that nobody has begun for so long is not waited for.
+# A command does not wait for an index if its job has not started within this time.
 MAX_WAIT_FOR_INDEX_START_S = 10.0
 MAX_WAIT_FOR_INDEX_S = 1800.0
 
 
 def worker_for(app: Penstock, knowledge: Knowledge, children: int | None) -> Worker:
-    """A worker with so many child processes; if nobody says, two a processor and three at least."""
+    """Return a worker with `children` processes; by default two per processor, at least three."""
     number = children or max(3, 2 * (os.cpu_count() or 1))
     return app.worker(knowledge.queues(number), children=number)
 
@@ -333,40 +332,40 @@ async def wait_for_documents(
     *,
     still: float = STALL_AFTER_S,
 ) -> None:
-    """Wait until all that comes into some sources has ended, whichever batch it is in.
+    """Wait until all documents of some sources have an outcome, whichever batch they are in.
 
-    Where nothing comes in for `still` seconds, people are told why.
+    If none completes for `still` seconds, print why.
     """
-    stalling = StallWatch(library, sources, screen, still)
+    stall_watch = StallWatch(library, sources, screen, still)
     while True:
         counts = [await library.progress(source=each) for each in sources]
         left = sum(each.pending + each.processing for each in counts)
         screen.working(max(0, total - left), total, sum(each.failed for each in counts))
         if not left:
             return
-        await stalling.look(left)
+        await stall_watch.check(left)
         await asyncio.sleep(POLL_INTERVAL_S)
 
 
 async def wait_for_index(library: Library, base: Base, screen: Screen) -> None:
-    """Wait until a base that has grown large has its index; not for one that nobody begins."""
+    """Wait until a large base has its index, unless no worker starts to build it."""
     job = await library.request_index(base)
-    patience, longest = (
+    start_deadline, deadline = (
         time.monotonic() + MAX_WAIT_FOR_INDEX_START_S,
         time.monotonic() + MAX_WAIT_FOR_INDEX_S,
     )
-    while job is not None and time.monotonic() < patience:
+    while job is not None and time.monotonic() < start_deadline:
         screen.indexing()
         status = (await library.runtime.app.states([job])).get(job)
         if status is None or status.is_final:
             return
-        if status.message == BUILD_MESSAGE and time.monotonic() < longest:
-            patience = time.monotonic() + MAX_WAIT_FOR_INDEX_START_S
+        if status.message == BUILD_MESSAGE and time.monotonic() < deadline:
+            start_deadline = time.monotonic() + MAX_WAIT_FOR_INDEX_START_S
         await asyncio.sleep(POLL_INTERVAL_S)
 
 
 class DeletionGuard:
-    """A base and sources that have to be there for as long as a command runs."""
+    """A base and sources that must not be deleted while a command runs."""
 
     def __init__(self, library: Library, base: int, name: str) -> None:
         self._library = library
@@ -375,12 +374,12 @@ class DeletionGuard:
         self._sources: dict[int, str] = {}
 
     def add(self, source: int, name: str) -> None:
-        """From now on this source, too."""
+        """Guard another source from now on."""
         self._sources[source] = name
 
     @asynccontextmanager
-    async def throughout(self) -> AsyncIterator[None]:
-        """NotFound, if one of them is deleted during the block."""
+    async def watch(self) -> AsyncIterator[None]:
+        """Raise NotFound if the base or a source is deleted during the block."""
         try:
             yield
         except (errors.NotFound, errors.TenantInactive):
@@ -392,7 +391,7 @@ class DeletionGuard:
         runtime, tenant = self._library.runtime, self._library.tenant
         async with self._library.transaction() as on:
             if await runtime.bases.find(on, tenant, None, self._base) is None:
-                # A tenant goes with all of its bases.
+                # Deleting a tenant deletes all of its bases.
                 if await runtime.tenants.is_deleted(on, tenant):
                     raise _deleted_meanwhile("tenant", tenant)
                 raise _deleted_meanwhile("knowledge base", self._name)

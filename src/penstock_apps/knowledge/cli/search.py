@@ -9,7 +9,7 @@ import typer
 from penstock.cli.framework import examples, expand_options
 from penstock.cli.options import DatabaseOptions
 from penstock.cli.output import Output
-from penstock_apps.knowledge.cli.options import ALONE, Tenant, expect_knowledge, name
+from penstock_apps.knowledge.cli.options import DEFAULT_TENANT, Tenant, expect_knowledge, name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from penstock_apps.knowledge.search import Hit
 
-SHOWN = 400
+MAX_CHARACTERS_SHOWN = 400
 
 
-def words(text: str) -> str:
-    """Something to look for."""
+def non_empty(text: str) -> str:
+    """Check that a question is not empty."""
     if not text.strip():
         raise typer.BadParameter("it is empty: a question, or words to look for, are needed")
     return text
@@ -38,13 +38,13 @@ def search(
     question: Annotated[
         str,
         typer.Argument(
-            parser=words,
+            parser=non_empty,
             metavar="QUESTION",
             help='A question, or words. A "quoted phrase" has to be there, a -word must not.',
         ),
     ],
     k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many results.")] = 5,
-    tenant: Tenant = ALONE,
+    tenant: Tenant = DEFAULT_TENANT,
     base: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,19 +81,19 @@ def search(
     from penstock_apps.knowledge.cli.names import NameResolver, open_library
     from penstock_apps.knowledge.search import Filters, Query
 
-    # What is typed in another encoding is looked for as far as it can be read.
+    # Arguments in another encoding are searched as far as they can be decoded.
     text = question.encode("utf-8", "replace").decode()
     query = Query(text, k, Filters(tags=tuple(tag or ())), mode)
 
     async def ask() -> tuple[list[Hit], set[str]]:
-        """What was found, and the bases it was looked for in."""
+        """Return the hits, and the names of the searched bases."""
         async with open_library(where, tenant) as (_, library):
-            named = [await NameResolver(library).base(each) for each in base or ()]
-            hits = await library.search(query, [each.name for each in named])
-            return hits, {each.name for each in named or await library.bases()}
+            searched = [await NameResolver(library).base(each) for each in base or ()]
+            hits = await library.search(query, [each.name for each in searched])
+            return hits, {each.name for each in searched or await library.bases()}
 
     hits, bases = asyncio.run(ask())
-    output.show([_document(each) for each in hits], lambda: _picture(hits, bases))
+    output.show([_document(each) for each in hits], lambda: _render(hits, bases))
 
 
 def _document(hit: Hit) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _document(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _picture(hits: list[Hit], bases: set[str]) -> RenderableType:
+def _render(hits: list[Hit], bases: set[str]) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
@@ -132,13 +132,13 @@ def _picture(hits: list[Hit], bases: set[str]) -> RenderableType:
 
 
 def _highlighted(hit: Hit) -> Text:
-    """The part that fits best, with the words of the question in bold."""
+    """Render the part of a hit that fits best, with the words of the question in bold."""
     from rich.text import Text
 
     shown = " ".join((hit.highlight or hit.text).split())
     text = Text("   ")
-    for number, part in enumerate(shown[:SHOWN].split("**")):
+    for number, part in enumerate(shown[:MAX_CHARACTERS_SHOWN].split("**")):
         text.append(part, "bold yellow" if number % 2 else "")
-    if len(shown) > SHOWN:
+    if len(shown) > MAX_CHARACTERS_SHOWN:
         text.append(" …")
     return text

@@ -1,4 +1,4 @@
-"""Knowledge over HTTP."""
+"""The HTTP API of knowledge."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ ROUTERS = (
 
 
 def router() -> APIRouter:
-    """The routes, for the service to include."""
-    made = APIRouter()
+    """Return the routes, for the service to include."""
+    router = APIRouter()
     for each in ROUTERS:
-        made.routes.extend(each.routes)
-    return made
+        router.routes.extend(each.routes)
+    return router

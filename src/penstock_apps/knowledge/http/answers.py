@@ -1,4 +1,4 @@
-"""What is answered about knowledge. Ids are strings, as everywhere in the API."""
+"""The JSON bodies of answers. Ids are strings, as everywhere in the API."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ class Hits(Struct, frozen=True, kw_only=True):
 
 
 def outcomes(documents: Sequence[Document], batch: str) -> list[Outcome]:
-    """Documents as an upload tells them."""
+    """Return the outcomes of documents, as the answer of an upload lists them."""
     return [
         Outcome(
             id=str(each.id),

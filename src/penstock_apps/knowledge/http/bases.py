@@ -1,4 +1,4 @@
-"""Knowledge bases."""
+"""The routes of knowledge bases."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ async def list_bases(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """The knowledge bases of a tenant, by name."""
-    found = [BaseShown.of(each) for each in await library.bases(after=after, limit=limit)]
-    return as_json(Bases(bases=found, after=found[-1].name if len(found) == limit else None))
+    bases = [BaseShown.of(each) for each in await library.bases(after=after, limit=limit)]
+    return as_json(Bases(bases=bases, after=bases[-1].name if len(bases) == limit else None))
 
 
 @router.post(
@@ -45,15 +45,15 @@ async def list_bases(
         **CHANGE,
     },
 )
-async def make_base(wish: BaseWish, library: Add) -> Response:
+async def make_base(body: BaseWish, library: Add) -> Response:
     """Make a knowledge base; one that is there with this name stays as it is.
 
     It is answered if it has all the settings that are given, else with 409.
     """
-    _check_address(library, wish.embedding)
-    base, is_new = await library.find_or_make_base(wish.name, wish.recipe, wish.language)
-    if differences := wish.differences(base):
-        raise _otherwise(base, differences)
+    _check_address(library, body.embedding)
+    base, is_new = await library.find_or_make_base(body.name, body.recipe, body.language)
+    if differences := body.differences(base):
+        raise _name_taken(base, differences)
     return as_json(BaseShown.of(base), 201 if is_new else 200)
 
 
@@ -71,15 +71,15 @@ async def get_base(id: BaseName, library: Read) -> Response:
         **CHANGE,
     },
 )
-async def change_base(id: BaseName, wish: BaseChange, library: Change) -> Response:
+async def change_base(id: BaseName, body: BaseChange, library: Change) -> Response:
     """Change how the documents of a knowledge base are cut, or embedded.
 
     What is given takes the place of what was: all of `embedding`, all of `chunking`. Searches go on
     with what is there until all documents are embedded anew.
     """
-    _check_address(library, wish.embedding or {})
+    _check_address(library, body.embedding or {})
     base = await base_of(library, id)
-    recipe = wish.recipe(base.target_recipe)
+    recipe = body.recipe(base.target_recipe)
     batch = base.next_batch
     if recipe != base.target_recipe or base.next_error is not None:
         batch = await library.change_recipe(base, recipe)
@@ -97,26 +97,26 @@ async def delete_base(id: BaseName, library: Change) -> Response:
     return as_json(Deleted(deleted=str(base)), 202)
 
 
-def _otherwise(base: Base, differences: Mapping[str, tuple[Any, Any]]) -> Problem:
-    """There is one, with other settings than those that are asked for."""
+def _name_taken(base: Base, differences: Mapping[str, tuple[Any, Any]]) -> Problem:
+    """Return the problem of a base that exists with other settings than requested."""
     fields = [
-        (name, f"It is {_text(there)} there, and {_text(asked)} is asked for.")
-        for name, (there, asked) in differences.items()
+        (name, f"It is {_text(existing)} there, and {_text(requested)} is asked for.")
+        for name, (existing, requested) in differences.items()
     ]
-    said = f"There is a knowledge base {base.name!r} already, with another"
-    said = f"{said} {' and another '.join(differences)}. "
+    detail = f"There is a knowledge base {base.name!r} already, with another"
+    detail = f"{detail} {' and another '.join(differences)}. "
     if "language" in differences:
-        said += "A language cannot be changed: take another name."
+        detail += "A language cannot be changed: take another name."
     else:
-        said += f"Take another name, or change it by PATCH /knowledge-bases/{base.id}."
-    return Problem(409, "name-taken", said, fields=fields, about={"id": str(base.id)})
+        detail += f"Take another name, or change it by PATCH /knowledge-bases/{base.id}."
+    return Problem(409, "name-taken", detail, fields=fields, about={"id": str(base.id)})
 
 
 def _check_address(library: Library, embedding: Mapping[str, Any]) -> None:
-    """Who may choose an address lets our server ask it, from inside our network."""
+    """Refuse a `base_url` from a tenant: this server would call it from inside its network."""
     if library.confined and "base_url" in embedding:
-        told = "Where models are asked is not for tenants to say."
-        raise Problem(403, "not-allowed", told, fields=[("embedding.base_url", told)])
+        message = "Where models are asked is not for tenants to say."
+        raise Problem(403, "not-allowed", message, fields=[("embedding.base_url", message)])
 
 
 def _text(value: Any) -> str:

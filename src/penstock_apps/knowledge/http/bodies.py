@@ -1,4 +1,4 @@
-"""The bodies of requests about knowledge, and what is wrong with one, in words."""
+"""The JSON bodies and forms of requests, and what is wrong with them, in words."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from penstock_apps.knowledge.store.documents import Labels
 from penstock_apps.knowledge.store.sources import NewSource
 
 
-def recipe_from(given: dict[str, Any]) -> Recipe:
-    """The recipe; a Problem if it does not fit."""
+def recipe_from(values: dict[str, Any]) -> Recipe:
+    """Read a recipe; raise a Problem if it does not fit."""
     for place, struct in _parts().items():
         known = [field.encode_name for field in struct.fields]
-        for name in given[place].keys() - known:
+        for name in values[place].keys() - known:
             raise _misfit(f"{place}.{name}", f"Is not known; there are {', '.join(known)}")
     try:
-        return msgspec.convert(given, Recipe)
+        return msgspec.convert(values, Recipe)
     except msgspec.ValidationError as error:
         what, _, place = str(error).partition(" - at `$.")
-        raise _misfit(place.rstrip("`"), _said(what, place.rstrip("`"))) from error
+        raise _misfit(place.rstrip("`"), _describe(what, place.rstrip("`"))) from error
 
 
-def _said(what: str, place: str) -> str:
-    """What msgspec says; of a choice it does not say what there is."""
+def _describe(what: str, place: str) -> str:
+    """Return the message of msgspec, with the allowed values of a choice, which it omits."""
     part, _, name = place.partition(".")
     fields = _parts()[part].fields if part in _parts() else ()
     for field in fields:
@@ -48,12 +48,12 @@ def _parts() -> dict[str, StructType]:
     }
 
 
-def _misfit(place: str, said: str) -> Problem:
-    return Problem(422, "does-not-fit", f"{place}: {said}.", fields=[(place, said)])
+def _misfit(place: str, message: str) -> Problem:
+    return Problem(422, "does-not-fit", f"{place}: {message}.", fields=[(place, message)])
 
 
-LARGEST_METADATA = 16 * 1024
-# Postgres keeps no NUL in a text.
+MAX_METADATA_BYTES = 16 * 1024
+# Postgres cannot store NUL in a text.
 TEXT = described(r"^[^\x00]*$", "a text without NUL")
 PLAIN = described(r"^[^\x00-\x1f\x7f]+$", "a text without control characters")
 LANGUAGE = described(r"^[a-z]{2,40}$", "the name of a language in small letters, such as english")
@@ -67,7 +67,7 @@ Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=PLAIN)]
 Tags = Annotated[list[Tag], Field(max_length=32)]
 
 
-class Wish(StrictBody):
+class DocumentsBody(StrictBody):
     """Where documents are to go: into a base, and there into a source."""
 
     base: Named = "default"
@@ -77,30 +77,30 @@ class Wish(StrictBody):
 
     @property
     def labels(self) -> Labels:
-        """What is put on these documents alone."""
+        """The tags and metadata for the documents of this request."""
         return Labels(tuple(self.tags), self.metadata)
 
     @field_validator("metadata", mode="before")
     @classmethod
-    def _written(cls, given: Any) -> Any:
-        """In a form it is JSON in a text."""
-        if not isinstance(given, str):
-            return given
+    def _decode_metadata(cls, value: Any) -> Any:
+        """Decode metadata of a form, which is JSON in a text."""
+        if not isinstance(value, str):
+            return value
         try:
-            return msgspec.json.decode(given)
+            return msgspec.json.decode(value)
         except (msgspec.MsgspecError, RecursionError):
             raise ValueError("an object of JSON") from None
 
     @field_validator("metadata")
     @classmethod
-    def _small(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _limit_metadata(cls, value: dict[str, Any]) -> dict[str, Any]:
         try:
-            written = msgspec.json.encode(given)
+            encoded = msgspec.json.encode(value)
         except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
             raise ValueError("an object of JSON") from None
-        if len(written) > LARGEST_METADATA or b"\\u0000" in written:
-            raise ValueError(f"at most {LARGEST_METADATA:,} bytes of JSON, without NUL")
-        return given
+        if len(encoded) > MAX_METADATA_BYTES or b"\\u0000" in encoded:
+            raise ValueError(f"at most {MAX_METADATA_BYTES:,} bytes of JSON, without NUL")
+        return value
 
 
 class BaseWish(StrictBody):
@@ -115,16 +115,20 @@ class BaseWish(StrictBody):
 
     @property
     def recipe(self) -> Recipe:
-        """A Problem if it does not fit."""
+        """The recipe of the base; raises a Problem if it does not fit."""
         return recipe_from({"embedding": self.embedding, "chunking": self.chunking})
 
     def differences(self, base: Base) -> dict[str, tuple[Any, Any]]:
-        """What is asked for and is otherwise in a base, as there and as asked, by its name."""
-        there = msgspec.to_builtins(base.target_recipe) | {"language": base.language}
-        asked = msgspec.to_builtins(self.recipe) | {"language": self.language}
-        # What is left out, or left empty, is not asked for.
-        given = [name for name in there if name in self.model_fields_set and getattr(self, name)]
-        return {name: (there[name], asked[name]) for name in given if there[name] != asked[name]}
+        """Return the settings that differ from those of a base, as (existing, requested)."""
+        existing = msgspec.to_builtins(base.target_recipe) | {"language": base.language}
+        requested = msgspec.to_builtins(self.recipe) | {"language": self.language}
+        # A setting that is omitted or empty is not compared.
+        names = [name for name in existing if name in self.model_fields_set and getattr(self, name)]
+        return {
+            name: (existing[name], requested[name])
+            for name in names
+            if existing[name] != requested[name]
+        }
 
 
 class BaseChange(StrictBody):
@@ -134,22 +138,22 @@ class BaseChange(StrictBody):
     chunking: dict[str, Any] | None = None
 
     def recipe(self, before: Recipe) -> Recipe:
-        """With what is not given as it was; a Problem if it does not fit."""
-        given = {"embedding": self.embedding, "chunking": self.chunking}
-        changes = {name: part for name, part in given.items() if part is not None}
+        """Return the recipe with these changes; raise a Problem if it does not fit."""
+        parts = {"embedding": self.embedding, "chunking": self.chunking}
+        changes = {name: part for name, part in parts.items() if part is not None}
         return recipe_from({**msgspec.to_builtins(before), **changes})
 
 
-Most = Annotated[int, Field(strict=True, ge=0, le=10**15)]
+Limit = Annotated[int, Field(strict=True, ge=0, le=10**15)]
 
 
 class QuotasWish(StrictBody):
     """How much a tenant may have; 0 is no limit, null what holds for all."""
 
-    documents: Most | None = None
-    bytes: Most | None = None
-    chunks: Most | None = None
-    tokens: Most | None = None
+    documents: Limit | None = None
+    bytes: Limit | None = None
+    chunks: Limit | None = None
+    tokens: Limit | None = None
 
 
 class TenantWish(StrictBody):
@@ -163,13 +167,13 @@ class TenantWish(StrictBody):
     raw_days: Annotated[float, Field(strict=True, gt=0, le=36_500)] | None = None
 
 
-class FilesWish(Wish):
+class UploadForm(DocumentsBody):
     """Where the files of an upload are to go.
 
     One that is sent again to the same source, by its id, its key or its name, adds nothing twice.
     """
 
-    # In a form it is written.
+    # A form holds it as text, so this is not strict.
     priority: Annotated[int, Field(ge=-100, le=100)] = 0
     source: Id | None = None
     name: Named = "uploads"
@@ -183,7 +187,7 @@ class FilesWish(Wish):
         return NewSource("files", self.name, key)
 
 
-class TextWish(Wish):
+class TextWish(DocumentsBody):
     """A text under a name; sent again under the same name it takes the place of the one before."""
 
     name: Named
@@ -196,7 +200,7 @@ class TextWish(Wish):
         return NewSource("text", self.source, key)
 
 
-class UrlWish(Wish):
+class UrlWish(DocumentsBody):
     """A page or a file on the web, by its address."""
 
     url: Annotated[
@@ -213,10 +217,10 @@ class UrlWish(Wish):
         return NewSource("url", self.url, self.url)
 
 
-def files_wish(given: dict[str, Any]) -> FilesWish:
-    """From what the address and the form say; a Problem if it does not fit."""
+def parse_upload_form(values: dict[str, Any]) -> UploadForm:
+    """Validate the parameters and form fields of an upload; raise a Problem if they do not fit."""
     try:
-        return FilesWish.model_validate(given)
+        return UploadForm.model_validate(values)
     except ValidationError as error:
         fields = [
             (".".join(map(str, each["loc"])), misfit_message(each)) for each in error.errors()
@@ -225,10 +229,10 @@ def files_wish(given: dict[str, Any]) -> FilesWish:
         raise Problem(422, "does-not-fit", detail, fields=fields) from error
 
 
-def metadata_of(written: str | None) -> dict[str, Any]:
-    """What JSON in a query says; a Problem if it is no object."""
+def parse_metadata(text: str | None) -> dict[str, Any]:
+    """Decode the metadata of a query; raise a Problem if it is no JSON object."""
     try:
-        return Wish.model_validate({"metadata": written or {}}).metadata
+        return DocumentsBody.model_validate({"metadata": text or {}}).metadata
     except ValidationError as error:
-        told = f"metadata has to be an object of JSON of at most {LARGEST_METADATA:,} bytes."
-        raise Problem(422, "does-not-fit", told, fields=[("metadata", told)]) from error
+        message = f"metadata has to be an object of JSON of at most {MAX_METADATA_BYTES:,} bytes."
+        raise Problem(422, "does-not-fit", message, fields=[("metadata", message)]) from error

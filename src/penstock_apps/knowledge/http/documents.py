@@ -1,4 +1,4 @@
-"""Documents, their pieces and their files."""
+"""The routes of documents, their chunks and their files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from penstock_apps.knowledge.http.answers import (
 )
 from penstock_apps.knowledge.http.bodies import Named
 from penstock_apps.knowledge.http.routing import Change, KnowledgeRoute, Read, knowledge_runtime
-from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, base_of, wants_events, watched
+from penstock_apps.knowledge.http.sources import (
+    DOCUMENT,
+    EVENTS,
+    base_of,
+    stream_subject,
+    wants_events,
+)
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.chunks import Passages
 from penstock_apps.knowledge.store.documents import State
@@ -43,9 +49,9 @@ FILE: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 TOKEN: Final = described(r"^[A-Za-z0-9_.-]{1,1000}$", "a token as /documents/{id}/link returns it")
-# Nothing else that is signed with the same secret passes for a link.
+# Because of its purpose, nothing else that the same secret signs is accepted as a link.
 LINK_PURPOSE: Final = b"penstock knowledge link 1\n"
-# Where nobody has set one: links of this process are good for this process.
+# Without a configured secret, links are valid only in the process that made them.
 _SECRET: Final = os.urandom(32)
 
 
@@ -62,7 +68,7 @@ async def list_documents(
     """The documents of a tenant, newest first; of a base, a source, a batch, in a state."""
     within = None if base is None else (await base_of(library, base)).id
     async with library.transaction() as on:
-        found = await library.runtime.documents.list(
+        documents = await library.runtime.documents.list(
             on,
             library.tenant,
             base=within,
@@ -72,7 +78,7 @@ async def list_documents(
             after=None if after is None else int(after),
             limit=limit,
         )
-    shown = [DocumentShown.of(each) for each in found]
+    shown = [DocumentShown.of(each) for each in documents]
     last = shown[-1].id if len(shown) == limit else None
     return as_json(DocumentPage(documents=shown, after=last))
 
@@ -83,7 +89,7 @@ async def get_document(id: Id, request: Request, library: Read) -> Response:
     """A document as it is now; live for `Accept: text/event-stream`."""
     document = await library.document(int(id))
     if wants_events(request):
-        return await watched(request, library, DOCUMENT, int(id))
+        return await stream_subject(request, library, DOCUMENT, int(id))
     return as_json(DocumentShown.of(document))
 
 
@@ -98,7 +104,7 @@ async def list_chunks(
     await library.document(int(id))
     async with library.transaction() as on:
         passages = Passages(library.runtime.tables)
-        found = await passages.list(on, library.tenant, int(id), after, limit)
+        chunks = await passages.list(on, library.tenant, int(id), after, limit)
     shown = [
         ChunkShown(
             id=str(each.id),
@@ -108,7 +114,7 @@ async def list_chunks(
             text=each.text,
             tokens=each.tokens,
         )
-        for each in found
+        for each in chunks
     ]
     last = shown[-1].position if len(shown) == limit else None
     return as_json(ChunkPage(chunks=shown, after=last))
@@ -132,7 +138,7 @@ async def open_file(token: Annotated[str, Path(pattern=TOKEN)], request: Request
     runtime = knowledge_runtime(request)
     link = _links(runtime).verify(token, request.method)
     opened = await runtime.storage.open(link.name)
-    # Shown by no browser: what somebody has uploaded is no page of ours.
+    # Browsers must download it and not display it: an upload must not act as a page of ours.
     headers = {"content-disposition": "attachment", "content-length": str(opened.bytes)}
     return StreamingResponse(opened, 200, headers, "application/octet-stream")
 

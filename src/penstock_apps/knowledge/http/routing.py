@@ -64,7 +64,7 @@ Person = Annotated[
 
 
 def knowledge_runtime(connection: HTTPConnection) -> KnowledgeRuntime:
-    """What the service has opened for us."""
+    """Return the runtime of knowledge, which the service has opened."""
     runtime: KnowledgeRuntime = runtime_of(connection).applications["knowledge"]
     return runtime
 
@@ -72,18 +72,18 @@ def knowledge_runtime(connection: HTTPConnection) -> KnowledgeRuntime:
 def library_of(
     connection: HTTPConnection, caller: Caller, tenant: str | None, person: str | None = None
 ) -> Library:
-    """The knowledge of the caller's tenant, or of the one that an unbound caller names.
+    """Return the knowledge of the caller's tenant, or of the one that an unbound caller names.
 
-    It is used for the caller, or for the person whom a trusted key names.
+    Jobs are enqueued on behalf of the caller, or of the person that a trusted key names.
     """
     runtime = knowledge_runtime(connection)
     if caller.tenant is None:
         return Library(runtime, tenant or DEFAULT_TENANT, requested_by=requester(caller, person))
     if tenant not in (None, caller.tenant):
-        told = f"{caller.name} is bound to another tenant than {tenant!r}."
-        raise Problem(403, "not-allowed", told)
-    asked = requester(caller, person)
-    return Library(runtime, caller.tenant, confined=True, requested_by=asked)
+        message = f"{caller.name} is bound to another tenant than {tenant!r}."
+        raise Problem(403, "not-allowed", message)
+    requested_by = requester(caller, person)
+    return Library(runtime, caller.tenant, confined=True, requested_by=requested_by)
 
 
 async def _library_to_read(request: Request, caller: Reader, tenant: Tenant = None) -> Library:
@@ -108,26 +108,26 @@ Change = Annotated[Library, Depends(_library_to_change)]
 
 
 def list_parameters(route: Dependant) -> frozenset[str]:
-    """What a route can be asked with, by itself and by what it depends on."""
+    """Return the query parameters of a route and of its dependencies."""
     own = frozenset(each.alias for each in route.query_params)
     return own.union(*map(list_parameters, route.dependencies))
 
 
 def refuse_unknown_parameters(request: Request, known: Set[str]) -> None:
-    """A Problem that names the parameters which are not known, and those that there are."""
+    """Raise a Problem that names unknown query parameters, and those that exist."""
     unknown = sorted(request.query_params.keys() - known)
     if unknown:
-        there = f"there are: {', '.join(sorted(known))}." if known else "there are none."
-        fields = [(f"query.{name}", f"It is no parameter; {there}") for name in unknown]
-        told = f"There is no parameter {', '.join(map(repr, unknown))}; {there}"
-        raise Problem(422, "does-not-fit", told, fields=fields)
+        existing = f"there are: {', '.join(sorted(known))}." if known else "there are none."
+        fields = [(f"query.{name}", f"It is no parameter; {existing}") for name in unknown]
+        message = f"There is no parameter {', '.join(map(repr, unknown))}; {existing}"
+        raise Problem(422, "does-not-fit", message, fields=fields)
 
 
 logger = logging.getLogger("penstock.knowledge")
 
-# What these routes answer themselves; the service answers the other errors.
+# The errors that these routes answer themselves; the service answers all others.
 HANDLED_ERRORS: Final = (KnowledgeError, StorageError, FetchError, Retryable)
-# The first that fits; the rest is a conflict.
+# The first class that fits decides; all others are conflicts (409).
 STATUSES: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (NotFound, 404),
     (ObjectMissing, 404),
@@ -151,7 +151,7 @@ UPLOAD_STATUSES: Final = {
     "cut_off": 400,
     "disk": 503,
 }
-# Of an address with several numbers, asyncio tells all that went wrong, and no number of it.
+# If a host has several addresses, the error of asyncio lists all failures and has no errno.
 NETWORK_ERRNOS: Final = (None, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN)
 FILE_ERRNOS: Final = (
     errno.ENOSPC,
@@ -164,7 +164,7 @@ FILE_ERRNOS: Final = (
 
 
 def problem_from(error: PenstockError) -> Problem:
-    """What one of our errors is to a caller."""
+    """Return the problem that a caller gets for an error."""
     problem = from_error(error)
     if isinstance(error, Retryable) and error.after:
         problem.headers["retry-after"] = str(math.ceil(error.after))
@@ -180,8 +180,8 @@ def problem_from(error: PenstockError) -> Problem:
 
 
 def problem_from_os_error(error: OSError) -> Problem:
-    """What the system refuses us: the network, or files. What is neither is a fault of ours."""
-    # A socket that is not there has no file name, unlike a file.
+    """Return the problem for an error of the network or of files; raise any other error again."""
+    # A missing Unix socket has no file name in its error, unlike a missing file.
     is_socket = error.errno == errno.ENOENT and error.filename is None
     is_lost = isinstance(error, ConnectionError | TimeoutError | gaierror)
     if is_lost or is_socket or error.errno in NETWORK_ERRNOS:
@@ -194,7 +194,7 @@ def problem_from_os_error(error: OSError) -> Problem:
 
 
 def problem_from_storage(error: StorageDown, storage: Storage) -> Problem:
-    """Where files are stored is for who runs this service, and so is what is wrong there."""
+    """Log the details of a storage error for operators, and return a problem without them."""
     place = f"The storage is at {storage.place}, which PENSTOCK_KNOWLEDGE_STORAGE sets."
     logger.error("%s %s", error, place)
     problem = problem_from(error)
@@ -207,7 +207,7 @@ def database_lost() -> Problem:
 
 
 class KnowledgeRoute(APIRoute):
-    """A route that tells our errors as problems, and refuses parameters that it does not know."""
+    """A route that answers errors of knowledge as problems, and refuses unknown parameters."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()

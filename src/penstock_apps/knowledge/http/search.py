@@ -1,4 +1,4 @@
-"""Search."""
+"""The route of searches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.service.problems import raises
 from penstock.service.routing import as_json, returns
 from penstock.service.schemas import Id
 from penstock_apps.knowledge.http.answers import Found, Hits
-from penstock_apps.knowledge.http.bodies import TEXT, Named, Tag, metadata_of
+from penstock_apps.knowledge.http.bodies import TEXT, Named, Tag, parse_metadata
 from penstock_apps.knowledge.http.routing import KnowledgeRoute, Read
 from penstock_apps.knowledge.search import Filters, Mode, Query
 
@@ -48,7 +48,7 @@ async def search(
         sources=tuple(map(int, source or ())),
         documents=tuple(map(int, document or ())),
         tags=tuple(tag or ()),
-        metadata=metadata_of(metadata),
+        metadata=parse_metadata(metadata),
     )
     hits = await library.search(Query(q, k, filters, mode), base or ())
     return as_json(Hits(hits=[Found.of(each) for each in hits]))

@@ -1,4 +1,4 @@
-"""Sources of documents, and how far a source, a batch, a base or a tenant is."""
+"""The routes of sources, and of the progress of a source, a batch, a base or a tenant."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 def subjects(runtime: KnowledgeRuntime) -> Mapping[str, ReadSnapshots]:
-    """What can be watched, for the service."""
+    """Return the subjects that the service can watch live."""
     return {SOURCE: partial(_sources, runtime), DOCUMENT: partial(_documents, runtime)}
 
 
 def wants_events(request: Request) -> bool:
-    """Whether a client would rather be told again and again than once."""
+    """Return whether the client asks for a stream of events."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-async def watched(request: Request, library: Library, kind: str, id: int) -> Response:
-    """News of a subject that is known to be the tenant's."""
+async def stream_subject(request: Request, library: Library, kind: str, id: int) -> Response:
+    """Stream the changes of a subject. The caller has checked that it is the tenant's."""
     hub = runtime_of(request).hub
-    # One who is not confined to a tenant is no other tenant either: all of them look together.
+    # Callers that are not confined to a tenant share one subscription.
     tenant = library.tenant if library.confined else None
     seen = request.headers.get("last-event-id", "")
     return await open_stream(hub, tenant, hub.parse_subject(f"{kind}/{id}"), seen, {})
@@ -69,12 +69,12 @@ async def watched(request: Request, library: Library, kind: str, id: int) -> Res
 async def _sources(
     runtime: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
 ) -> dict[str, Present]:
-    async with _as(runtime, tenant) as on:
-        found = await Snapshots(runtime.tables).sources(on, tenant, [int(id) for id in ids])
-    under_way = {each.batch for each in found if each.counts.state == "processing"} - {None}
+    async with _transaction_as(runtime, tenant) as on:
+        sources = await Snapshots(runtime.tables).sources(on, tenant, [int(id) for id in ids])
+    under_way = {each.batch for each in sources if each.counts.state == "processing"} - {None}
     batches = await runtime.app.present("batch", sorted(map(str, under_way))) if under_way else {}
-    told = {}
-    for each in found:
+    snapshots = {}
+    for each in sources:
         batch = batches.get(str(each.batch))
         eta = cast(BatchStatus, batch.state).eta if batch else None
         progress = SourceProgress.of(
@@ -86,21 +86,23 @@ async def _sources(
             requested_by=each.requested_by,
         )
         is_final = each.ended_at is not None and progress.state != "processing"
-        told[str(each.id)] = _present(progress, replace(progress, eta=None), is_final)
-    return told
+        snapshots[str(each.id)] = _present(progress, replace(progress, eta=None), is_final)
+    return snapshots
 
 
 async def _documents(
     runtime: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
 ) -> dict[str, Present]:
-    async with _as(runtime, tenant) as on:
-        found = await Snapshots(runtime.tables).documents(on, tenant, [int(id) for id in ids])
-    shown = {str(each.id): DocumentShown.of(each) for each in found}
+    async with _transaction_as(runtime, tenant) as on:
+        documents = await Snapshots(runtime.tables).documents(on, tenant, [int(id) for id in ids])
+    shown = {str(each.id): DocumentShown.of(each) for each in documents}
     return {id: _present(each, each, each.state in ENDED) for id, each in shown.items()}
 
 
 @asynccontextmanager
-async def _as(runtime: KnowledgeRuntime, tenant: str | None) -> AsyncIterator[Connection]:
+async def _transaction_as(
+    runtime: KnowledgeRuntime, tenant: str | None
+) -> AsyncIterator[Connection]:
     opening = (
         runtime.tables.transaction_of_all()
         if tenant is None
@@ -111,7 +113,7 @@ async def _as(runtime: KnowledgeRuntime, tenant: str | None) -> AsyncIterator[Co
 
 
 def _present(state: Any, facts: Any, is_final: bool) -> Present:
-    """The version has a time, which does not fall, and a digest of what is news."""
+    """Make a snapshot whose version has a rising time, and a digest of what counts as a change."""
     digest = zlib.crc32(msgspec.json.encode([facts, is_final]))
     version = f"{time.time_ns() // 1000}.0-{digest:08x}"
     return Present(version=version, state=state, is_final=is_final)
@@ -154,7 +156,7 @@ async def source_progress(id: Id, request: Request, library: Read) -> Response:
     """
     progress = await progress_of(library, int(id))
     if wants_events(request):
-        return await watched(request, library, SOURCE, int(id))
+        return await stream_subject(request, library, SOURCE, int(id))
     return as_json(progress)
 
 
@@ -164,7 +166,7 @@ async def source_progress(id: Id, request: Request, library: Read) -> Response:
 async def base_progress(id: BaseName, library: Read, since: Since = None) -> Response:
     """How many documents of a base are in which state, or of those that came `since` a time."""
     base = await base_of(library, id)
-    counts = await library.progress(base=base.id, since=_lasting(since))
+    counts = await library.progress(base=base.id, since=_parse_duration(since))
     return as_json(KnowledgeProgress.of(counts))
 
 
@@ -177,27 +179,27 @@ async def whole_progress(
     With `batch` of those that a batch brings in.
     """
     if batch is None:
-        return as_json(KnowledgeProgress.of(await library.progress(since=_lasting(since))))
+        return as_json(KnowledgeProgress.of(await library.progress(since=_parse_duration(since))))
     if since is not None:
-        told = "A batch is counted as a whole: leave out `since`, or `batch`."
-        raise Problem(422, "does-not-fit", told, fields=[("query.since", told)])
-    found = await library.client.get_batch(batch)
-    if found.tenant != library.tenant:
+        message = "A batch is counted as a whole: leave out `since`, or `batch`."
+        raise Problem(422, "does-not-fit", message, fields=[("query.since", message)])
+    status = await library.client.get_batch(batch)
+    if status.tenant != library.tenant:
         raise BatchNotFound(batch)
     async with library.transaction() as on:
         skipped = await library.runtime.counters.count_skipped(on, library.tenant, batch)
-    return as_json(KnowledgeProgress.of(_counts(found, skipped), found.eta))
+    return as_json(KnowledgeProgress.of(_counts(status, skipped), status.eta))
 
 
 async def base_of(library: Library, name: str) -> Base:
-    """A base by its id or its name."""
+    """Return a base by its id or its name; raise NotFound."""
     if name.isdecimal() and len(name) > 18:
         raise NotFound("knowledge base", name)
     return await library.base(name)
 
 
 async def progress_of(library: Library, id: int) -> SourceProgress:
-    """How far a source is."""
+    """Return the progress of a source."""
     source = await library.source(id)
     counts = await library.progress(source=id)
     eta = await _eta(library, source.batch) if counts.state == "processing" else None
@@ -212,7 +214,7 @@ async def progress_of(library: Library, id: int) -> SourceProgress:
 
 
 async def _eta(library: Library, batch: str | None) -> float | None:
-    """By the newest batch, whose jobs are most of what pends."""
+    """Estimate the rest by the newest batch, which has most of the pending jobs."""
     if batch is None:
         return None
     try:
@@ -222,9 +224,9 @@ async def _eta(library: Library, batch: str | None) -> float | None:
 
 
 def _counts(batch: BatchStatus, skipped: int) -> Counts:
-    """A batch has a job for each document; the job of one that is skipped completes.
+    """Count the documents of a batch by its jobs. The job of a skipped document completes.
 
-    They are read one after the other, so a job may have been deleted meanwhile.
+    Both numbers are read one after the other, so a job may have been deleted meanwhile.
     """
     skipped = min(skipped, batch.completed)
     return Counts(
@@ -238,7 +240,7 @@ def _counts(batch: BatchStatus, skipped: int) -> Counts:
     )
 
 
-def _lasting(text: str | None) -> timedelta | None:
+def _parse_duration(text: str | None) -> timedelta | None:
     return None if text is None else timedelta(**{UNITS[text[-1]]: int(text[:-1])})
 
 
@@ -261,8 +263,8 @@ async def list_sources(
     within = None if base is None else (await base_of(library, base)).id
     start = None if after is None else int(after)
     async with library.transaction() as on:
-        found = await library.runtime.sources.list(on, library.tenant, within, start, limit)
-    shown = [SourceShown.of(each) for each in found]
+        sources = await library.runtime.sources.list(on, library.tenant, within, start, limit)
+    shown = [SourceShown.of(each) for each in sources]
     return as_json(SourcePage(sources=shown, after=shown[-1].id if len(shown) == limit else None))
 
 

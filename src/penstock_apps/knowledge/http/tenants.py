@@ -1,4 +1,4 @@
-"""What a tenant has and may have; setting that is for administrators."""
+"""The routes of tenants: their usage and their settings, which administrators change."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ router = APIRouter(prefix="/knowledge-tenant", tags=["knowledge"], route_class=K
 
 CHANGE: Final = raises(400, 401, 403, 408, 409, 413, 415, 422, 503)
 GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
-# What all of a tenant depends on is named, and not guessed.
+# These routes change a whole tenant, so its name is required and has no default.
 Whose = Annotated[Named, Query(alias="tenant")]
 
 
 @router.get("", responses={**returns(TenantShown), **raises(401, 403, 422, 503)})
 async def get_tenant(library: Read) -> Response:
     """What a tenant has, and what is set for it."""
-    return as_json(await _shown(library))
+    return as_json(await _read_tenant(library))
 
 
 @router.patch("", responses={**returns(TenantShown), **CHANGE})
-async def set_tenant(wish: TenantWish, whose: Whose, request: Request, caller: Admin) -> Response:
+async def set_tenant(body: TenantWish, whose: Whose, request: Request, caller: Admin) -> Response:
     """Switch a tenant on or off, set its quotas and how long its files are kept.
 
     What is not given stays; null is what holds for all tenants.
     """
     runtime = knowledge_runtime(request)
-    given: dict[str, Any] = wish.model_dump(exclude_unset=True)
-    active = given.pop("active", None)
-    if "quotas" in given:
-        given["quotas"] = given["quotas"] or {}
+    settings: dict[str, Any] = body.model_dump(exclude_unset=True)
+    active = settings.pop("active", None)
+    if "quotas" in settings:
+        settings["quotas"] = settings["quotas"] or {}
     async with runtime.tables.transaction(whose) as on:
-        await runtime.tenants.set(on, whose, active, given)
-    return as_json(await _shown(Library(runtime, whose)))
+        await runtime.tenants.set(on, whose, active, settings)
+    return as_json(await _read_tenant(Library(runtime, whose)))
 
 
 @router.delete("", responses={**GONE, **CHANGE})
@@ -52,7 +52,7 @@ async def delete_tenant(whose: Whose, request: Request, caller: Admin) -> Respon
     return as_json(Deleted(deleted=whose), 202)
 
 
-async def _shown(library: Library) -> TenantShown:
+async def _read_tenant(library: Library) -> TenantShown:
     async with library.transaction() as on:
-        found = await library.runtime.tenants.get(on, library.tenant)
-    return TenantShown.of(library.tenant, found)
+        tenant = await library.runtime.tenants.get(on, library.tenant)
+    return TenantShown.of(library.tenant, tenant)

@@ -23,9 +23,9 @@ from penstock.service.schemas import Id
 from penstock_apps.knowledge.errors import BaseDeleted, NotFound
 from penstock_apps.knowledge.file_names import display_name
 from penstock_apps.knowledge.http.answers import Refused, Uploaded, outcomes
-from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, files_wish
+from penstock_apps.knowledge.http.bodies import Named, Tag, TextWish, UrlWish, parse_upload_form
 from penstock_apps.knowledge.http.routing import Add, KnowledgeRoute, problem_from
-from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, wants_events, watched
+from penstock_apps.knowledge.http.sources import DOCUMENT, EVENTS, stream_subject, wants_events
 from penstock_apps.knowledge.ingest.intake import Incoming, Intake, Receipt
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.multipart_form import (
@@ -45,33 +45,33 @@ from penstock_apps.knowledge.store.documents import Document
 
 @asynccontextmanager
 async def explain_deleted_base(library: Library, base: Base) -> AsyncIterator[None]:
-    """BaseDeleted for what is not found in the block because its base is gone."""
+    """Raise BaseDeleted instead of a NotFound in the block, if the base was deleted."""
     try:
         yield
     except NotFound as error:
         async with library.transaction() as on:
-            found = await library.runtime.bases.find(on, library.tenant, None, base.id)
-        if found is None:
+            existing = await library.runtime.bases.find(on, library.tenant, None, base.id)
+        if existing is None:
             raise BaseDeleted(base.name) from error
         raise
 
 
-# So many files are stored and written down together, or as many as come in so many seconds.
+# A group is stored and written together once it has so many files, or is this old.
 FILES_PER_GROUP: Final = 100
 MAX_GROUP_AGE_S: Final = 1.0
-# A client that sends nothing for so long is given up.
+# The service gives up on a client that sends nothing for so long.
 MAX_SILENCE_S: Final = 60.0
 MAX_REFUSED_LISTED: Final = 100
 LIST_FIELDS: Final = frozenset({"tags"})
 
 
 class Upload:
-    """Receives a form, and takes in its files group by group. What was taken in stays."""
+    """Receives a form and adds its files group by group. Files that were added stay."""
 
-    def __init__(self, library: Library, given: dict[str, Any]) -> None:
+    def __init__(self, library: Library, parameters: dict[str, Any]) -> None:
         self._library = library
-        self._given = given
-        self._own = set[str]()
+        self._parameters = parameters
+        self._form_fields = set[str]()
         self._paths: list[str] | None = []
         self._digests: dict[str, bytes] = {}
         self.intake: Intake | None = None
@@ -83,11 +83,11 @@ class Upload:
 
     @property
     def paths(self) -> list[str] | None:
-        """Of the files, while they are few."""
+        """The paths of the files; None once there are more than `inline_files`."""
         return self._paths
 
-    async def take(self, stream: AsyncIterator[bytes], content_type: str) -> None:
-        """All files of a form; raises UploadRefused after those before the fault are in."""
+    async def receive(self, stream: AsyncIterator[bytes], content_type: str) -> None:
+        """Add all files of a form. After a fault, add those before it, then raise UploadRefused."""
         runtime = self._library.runtime
         limits = FormLimits(
             file_bytes=runtime.settings.file_bytes, files=runtime.settings.request_files
@@ -113,10 +113,10 @@ class Upload:
                 raise Problem(422, "does-not-fit", "There is no file in the form.")
 
     async def _open(self, stack: AsyncExitStack) -> Intake:
-        wish = files_wish(self._given)
-        self.base = base = await self._library.make_base(wish.base)
+        form = parse_upload_form(self._parameters)
+        self.base = base = await self._library.make_base(form.base)
         await stack.enter_async_context(explain_deleted_base(self._library, base))
-        intake = self._library.intake(base, wish.target, wish.labels, priority=wish.priority)
+        intake = self._library.intake(base, form.target, form.labels, priority=form.priority)
         self.intake = await stack.enter_async_context(intake)
         return self.intake
 
@@ -134,13 +134,13 @@ class Upload:
                 await group.add(item)
 
     async def _leave_out(self, item: ReceivedFile) -> None:
-        """One of two under a name: the first may be stored already, so it is the one that stays."""
+        """Drop the second file of a name. The first may be stored already, so it stays."""
         if item.digest != self._digests[item.name]:
-            said = (
+            message = (
                 f"{item.name} came twice in this request with different content, and the first was "
                 "kept. Send paths as file names to keep both."
             )
-            self._refuse(item.name, "twice", said)
+            self._refuse(item.name, "twice", message)
         await asyncio.to_thread(_remove, [item.path])
 
     def _refuse(self, path: str, reason: str, error: str) -> None:
@@ -158,33 +158,33 @@ class Upload:
                 self._paths = None
 
     def _set(self, field: FormField) -> None:
-        """A field of the form stands for what the address says."""
+        """Let a field of the form replace the query parameter of its name."""
         if self.intake is not None:
-            said = f"The field {field.name!r} stands behind a file. Fields come before files."
-            raise Problem(422, "does-not-fit", said, fields=[(field.name, said)])
+            message = f"The field {field.name!r} stands behind a file. Fields come before files."
+            raise Problem(422, "does-not-fit", message, fields=[(field.name, message)])
         if field.name in LIST_FIELDS:
-            before = self._given.get(field.name, []) if field.name in self._own else []
-            self._given[field.name] = [*before, field.value]
+            values = self._parameters.get(field.name, []) if field.name in self._form_fields else []
+            self._parameters[field.name] = [*values, field.value]
         else:
-            self._given[field.name] = field.value
-        self._own.add(field.name)
+            self._parameters[field.name] = field.value
+        self._form_fields.add(field.name)
 
 
 class Group:
-    """Files that go in together; while one group does, the next is received."""
+    """Collects files and adds them together. While one group is added, the next is received."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
         self._files: list[ReceivedFile] = []
         self._since = 0.0
-        self._going: asyncio.Task[None] | None = None
+        self._adding: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Group:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._going is not None:
-            await asyncio.gather(self._going, return_exceptions=True)
+        if self._adding is not None:
+            await asyncio.gather(self._adding, return_exceptions=True)
 
     async def add(self, file: ReceivedFile) -> None:
         if not self._files:
@@ -202,12 +202,12 @@ class Group:
         await self._gone()
         if self._files:
             files, self._files = self._files, []
-            self._going = asyncio.create_task(self._take_in(files), name="penstock upload")
+            self._adding = asyncio.create_task(self._take_in(files), name="penstock upload")
 
     async def _gone(self) -> None:
-        if self._going is not None:
-            going, self._going = self._going, None
-            await going
+        if self._adding is not None:
+            adding, self._adding = self._adding, None
+            await adding
 
     async def _take_in(self, files: list[ReceivedFile]) -> None:
         await self._intake.add([_incoming_file(each) for each in files])
@@ -224,7 +224,7 @@ def _remove(paths: list[Path]) -> None:
 
 
 async def _limit_silence(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The stream, if it does not fall silent."""
+    """Yield the chunks of a stream; raise TimeoutError if it falls silent."""
     while True:
         async with asyncio.timeout(MAX_SILENCE_S):
             chunk = await anext(stream, None)
@@ -238,48 +238,50 @@ UNDER_WAY: Final = frozenset({"pending", "processing"})
 
 
 async def seconds_to_wait(library: Library, files: int | None, size: int) -> float:
-    """How long an upload of so many files is waited for; None stands for more than a few."""
+    """Return how long to wait for an upload. `files` is None for more than a few."""
     settings = library.runtime.settings
     async with library.transaction() as on:
         tenant = await library.runtime.tenants.get(on, library.tenant)
-    place = rank_of_tenant(library.tenant)
-    if not tenant.has_background(settings, place):
+    rank = rank_of_tenant(library.tenant)
+    if not tenant.has_background(settings, rank):
         return settings.wait_seconds
     is_small = files is not None and files <= settings.inline_files
     if not settings.inline or not is_small or size > settings.inline_bytes:
         return 0.0
     own = tenant.settings.inline
-    is_inline = place < settings.inline_share if own is None else own
+    is_inline = rank < settings.inline_share if own is None else own
     return settings.inline_seconds if is_inline else 0.0
 
 
 def rank_of_tenant(tenant: str) -> float:
-    """Where a tenant stands between 0 and 1: always at the same place."""
+    """Return a stable number from 0 to 1 for a tenant, for settings that name a share of them."""
     return int.from_bytes(blake2b(tenant.encode(), digest_size=6).digest()) / 2**48
 
 
 async def wait_for_documents(
     library: Library, source: int, paths: Sequence[str], seconds: float, stopping: asyncio.Event
 ) -> tuple[Sequence[Document], bool]:
-    """Documents of a source, and whether all have ended: until then, within the limit of time."""
-    found: Sequence[Document] = ()
+    """Wait for documents of a source; return them, and whether all have ended in time."""
+    documents: Sequence[Document] = ()
 
     async def ended() -> bool:
-        nonlocal found
+        nonlocal documents
         async with library.transaction() as on:
-            found = await library.runtime.documents.find_at_paths(on, library.tenant, source, paths)
-        return not any(each.state in UNDER_WAY for each in found)
+            documents = await library.runtime.documents.find_at_paths(
+                on, library.tenant, source, paths
+            )
+        return not any(each.state in UNDER_WAY for each in documents)
 
     is_over = await _wait_until(ended, seconds, stopping)
-    return found, is_over
+    return documents, is_over
 
 
 async def wait_for_receipt(
     library: Library, receipt: Receipt, seconds: float, stopping: asyncio.Event
 ) -> bool:
-    """Whether all documents of an upload have ended, within the limit of time.
+    """Wait for all documents of an upload; return whether they have ended in time.
 
-    Those that were on their way by another batch have ended with all others of their source.
+    Those that another batch is ingesting have ended when all others of their source have.
     """
 
     async def ended() -> bool:
@@ -295,7 +297,7 @@ async def wait_for_receipt(
 async def _wait_until(
     ended: Callable[[], Awaitable[bool]], seconds: float, stopping: asyncio.Event
 ) -> bool:
-    """Look until it has ended, the time is over, or the service stops; whether it has ended."""
+    """Poll until `ended`, the time limit, or a stop of the service; return the last answer."""
     until = time.monotonic() + seconds
     pause, longest = POLL_INTERVALS_S
     while True:
@@ -342,7 +344,7 @@ FORM: Final = {
 LIVE: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "Events with the state of the document, until its end.", "content": EVENTS}
 }
-# A client that still sends while it is refused may never read why; so much is taken from it.
+# A client may not read a refusal before it has sent its body, so the rest is read for this long.
 MAX_DRAIN_S: Final = 2.0
 
 
@@ -365,13 +367,13 @@ async def upload_documents(
     Sent again to the same source (by its id, its name or an `Idempotency-Key`) a file that is
     there adds nothing. What arrived whole before a connection broke stays.
     """
-    given: dict[str, Any] = {"base": base, "source": source, "name": name, "tags": tags}
-    given |= {"metadata": metadata, "priority": priority, "key": idempotency_key}
-    upload = Upload(library, {name: value for name, value in given.items() if value is not None})
+    values: dict[str, Any] = {"base": base, "source": source, "name": name, "tags": tags}
+    values |= {"metadata": metadata, "priority": priority, "key": idempotency_key}
+    upload = Upload(library, {name: value for name, value in values.items() if value is not None})
     stream = request.stream()
     try:
         _refuse_encoded_body(request)
-        await upload.take(stream, request.headers.get("content-type", ""))
+        await upload.receive(stream, request.headers.get("content-type", ""))
     except UploadRefused as error:
         await _drain(stream)
         problem = problem_from(error)
@@ -389,38 +391,38 @@ async def upload_documents(
 
 
 @router.post("/text", responses=ANSWERS)
-async def upload_text(wish: TextWish, request: Request, library: Add) -> Response:
+async def upload_text(body: TextWish, request: Request, library: Add) -> Response:
     """Take a text into a source of a knowledge base."""
-    base = await library.make_base(wish.base)
-    path, content = display_name(wish.name), wish.text.encode()
+    base = await library.make_base(body.base)
+    path, content = display_name(body.name), body.text.encode()
     async with explain_deleted_base(library, base):
         with tempfile.NamedTemporaryFile(dir=library.runtime.folder) as file:
             here = Path(file.name)
             await asyncio.to_thread(here.write_bytes, content)
-            given = Incoming(path, here, len(content), sha256(content).digest(), "text/plain")
+            incoming = Incoming(path, here, len(content), sha256(content).digest(), "text/plain")
             async with library.intake(
-                base, wish.target, wish.labels, priority=wish.priority
+                base, body.target, body.labels, priority=body.priority
             ) as intake:
-                await intake.add([given])
+                await intake.add([incoming])
         return await _answer(request, library, intake.receipt, [path], len(content))
 
 
 @router.post("/url", responses={**ANSWERS, **LIVE})
-async def upload_url(wish: UrlWish, request: Request, library: Add) -> Response:
+async def upload_url(body: UrlWish, request: Request, library: Add) -> Response:
     """Take in what an address leads to, and tell live how far that is, until the end.
 
     An event is the whole state of the document, with its version. `Accept: application/json` is
     answered with 202 at once. An address that can be seen to be refused is so at once.
     """
-    _refuse_unfetchable(wish.url)
-    base = await library.make_base(wish.base)
+    _refuse_unfetchable(body.url)
+    base = await library.make_base(body.base)
     async with explain_deleted_base(library, base):
-        async with library.intake(base, wish.target, wish.labels, priority=wish.priority) as intake:
-            [wanted] = await intake.add_url(wish.url)
+        async with library.intake(base, body.target, body.labels, priority=body.priority) as intake:
+            [version] = await intake.add_url(body.url)
         accept = request.headers.get("accept", "")
         if "application/json" in accept and not wants_events(request):
             return await _answer(request, library, intake.receipt, None, 0)
-    return await watched(request, library, DOCUMENT, wanted.id)
+    return await stream_subject(request, library, DOCUMENT, version.id)
 
 
 async def _answer(
@@ -431,7 +433,7 @@ async def _answer(
     size: int,
     upload: Upload | None = None,
 ) -> Response:
-    """At once, or once the documents have ended of an upload that is waited for."""
+    """Answer an upload at once, or after its documents have ended if the settings say so."""
     documents, ended = None, False
     number = None if paths is None else len(paths)
     if seconds := await seconds_to_wait(library, number, size):
@@ -439,10 +441,10 @@ async def _answer(
         if paths is None:
             ended = await wait_for_receipt(library, receipt, seconds, stopping)
         else:
-            found, ended = await wait_for_documents(
+            awaited, ended = await wait_for_documents(
                 library, receipt.source, paths, seconds, stopping
             )
-            documents = outcomes(found, receipt.batch)
+            documents = outcomes(awaited, receipt.batch)
     source = await library.source(receipt.source)
     uploaded = Uploaded(
         batch=receipt.batch,
@@ -468,12 +470,12 @@ def _refuse_unfetchable(url: str) -> None:
 
 def _refuse_encoded_body(request: Request) -> None:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        said = "The body is taken as it is: send it without content-encoding."
-        raise Problem(415, "unsupported-media-type", said, headers={"connection": "close"})
+        message = "The body is taken as it is: send it without content-encoding."
+        raise Problem(415, "unsupported-media-type", message, headers={"connection": "close"})
 
 
 def _describe_taken(upload: Upload) -> dict[str, Any]:
-    """What was taken in of an upload that was not taken whole."""
+    """Describe the source and batch of an interrupted upload, and how many files were added."""
     if upload.intake is None:
         return {}
     receipt = upload.intake.receipt

@@ -228,10 +228,10 @@ class EmbedRound:
         self._given_up.update(positions)
 
     async def _wake(self, on: Connection, tenant: str, positions: Iterable[int]) -> None:
-        found = [self._items[at] for at in positions]
+        items = [self._items[at] for at in positions]
         client = self._runtime.app.for_tenant(tenant).inside(on)
         # All senders of several events send them in order of name, so that they cannot deadlock.
-        for name in sorted({embedded_event(each.job, each.part.edition) for each in found}):
+        for name in sorted({embedded_event(each.job, each.part.edition) for each in items}):
             await client.send_event(name)
 
     def _by_tenant(self, positions: Iterable[int]) -> Iterator[tuple[str, list[int]]]:

@@ -73,24 +73,24 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
     )
     expect_id(ctx, "edition", edition)
     async with runtime.tables.transaction(tenant) as on:
-        found = await runtime.editions.get(on, tenant, edition)
-        if found is None:
+        row = await runtime.editions.get(on, tenant, edition)
+        if row is None:
             return "not wanted"
-        base, state = found
+        base, state = row
         left = await runtime.editions.list_unbuilt(on, tenant, base, edition, 0, 1)
     if state == "building" and not left and await _awaits_index(ctx, edition):
         return Snooze(RETRY_WHILE_LOCKED_S, "its index is made")
     async with runtime.tables.transaction(tenant) as on:
         await runtime.editions.lock(on, base)
-        found = await runtime.editions.get(on, tenant, edition)
-        if found is None or found[1] == "retired":
+        row = await runtime.editions.get(on, tenant, edition)
+        if row is None or row[1] == "retired":
             return "not wanted"
         left = await runtime.editions.list_unbuilt(
             on, tenant, base, edition, 0, DOCUMENTS_PER_QUERY
         )
         if not left and await runtime.editions.has_unfinished_documents(on, tenant, base, edition):
             return Snooze(RETRY_WHILE_DOCUMENTS_ARRIVE_S, "documents come in")
-        if found[1] == "building" and not left:
+        if row[1] == "building" and not left:
             await runtime.bases.make_live(on, base, edition)
     if left:
         return await _build_the_rest(runtime, tenant, edition, batch, ctx.job.requested_by)
@@ -134,19 +134,19 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
     runtime, tenant = ctx.resource(KnowledgeRuntime), tenant_of_job(ctx)
     expect_id(ctx, "edition", edition)
     async with runtime.tables.transaction(tenant) as on:
-        found = await runtime.editions.get(on, tenant, edition)
+        row = await runtime.editions.get(on, tenant, edition)
     try:
         handle = await runtime.app.for_tenant(tenant).batch_handle(batch)
     except BatchNotFound as error:
         raise NotRetryable(str(error)) from error
     number = last = 0
     try:
-        while found is not None:
+        while row is not None:
             async with runtime.tables.transaction(tenant) as on:
-                some = await runtime.editions.list_unbuilt(
-                    on, tenant, found[0], edition, last, DOCUMENTS_PER_QUERY
+                documents = await runtime.editions.list_unbuilt(
+                    on, tenant, row[0], edition, last, DOCUMENTS_PER_QUERY
                 )
-            if not some:
+            if not documents:
                 break
             # Because of the key, a second run of this task adds no document twice.
             await handle.enqueue_many(
@@ -158,9 +158,9 @@ async def build(ctx: Context, edition: int, batch: str) -> int:
                     idempotency_key=f"knowledge:{batch}:{each.id}",
                     requested_by=ctx.job.requested_by,
                 ).prepare(each.id, each.version, edition)
-                for each in some
+                for each in documents
             )
-            number, last = number + len(some), some[-1].id
+            number, last = number + len(documents), documents[-1].id
     except BatchClosed:
         return number
     await handle.close()
@@ -209,7 +209,7 @@ async def cancel_rebuild(runtime: KnowledgeRuntime, base: Base) -> None:
 async def remove_retired(runtime: KnowledgeRuntime, limit: int) -> int:
     """Remove up to `limit` retired editions, and return how many."""
     async with runtime.tables.transaction_of_all() as on:
-        found = await runtime.editions.list_retired(on, limit)
-    for tenant, edition in found:
+        editions = await runtime.editions.list_retired(on, limit)
+    for tenant, edition in editions:
         await remove_edition(runtime, tenant, edition)
-    return len(found)
+    return len(editions)

@@ -105,19 +105,19 @@ class Sweeper:
         folded = 0
         for _ in range(MAX_ROUNDS):
             async with self._runtime.tables.transaction_of_all() as on:
-                some = await self._runtime.counters.fold(on)
-            folded += some
-            if not some:
+                number = await self._runtime.counters.fold(on)
+            folded += number
+            if not number:
                 break
         return folded
 
     async def settle(self) -> int:
         """Record the outcomes of documents whose jobs ended without doing so."""
         async with self._runtime.tables.transaction_of_all() as on:
-            found = await self._sweeps.list_stranded_documents(on, MAX_STRANDED_DOCUMENTS)
-        states = await self._runtime.app.states([job for _, job, _, _ in found])
+            stranded = await self._sweeps.list_stranded_documents(on, MAX_STRANDED_DOCUMENTS)
+        states = await self._runtime.app.states([job for _, job, _, _ in stranded])
         ended = defaultdict[str, dict[str, tuple[int, int]]](dict)
-        for tenant, job, document, version in found:
+        for tenant, job, document, version in stranded:
             if job not in states or states[job].is_final:
                 ended[tenant][job] = (document, version)
         return sum([await settle(self._runtime, tenant, jobs) for tenant, jobs in ended.items()])
@@ -125,9 +125,9 @@ class Sweeper:
     async def close_batches(self) -> int:
         """Close the batches of interrupted uploads."""
         async with self._runtime.tables.transaction_of_all() as on:
-            found = await self._sweeps.list_idle_batches(on, UPLOAD_ABANDONED_AFTER, MAX_BATCHES)
+            batches = await self._sweeps.list_idle_batches(on, UPLOAD_ABANDONED_AFTER, MAX_BATCHES)
         closed = 0
-        for batch in found:
+        for batch in batches:
             try:
                 status = await self._runtime.app.get_batch(batch)
             except BatchNotFound:
@@ -143,8 +143,10 @@ class Sweeper:
     async def resume(self) -> int:
         """Enqueue removals again that ended before everything was removed."""
         async with self._runtime.tables.transaction_of_all() as on:
-            found = await self._runtime.removals.list_unfinished(on, MAX_UNFINISHED_REMOVALS)
-        jobs = [remove.options(tenant=tenant).prepare(what, which) for tenant, what, which in found]
+            removals = await self._runtime.removals.list_unfinished(on, MAX_UNFINISHED_REMOVALS)
+        jobs = [
+            remove.options(tenant=tenant).prepare(what, which) for tenant, what, which in removals
+        ]
         await self._runtime.app.enqueue_many(jobs)
         return len(jobs)
 
@@ -170,9 +172,11 @@ class Sweeper:
     async def orphans(self) -> int:
         """Remove files that no document needs."""
         async with self._runtime.tables.transaction_of_all() as on:
-            found = await self._runtime.objects.list_orphans(on, MAX_ROWS)
-        by_tenant = _digests_by_tenant(found).items()
-        return sum([await remove_files(self._runtime, tenant, some) for tenant, some in by_tenant])
+            files = await self._runtime.objects.list_orphans(on, MAX_ROWS)
+        by_tenant = _digests_by_tenant(files).items()
+        return sum(
+            [await remove_files(self._runtime, tenant, digests) for tenant, digests in by_tenant]
+        )
 
     async def storage(self) -> Walked:
         """Remove files that have no row, and parts of files that were never finished.
@@ -217,14 +221,14 @@ class Sweeper:
         removed = 0
         for _ in range(MAX_ROUNDS):
             async with self._runtime.tables.transaction_of_all() as on:
-                found = await self._runtime.objects.list_expired(
+                files = await self._runtime.objects.list_expired(
                     on, self._runtime.settings.raw_days, FILES_PER_TRANSACTION
                 )
-            some = sum(
-                [await self._remove_expired(*each) for each in _digests_by_tenant(found).items()]
+            number = sum(
+                [await self._remove_expired(*each) for each in _digests_by_tenant(files).items()]
             )
-            removed += some
-            if not some:
+            removed += number
+            if not number:
                 break
         return removed
 
@@ -240,12 +244,12 @@ def _objects_by_tenant(
     batch: Iterable[StoredFile],
 ) -> dict[str, list[tuple[bytes, str, int, datetime]]]:
     """Group stored files by tenant, as `Objects.adopt` takes them."""
-    found = defaultdict(list)
+    files = defaultdict(list)
     for each in batch:
         tenant = tenant_of(each.name.partition("/")[0]) if is_object(each.name) else None
         if tenant is not None:
-            found[tenant].append((digest_of(each.name), each.name, each.bytes, each.modified))
-    return found
+            files[tenant].append((digest_of(each.name), each.name, each.bytes, each.modified))
+    return files
 
 
 def _digests_by_tenant(files: Iterable[tuple[str, bytes]]) -> dict[str, list[bytes]]:

@@ -39,11 +39,11 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
         return "not wanted"
     async with runtime.indexes.exclusive_builder() as builder:
         if builder is not None:
-            found = await runtime.indexes.find(builder.on, edition)
-            if found is not None and found.is_complete:
+            existing = await runtime.indexes.find(builder.on, edition)
+            if existing is not None and existing.is_complete:
                 return "there"
             # Drop an incomplete index first. The next try builds it anew.
-            if found is not None:
+            if existing is not None:
                 await builder.drop(edition)
             else:
                 ctx.progress(0, message=BUILD_MESSAGE)
@@ -67,12 +67,12 @@ async def is_due(runtime: KnowledgeRuntime, edition: int) -> bool:
     """Return whether an edition is large and has no complete index."""
     min_chunks = runtime.settings.index_from + 1
     async with runtime.tables.transaction_of_all() as on:
-        found = await runtime.indexes.all(on)
-        if any(each.edition == edition and each.is_complete for each in found):
+        indexes = await runtime.indexes.all(on)
+        if any(each.edition == edition and each.is_complete for each in indexes):
             return False
         if await runtime.indexes.count_chunks(on, edition, min_chunks) < min_chunks:
             return False
-    if sum(each.is_complete for each in found) < MAX_INDEXES:
+    if sum(each.is_complete for each in indexes) < MAX_INDEXES:
         return True
     logger.warning(
         "Edition %s gets no index: there are %s already. Its chunks are compared one by one; "
@@ -101,14 +101,14 @@ async def maintain_indexes(runtime: KnowledgeRuntime, limit: int, growing_from: 
     upload of many hours need not end first.
     """
     async with runtime.tables.transaction_of_all() as on:
-        found = await runtime.indexes.all(on)
+        indexes = await runtime.indexes.all(on)
         growing = await runtime.indexes.pick_editions(on, limit, growing=True)
         due = await runtime.indexes.pick_editions(on, limit, growing=False)
         for tenant, edition in growing:
             if await runtime.indexes.count_chunks(on, edition, growing_from) == growing_from:
                 due.append((tenant, edition))
     number = 0
-    for each in found:
+    for each in indexes:
         if not each.is_needed:
             number += await runtime.indexes.drop(each.edition)
         elif each.tenant is not None and not each.is_complete:

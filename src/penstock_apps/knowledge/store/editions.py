@@ -23,12 +23,12 @@ class Editions:
     async def begin_building(self, on: Connection, tenant: str, base: int, new: NewEdition) -> int:
         """Find or make the building edition with these settings, and retire other building ones."""
         settings = msgspec.json.encode(new.recipe).decode()
-        found: int | None = await on.fetchval(
+        building: int | None = await on.fetchval(
             self._sql("find_building_edition"), tenant, base, settings, new.embedder
         )
-        await self.retire_building(on, tenant, base, found)
-        if found is not None:
-            return found
+        await self.retire_building(on, tenant, base, building)
+        if building is not None:
+            return building
         made: int = await on.fetchval(
             self._sql("make_edition"),
             tenant,

@@ -26,10 +26,10 @@ class Objects:
 
     async def release(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
         """Release held files once documents refer to them; raise ObjectsGone if a hold expired."""
-        wanted = list(dict.fromkeys(digests))
-        done = await on.fetch(self._sql("release_objects"), tenant, wanted)
-        if len(done) < len(wanted):
-            raise ObjectsGone(len(wanted) - len(done))
+        unique = list(dict.fromkeys(digests))
+        released = await on.fetch(self._sql("release_objects"), tenant, unique)
+        if len(released) < len(unique):
+            raise ObjectsGone(len(unique) - len(released))
 
     async def lock_unneeded(
         self, on: Connection, tenant: str, digests: Sequence[bytes]
@@ -46,9 +46,9 @@ class Objects:
         The same transaction has to remove them.
         """
         locked = await self._lock(on, tenant, digests)
-        found = await self._list_names(on, "list_read_objects", tenant, locked)
-        await on.execute(self._sql("forget_objects"), tenant, list(found))
-        return found
+        names = await self._list_names(on, "list_read_objects", tenant, locked)
+        await on.execute(self._sql("forget_objects"), tenant, list(names))
+        return names
 
     async def remove(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
         """Remove the rows of files that were removed."""

@@ -47,8 +47,8 @@ async def migrate(database: Database) -> list[str]:
                 [] if former is None else await rename_statements(connection, schema, former)
             ):
                 await connection.execute(piece)
-            found = {each.number for each in await applied_migrations(connection, schema)}
-            due = [(number, name) for number, name in migrations() if number not in found]
+            applied = {each.number for each in await applied_migrations(connection, schema)}
+            due = [(number, name) for number, name in migrations() if number not in applied]
             if due:
                 await _apply_migrations(connection, schema, due)
             # Knowledge is secured as the queue is, whichever of them was migrated first.
@@ -78,8 +78,8 @@ async def check(database: Database) -> None:
     """Raise TablesMissing or TablesRenamed if the tables are not as this version needs them."""
     schema = schema_of(database.schema)
     async with _connect(database) as connection:
-        found = {each.number for each in await applied_migrations(connection, schema)}
-        if missing := {number for number, _ in migrations()} - found:
+        applied = {each.number for each in await applied_migrations(connection, schema)}
+        if missing := {number for number, _ in migrations()} - applied:
             left: str | None = await connection.fetchval(statement("find_left_behind", schema))
             raise TablesMissing(schema, len(missing) < len(migrations()), left)
         former = await find_former_name(connection, schema, list(functions()))
@@ -109,16 +109,16 @@ async def vector_schema(connection: Any) -> str:
     Raise VectorMissing if that fails.
     """
     query = statement("find_vector_schema", "")
-    found: str | None = await connection.fetchval(query)
-    if found is not None:
-        return found
+    existing: str | None = await connection.fetchval(query)
+    if existing is not None:
+        return existing
     try:
         async with connection.transaction():
             await connection.execute("CREATE EXTENSION vector")
     except asyncpg.PostgresError as error:
         raise VectorMissing(str(error)) from error
-    made: str = await connection.fetchval(query)
-    return made
+    created: str = await connection.fetchval(query)
+    return created
 
 
 async def _apply_migrations(connection: Any, schema: str, due: list[tuple[int, str]]) -> None:

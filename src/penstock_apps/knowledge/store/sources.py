@@ -56,8 +56,8 @@ class Sources:
         self, on: Connection, tenant: str, base: int, kind: Kind, key: str
     ) -> int | None:
         """Return the id of the source with a key."""
-        found: int | None = await on.fetchval(self._sql("find_source"), tenant, base, kind, key)
-        return found
+        id: int | None = await on.fetchval(self._sql("find_source"), tenant, base, kind, key)
+        return id
 
     async def find_copies(
         self,

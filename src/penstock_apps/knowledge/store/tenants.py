@@ -57,12 +57,12 @@ class Tenant(Struct, frozen=True):
         """
         if self.settings.background is not None:
             return self.settings.background
-        most = settings.background_most_documents
+        max_documents = settings.background_most_documents
         return (
             settings.background
             and (not settings.plans or self.settings.plan in settings.plans)
             and self.documents >= settings.background_least_documents
-            and (not most or self.documents <= most)
+            and (not max_documents or self.documents <= max_documents)
             and rank < settings.background_share
         )
 
