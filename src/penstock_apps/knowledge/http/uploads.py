@@ -94,14 +94,16 @@ class Upload:
         )
         async with AsyncExitStack() as stack:
             here = await stack.enter_async_context(workspace(runtime.folder))
-            group: Group | None = None
+            group: FileGroup | None = None
             refusal: UploadRefused | None = None
             items = receive_form(_limit_silence(stream), content_type, here, limits)
             try:
                 async with aclosing(items):
                     async for item in items:
                         if isinstance(item, ReceivedFile) and group is None:
-                            group = await stack.enter_async_context(Group(await self._open(stack)))
+                            group = await stack.enter_async_context(
+                                FileGroup(await self._open(stack))
+                            )
                         await self._handle(item, group)
             except UploadRefused as error:
                 refusal = error
@@ -120,7 +122,7 @@ class Upload:
         self.intake = await stack.enter_async_context(intake)
         return self.intake
 
-    async def _handle(self, item: FormItem, group: Group | None) -> None:
+    async def _handle(self, item: FormItem, group: FileGroup | None) -> None:
         match item:
             case FormField():
                 self._set(item)
@@ -170,16 +172,16 @@ class Upload:
         self._form_fields.add(field.name)
 
 
-class Group:
+class FileGroup:
     """Collects files and adds them together. While one group is added, the next is received."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
         self._files: list[ReceivedFile] = []
-        self._since = 0.0
+        self._first_at = 0.0
         self._adding: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Group:
+    async def __aenter__(self) -> FileGroup:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -188,23 +190,26 @@ class Group:
 
     async def add(self, file: ReceivedFile) -> None:
         if not self._files:
-            self._since = time.monotonic()
+            self._first_at = time.monotonic()
         self._files.append(file)
-        if len(self._files) >= FILES_PER_GROUP or time.monotonic() - self._since > MAX_GROUP_AGE_S:
-            await self._go()
+        if (
+            len(self._files) >= FILES_PER_GROUP
+            or time.monotonic() - self._first_at > MAX_GROUP_AGE_S
+        ):
+            await self._start_adding()
 
     async def end(self) -> None:
-        """What is left goes in, and all have."""
-        await self._go()
-        await self._gone()
+        """Add the remaining files, and wait until all are added."""
+        await self._start_adding()
+        await self._finish_adding()
 
-    async def _go(self) -> None:
-        await self._gone()
+    async def _start_adding(self) -> None:
+        await self._finish_adding()
         if self._files:
             files, self._files = self._files, []
             self._adding = asyncio.create_task(self._take_in(files), name="penstock upload")
 
-    async def _gone(self) -> None:
+    async def _finish_adding(self) -> None:
         if self._adding is not None:
             adding, self._adding = self._adding, None
             await adding

@@ -1,1 +1,1 @@
-"""How a document comes in: fetch, extract, split, embed what is new, publish."""
+"""How a document is ingested: fetch, extract, split, embed what is new, publish."""

@@ -1,1 +1,1 @@
-"""What is stored of knowledge: the only modules that execute its SQL."""
+"""Read and write the tables of knowledge. Only these modules execute its SQL."""

@@ -24,7 +24,7 @@ class Recipe(Struct, frozen=True):
 
 
 class Edition(Struct, frozen=True):
-    """All chunks of a base that were made with one recipe. A base has a new one built to change."""
+    """The chunks of a base that were made with one recipe. A new recipe builds a new edition."""
 
     id: int
     recipe: Recipe

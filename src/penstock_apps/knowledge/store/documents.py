@@ -98,7 +98,7 @@ class HeldDocument(Struct, frozen=True):
 
     @property
     def is_skipped(self) -> bool:
-        """Whether it holds nothing that can be read here."""
+        """Return whether it holds nothing that can be read here."""
         return self.state == "skipped"
 
 
