@@ -93,8 +93,8 @@ class BaseDeleted(NotFound):
         self.which = name
         KnowledgeError.__init__(
             self,
-            f"The knowledge base {name!r} was deleted meanwhile, with what had come into it. Send "
-            "all of it again if it is to be there.",
+            f"The knowledge base {name!r} was deleted meanwhile, with the documents that were "
+            "added to it. Send them again to make a new one.",
         )
 
 
@@ -131,8 +131,8 @@ class OverQuota(KnowledgeError, NotRetryable):
 
     def __init__(self, chunks: int, tokens: int) -> None:
         super().__init__(
-            f"With its {chunks:,} chunks and {tokens:,} tokens there would be more than the tenant "
-            "may have. Delete some documents, or let an administrator raise the quota."
+            f"Its {chunks:,} chunks and {tokens:,} tokens would exceed the quota of the tenant. "
+            "Delete some documents, or let an administrator raise the quota."
         )
 
 
@@ -155,6 +155,6 @@ class ObjectsGone(KnowledgeError):
 
     def __init__(self, number: int) -> None:
         super().__init__(
-            f"{number} of the files took more than an hour to store, and were removed as nobody's. "
+            f"{number} of the files took more than an hour to store, so a sweep removed them. "
             "Upload them again, fewer at a time."
         )

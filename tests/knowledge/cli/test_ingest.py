@@ -265,7 +265,7 @@ def test_links_that_were_left_out_are_told(penstock: Commands, linked: Path) -> 
     assert said(penstock, *asked)["leading_out"] == 3
     shown = penstock.run(*asked)
     assert shown.returncode == 0
-    assert "3 links lead out of the folder: --follow-links takes that in." in shown.stdout
+    assert "3 links lead out of the folder: --follow-links includes their files." in shown.stdout
     assert "leading_out" not in said(penstock, *asked, "--follow-links")
 
 

@@ -122,8 +122,8 @@ async def test_prune_spares_folders_that_are_empty_or_partly_read(
     assert empty["removed"] == 0
     [error] = empty["errors"]
     assert error["path"] == str(shelved)
-    assert "what it had stays, 3 documents" in error["reason"]
-    assert f"delete source {shelved} --tenant acme` deletes that" in error["reason"]
+    assert "nothing was pruned" in error["reason"]
+    assert f"delete source {shelved} --tenant acme` deletes its 3 documents" in error["reason"]
     assert await paths(scene) == set(CONTENTS)
 
 

@@ -243,9 +243,9 @@ class Pruning:
         return [
             FileProblem(
                 str(folder),
-                "It is empty, as the place of a disk that is not there; what it had stays, "
-                f"{counted(number, 'document')}. `penstock knowledge delete source "
-                f"{self._source_arguments(folder)}` deletes that.",
+                "It is empty, perhaps because its disk is not mounted, so nothing was pruned. "
+                f"`penstock knowledge delete source {self._source_arguments(folder)}` deletes its "
+                f"{counted(number, 'document')}.",
             )
             for folder, number in self._empty.items()
         ]

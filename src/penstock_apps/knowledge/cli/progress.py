@@ -116,10 +116,10 @@ class Summary(Struct, frozen=True, kw_only=True):
             lines.append(f"{self.gone:,} {those} no file any more: --prune deletes such documents.")
         lines += map(str, self.renamed)
         if self.leading_out:
-            those = "link leads" if self.leading_out == 1 else "links lead"
-            lines.append(
-                f"{self.leading_out:,} {those} out of the folder: --follow-links takes that in."
+            links = counted(self.leading_out, "link") + (
+                " leads" if self.leading_out == 1 else " lead"
             )
+            lines.append(f"{links} out of the folder: --follow-links includes their files.")
         for title, some in (("Failed", self.errors), ("Skipped now", self.skips)):
             if some:
                 lines += [

@@ -115,7 +115,7 @@ def _name_taken(base: Base, differences: Mapping[str, tuple[Any, Any]]) -> Probl
 def _check_address(library: Library, embedding: Mapping[str, Any]) -> None:
     """Refuse a `base_url` from a tenant: this server would call it from inside its network."""
     if library.confined and "base_url" in embedding:
-        message = "Where models are asked is not for tenants to say."
+        message = "A tenant cannot choose the address of a model. Leave out `base_url`."
         raise Problem(403, "not-allowed", message, fields=[("embedding.base_url", message)])
 
 

@@ -171,7 +171,9 @@ def problem_from(error: PenstockError) -> Problem:
     if isinstance(error, UploadRefused):
         problem.status = UPLOAD_STATUSES[error.fault]
         if error.fault == "disk":
-            logger.error("An upload has no room beside temporary files: %s", error.__cause__)
+            logger.error(
+                "There is no room for the temporary files of an upload: %s", error.__cause__
+            )
         if isinstance(error.__cause__, TimeoutError):
             problem.status = 408
     else:

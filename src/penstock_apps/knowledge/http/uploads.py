@@ -162,7 +162,9 @@ class Upload:
     def _set(self, field: FormField) -> None:
         """Let a field of the form replace the query parameter of its name."""
         if self.intake is not None:
-            message = f"The field {field.name!r} stands behind a file. Fields come before files."
+            message = (
+                f"The field {field.name!r} comes after a file. Send all fields before the files."
+            )
             raise Problem(422, "does-not-fit", message, fields=[(field.name, message)])
         if field.name in LIST_FIELDS:
             values = self._parameters.get(field.name, []) if field.name in self._form_fields else []

@@ -132,7 +132,9 @@ class DocumentJob:
             if not missing:
                 return ingested
             embedded += len(missing)
-        raise RuntimeError("Texts that it shares with others went away again and again.")
+        raise RuntimeError(
+            "Other jobs removed vectors of shared texts again and again. Retry the job."
+        )
 
     def _facts(self, extracted: Extracted) -> dict[str, Any]:
         return {

@@ -110,7 +110,9 @@ class DraftJob(DocumentJob):
             result = ingested if completes else None
             if not await self._publish(edition, draft.pieces, draft.hashes, vectors, shown, result):
                 return ingested
-        raise RuntimeError("Texts that it shares with others went away again and again.")
+        raise RuntimeError(
+            "Other jobs removed vectors of shared texts again and again. Retry the job."
+        )
 
     async def _wait_until_ready(self, edition: Edition) -> tuple[Draft, set[bytes]]:
         """Wait until the draft has its vectors; return it and the texts to embed in this job."""

@@ -178,4 +178,8 @@ class FailureListener:
                 pool = await self._app.pool()
                 await pool.execute(self._sql, job_id, *outcome_of(job, self._settings))
         except Exception:
-            logger.warning("The end of job %s is told later.", job_id, exc_info=True)
+            logger.warning(
+                "The outcome of job %s was not recorded on its document. A sweep will do it.",
+                job_id,
+                exc_info=True,
+            )
