@@ -1,5 +1,5 @@
 -- name: hold_objects
--- Hold files that are about to be stored: nobody removes them until they are released, or for an hour.
+-- Hold files that are about to be stored: they are not removed until they are released, or for an hour.
 INSERT INTO :"schema".object AS o (tenant, digest, name, bytes, holds, held_until)
 SELECT $1, u.digest, u.name, u.bytes, 1, clock_timestamp() + interval '1 hour'
   FROM unnest($2::bytea[], $3::text[], $4::bigint[]) AS u (digest, name, bytes)
@@ -32,7 +32,7 @@ SELECT o.digest FROM :"schema".object AS o
 
 -- name: list_unneeded_objects
 -- Those of the locked files that no document needs. It is a statement of its own, so that it sees what was written before
--- the lock was had.
+-- the lock was taken.
 SELECT o.digest, o.name FROM :"schema".object AS o
  WHERE o.tenant = $1 AND o.digest = ANY ($2::bytea[])
    AND NOT EXISTS (SELECT FROM :"schema".document AS d WHERE d.tenant = $1 AND d.digest = o.digest AND d.stored);
@@ -45,7 +45,7 @@ SELECT o.digest, o.name FROM :"schema".object AS o
                     WHERE d.tenant = $1 AND d.digest = o.digest AND d.stored AND d.state IN ('pending', 'processing'));
 
 -- name: forget_objects
--- Note that the files of these digests are not kept any more. The texts of their documents are.
+-- Note that the files of these digests are not kept any more. The texts of their documents stay.
 UPDATE :"schema".document AS d SET stored = false WHERE d.tenant = $1 AND d.digest = ANY ($2::bytea[]) AND d.stored;
 
 -- name: remove_objects

@@ -1,4 +1,4 @@
--- Begin with a version of a document, if it is still wanted, and return all that its job needs. For workers: a
+-- Begin a version of a document, unless it is superseded or deleted, and return what its job needs. For workers: a
 -- transaction of one statement, which does not wait for the disk. If a crash loses it, the job begins again.
 CREATE FUNCTION :"schema".begin_document_v1(p_tenant text, p_document bigint, p_version integer)
 RETURNS TABLE (path text, media_type text, bytes bigint, digest bytea, stored boolean, url text, published integer,

@@ -1,6 +1,6 @@
 -- Publish a version of a document in place of the one before, in one transaction.
 --
--- The answer: `published`, with how many chunks the edition did not have; `stale` if this version is not wanted any more;
+-- The answer: `published`, with how many chunks the edition did not have; `stale` if it was superseded or deleted;
 -- `retired` if the edition is retired; `quota` if the tenant would have too much; `missing`, with the texts that have no
 -- vector, for the caller to roll back and embed them.
 CREATE FUNCTION :"schema".publish_v1(
@@ -13,7 +13,7 @@ CREATE FUNCTION :"schema".publish_v1(
     p_headings text[],
     p_tokens   integer[],
     p_pages    integer[],
-    p_vectors  halfvec[],    -- of texts that were embedded just now, NULL for all others
+    p_vectors  halfvec[],    -- of texts that were just embedded, NULL for all others
     p_facts    jsonb,        -- title, kind, pages, embedded, the default quotas, for a rebuild the published version
     OUT answer text,
     OUT added integer,

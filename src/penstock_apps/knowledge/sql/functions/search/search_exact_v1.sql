@@ -1,6 +1,6 @@
--- The nearest chunks, by the distance of every one of them: the faster way if there are few, and one that misses none. It
--- looks at the chunks of the scope, or else at all of the editions. Without filters, chunks of deleted documents are
--- found too.
+-- The nearest chunks, by computing the distance of every one: this is faster if there are few, and misses none. It looks
+-- at the chunks of the scope, or without one at all chunks of the editions. Without filters, it finds chunks of deleted
+-- documents, too.
 --
 -- A bitmap scan reads the chunks in the order in which they are stored. An index scan would read them in the order of
 -- their hashes, a page for each.
