@@ -96,7 +96,7 @@ def test_looking_makes_no_database(bare: Commands, command: list[str]) -> None:
     done = bare.run(*command, "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"]["kind"] == "no_database"
-    assert done.stderr.startswith("There is no database: none is named, and no embedded one is in")
+    assert done.stderr.startswith("No database is named, and there is no embedded one in")
     assert not (bare.folder / ".penstock").exists()
 
 

@@ -163,4 +163,4 @@ async def test_retention_is_set_listed_and_removed(penstock: Commands, shop: Sho
     assert "kept for 3 days" in penstock.run("retention", "set", "failed", "3d").stdout
     refused = penstock.run("retention", "set", "failed", "3h")
     assert refused.returncode == 2
-    assert "no whole number of days" in refused.stderr
+    assert "not a whole number of days" in refused.stderr

@@ -30,7 +30,7 @@ def test_what_cannot(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["yesterday", "-1d", "2026-13-01"])
 def test_a_moment_in_the_past_is_a_time_or_how_long_ago_it_was(text: str) -> None:
-    expected = f"'{text}' is no point in time; write how long ago, like 2h or 7d, or write it like"
+    expected = f"'{text}' is not a time; write how long ago, like 2h or 7d, or write it like"
     with pytest.raises(typer.BadParameter, match=expected):
         parse_past_time(text)
     assert parse_past_time("2h") < parse_past_time("1h") > parse_past_time("2026-07-18T09:30:00Z")

@@ -78,13 +78,13 @@ async def test_an_app_refuses_what_its_worker_would(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["{order: 42}"], 2, "What is given as arguments is no JSON: "),
-        (["[42]"], 2, "What is given as arguments is no JSON object."),
+        (["{order: 42}"], 2, "What is given as arguments is not JSON: "),
+        (["[42]"], 2, "What is given as arguments is not a JSON object."),
         (["{}", "--priority", "500"], 2, "The setting priority is 500;"),
         (["{}", "--queue", "no good"], 2, "The setting queue is 'no good';"),
         (["{}", "--max-attempts", "0"], 2, "The setting max_attempts is 0;"),
-        (["{}", "--delay", "soon"], 2, "'soon' is no length of time"),
-        (["{}", "--at", "noon"], 2, "'noon' is no point in time"),
+        (["{}", "--delay", "soon"], 2, "'soon' is not a duration"),
+        (["{}", "--at", "noon"], 2, "'noon' is not a time"),
         (["{}", "--delay", "1s", "--at", "2026-07-18"], 2, "either a delay or a run_at"),
         (["{}", "--wait-timeout", "5s"], 2, "--wait-timeout goes with --wait"),
         (["-", "--wait"], 2, "--wait and --idempotency-key are for a single job"),
@@ -150,18 +150,18 @@ async def test_wrong_line_is_named_with_the_count_of_those_before(
     assert (error["kind"], error["line"], error["enqueued"]) == ("line_refused", 1501, 1000)
     assert len(error["ids"]) == 1000
     done = penstock.run("enqueue", "-", stdin='{"args": {}}\n')
-    assert done.stderr.startswith('Line 1: A line has a "task", a name,')
+    assert done.stderr.startswith('Line 1: A line needs a "task", which is a name,')
 
 
 def test_bytes_that_are_no_text_are_refused(penstock: Commands) -> None:
     lines = r"printf '{}\n\n\xff\xfe\n' | penstock enqueue shop.greet - --json"
     done = penstock.shell(lines)
     assert done.returncode == 1
-    assert done.stderr == "Line 3: It is no text in UTF-8. Nothing was enqueued.\n"
+    assert done.stderr == "Line 3: It is not UTF-8 text. Nothing was enqueued.\n"
     assert json.loads(done.stdout)["error"]["kind"] == "line_refused"
     done = penstock.shell("""penstock enqueue shop.greet $'{"name": "\\xff"}' --json""")
     assert done.returncode == 2
-    assert "What is given as arguments is no text in UTF-8." in done.stderr
+    assert "What is given as arguments is not UTF-8 text." in done.stderr
     assert json.loads(done.stdout)["error"]["kind"] == "usage"
 
 

@@ -141,7 +141,7 @@ async def test_a_task_that_no_living_worker_knows_is_said(
 @pytest.mark.parametrize(
     ("line", "more", "code", "told"),
     [
-        ("set hello", (), 2, "nothing is to change"),
+        ("set hello", (), 2, "nothing to change"),
         ("set hello --queue mail --every 10m", (), 2, "give --task as well"),
         ("set hello --every 10m", (), 3, "There is no schedule 'hello'"),
         ("set hello --every 10m", (), 3, "`penstock schedules set NAME --task TASK"),

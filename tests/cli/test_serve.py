@@ -83,7 +83,7 @@ def test_an_address_of_another_machine_is_refused(penstock: Commands) -> None:
     run = penstock.run("serve", "shop", "--host", "192.0.2.1")
 
     assert run.returncode == 1
-    assert "192.0.2.1 is no address of this machine" in run.stderr
+    assert "192.0.2.1 is not an address of this machine" in run.stderr
 
 
 def test_serve_without_a_database_says_so(penstock: Commands) -> None:
@@ -145,7 +145,7 @@ async def test_the_first_key_is_told_once(penstock: Commands) -> None:
     again, told_again = started(penstock, "serve", "shop")
     # This database has no pgvector.
     assert said["app"] is None
-    assert "Without knowledge: Vectors need the extension pgvector" in run.log
+    assert "Starting without knowledge: Vectors need the extension pgvector" in run.log
 
     assert told_before["key"] is None  # what it says goes into a log
     key = {"authorization": f"Bearer {said['key']}"}
@@ -251,7 +251,7 @@ def test_what_all_can_reach_is_warned_of(penstock: Commands) -> None:
 
     assert "plain http" in run.log
     assert said["key"] is None
-    assert "`penstock keys create` makes one" in run.log
+    assert "Create one with `penstock keys create`" in run.log
     assert said["address"].startswith("http://127.0.0.1:")
     run.send(signal.SIGTERM)
     assert run.end() == 0

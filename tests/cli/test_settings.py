@@ -67,15 +67,15 @@ def test_a_lane_key_without_turns_is_remarked(run: Run) -> None:
 
 
 NONSENSE = (
-    ("queues set imports", "nothing is to change"),
+    ("queues set imports", "nothing to change"),
     ("queues set imports --timezone UTC", "--timezone goes with --window"),
     ("queues set imports --window 1:00-2:00 --no-window", "not both"),
-    ("queues set imports --late-after soon", "no length of time"),
+    ("queues set imports --late-after soon", "not a duration"),
     ("queues set imports --window nights", "The setting windows is 'nights'"),
     ("queues set imports --window 1:00-2:00 --timezone Mars", "The setting timezone is 'Mars'"),
     ("queues set imports --lane-key colour", "The setting lane_key is 'colour'"),
     ("lanes set imports acme --weight 5000", "The setting weight is 5000"),
-    ("limits set openai --slots many", "no whole number"),
+    ("limits set openai --slots many", "not a whole number"),
     ("limits set openai --slots -1", "The setting slots is -1"),
     ("limits set openai --rate often", "500/min"),
     ("limits set openai --burst 5", "a burst only with a rate"),
@@ -85,7 +85,7 @@ NONSENSE = (
     ("limits set a*b --slots 5", "one *, at its end"),
     ("limits close openai", "--for"),
     ("limits close openai --for 0s", "it must be more than 0; `penstock limits open`"),
-    ("limits close account:* --for 5s", "each by itself"),
+    ("limits close account:* --for 5s", "one by one"),
     ("queues set imports --late-after 0s", "it must be more than 0 seconds, or none."),
     ("plans set gold --priority 101", "The setting priority is 101"),
     ("tenants set acme --plan glod", "there are: none yet"),

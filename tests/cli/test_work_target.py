@@ -12,11 +12,11 @@ from tests.cli.command import Commands
         ("pair", "from penstock import Penstock\na, b = Penstock(), Penstock()",
          "The module pair has several apps. Name one: pair:a or pair:b."),
         ("empty:app", "", "The module empty has nothing called app."),
-        ("number:app", "app = 42", "number:app is no Penstock app but of type int."),
+        ("number:app", "app = 42", "number:app is not a Penstock app but of type int."),
         ("needy", "import absent_library",
          "The module needy could not be imported: ModuleNotFoundError: "
          "No module named 'absent_library'."),
-        ("folder/shop.py", "", "'folder/shop.py' is no name of a module."),
+        ("folder/shop.py", "", "'folder/shop.py' is not a module name."),
         ("shop.jobs", "", "There is no module shop.jobs, "),
     ],
 )  # fmt: skip
@@ -53,12 +53,12 @@ def test_a_database_without_the_tables_says_what_to_do(penstock: Commands) -> No
     [
         (["--limit", "5"], "go with --drain"),
         (["--drain", "--processes", "2"], "--drain works in one process"),
-        (["--lease", "soon"], "'soon' is no length of time"),
+        (["--lease", "soon"], "'soon' is not a duration"),
         (["--queue", "mail:0"], "The setting slots of queue mail is 0; it must be 1 to"),
         (["--queue", "mail:5", "--queue", "mail"], "the queue mail is given twice"),
         (
             ["--queue", "mail:-5"],
-            "in --queue mail:-5, what follows the last colon is no number of slots. "
+            "in --queue mail:-5, what follows the last colon is not a number of slots. "
             "Write mail:100; or mail:-5:100, if mail:-5 is the queue's name",
         ),
         (["--lease", "10s", "--heartbeat", "9s"], "The setting heartbeat is 9.0;"),

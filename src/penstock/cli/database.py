@@ -86,7 +86,7 @@ def _import_module(name: str) -> ModuleType:
         sys.path.insert(0, here)
     if not name or name.endswith(".py") or "/" in name:
         raise CommandError(
-            f"{name!r} is no name of a module. Write it as Python imports it: shop.jobs for "
+            f"{name!r} is not a module name. Write it as Python imports it: shop.jobs for "
             "the file shop/jobs.py in the current folder."
         )
     try:
@@ -114,7 +114,8 @@ def _get_named_app(module: ModuleType, attribute: str) -> Penstock:
     value = getattr(module, attribute)
     if not isinstance(value, Penstock):
         raise CommandError(
-            f"{module.__name__}:{attribute} is no Penstock app but of type {type(value).__name__}."
+            f"{module.__name__}:{attribute} is not a Penstock app but of type "
+            f"{type(value).__name__}."
         )
     return value
 
@@ -296,8 +297,8 @@ def require_embedded_server(database: Database) -> None:
     server = Server(database.data_dir)
     if server.status().socket_dir is None:
         raise NoDatabase(
-            f"There is no database: none is named, and no embedded one is in {server.data_dir}. "
-            "Give --database-url or set PENSTOCK_DATABASE_URL, or make an embedded one with "
+            f"No database is named, and there is no embedded one in {server.data_dir}. "
+            "Give --database-url, set PENSTOCK_DATABASE_URL, or start an embedded one with "
             "`penstock db start`."
         )
 

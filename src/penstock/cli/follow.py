@@ -102,7 +102,7 @@ async def show_job(job: str, tenant: str | None, db: DatabaseOptions, output: Ou
     _require_tenant(state, tenant)
     print_job(state, output)
     if queue.tenant is not None and not state.job.is_final:
-        say("Why it waits, and whether it is late, is shown to the owner of the schema.")
+        say("Only the owner of the schema sees why it waits, and whether it is late.")
 
 
 async def follow_job(

@@ -150,7 +150,7 @@ async def _migrate(served: ServedApp) -> None:
         except PenstockError as error:
             if not (served.is_default and app.applications):
                 raise
-            logger.warning("Without %s: %s", served.name, error)
+            logger.warning("Starting without %s: %s", served.name, error)
             app.uninstall()
             names = await app.migrate()
         for name in names:
@@ -168,8 +168,8 @@ async def _open_service(
     stop.add(server)
     if not served.listening.is_local:
         logger.warning(
-            "The service listens at %s and speaks plain http: keys can be read on the way. Let a "
-            "proxy with TLS stand before it, and nobody else reach it.",
+            "The service listens on %s with plain http, so keys can be read in transit. Put a "
+            "proxy with TLS in front of it, and let nobody else reach it.",
             served.listening.host,
         )
     async with service:
@@ -185,7 +185,8 @@ async def _first_key(served: ServedApp, makes_key: bool) -> str | None:
         return await served.app.first_key()
     if not await served.app.keys():
         logger.warning(
-            "There is no key yet, so no program is let in: `penstock keys create` makes one."
+            "There are no API keys yet, so programs cannot use the API. Create one with "
+            "`penstock keys create`."
         )
     return None
 

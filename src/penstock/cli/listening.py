@@ -148,18 +148,18 @@ class ListenOptions:
             holder = process_on_port(self.port)
             owner = f"{holder} has it" if holder else "another process has it"
             return PortTaken(
-                f"Port {self.port} of {self.host} is taken: {owner}. Stop that, or give another "
-                "with --port (0 for any that is free).",
+                f"Port {self.port} of {self.host} is taken: {owner}. Stop that process, or "
+                "choose another port with --port (0 for any that is free).",
                 port=self.port,
             )
         if error.errno == errno.EACCES:
             return CannotListen(
-                f"Port {self.port} is not for this user: those below 1024 need rights of their "
-                "own. Give another with --port, and let a proxy lead there."
+                f"Port {self.port} is not open to this user: ports below 1024 need special rights. "
+                "Choose another with --port, and let a proxy forward to it."
             )
         return CannotListen(
-            f"{self.host} is no address of this machine ({error.strerror}). Give --host 127.0.0.1 "
-            "for this machine alone, or --host 0.0.0.0 for all of its addresses."
+            f"{self.host} is not an address of this machine ({error.strerror}). Give --host "
+            "127.0.0.1 for this machine alone, or --host 0.0.0.0 for all of its addresses."
         )
 
     def server(self, service: Service, bound: socket.socket) -> Server:

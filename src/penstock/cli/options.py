@@ -104,16 +104,14 @@ def parse_duration(text: str | float) -> float:
     except ValueError:
         number = _sum_of_parts(str(text))
     if not 0 <= number <= 366 * 86_400:
-        raise typer.BadParameter(f"{text} is no length of time of up to a year")
+        raise typer.BadParameter(f"{text} is not a duration of up to a year")
     return number
 
 
 def _sum_of_parts(text: str) -> float:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise typer.BadParameter(
-            f"{text!r} is no length of time; write 25s, 1h30m, 2d, 500ms or 25"
-        )
+        raise typer.BadParameter(f"{text!r} is not a duration; write 25s, 1h30m, 2d, 500ms or 25")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
@@ -135,7 +133,7 @@ def parse_time(text: str | datetime) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no point in time; {TIME_FORMAT}") from None
+        raise typer.BadParameter(f"{text!r} is not a time; {TIME_FORMAT}") from None
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
@@ -149,7 +147,7 @@ def parse_past_time(text: str | datetime) -> datetime:
         except typer.BadParameter:
             continue
     raise typer.BadParameter(
-        f"{text!r} is no point in time; write how long ago, like 2h or 7d, or {TIME_FORMAT}"
+        f"{text!r} is not a time; write how long ago, like 2h or 7d, or {TIME_FORMAT}"
     )
 
 
@@ -179,6 +177,8 @@ def confirm(consequence: str) -> None:
     typer.echo("Go on? [y/N]: ", err=True, nl=False)
     answer = sys.stdin.readline()
     if not answer:
-        raise CommandError("\nNobody answers. Nothing was changed; --yes answers in advance.")
+        raise CommandError(
+            "\nThere was no answer, so nothing was changed. --yes answers in advance."
+        )
     if answer.strip().lower() not in YES_ANSWERS:
         raise CommandError("Nothing was changed.")

@@ -55,7 +55,7 @@ def notify_systemd(state: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.sendto(state.encode(), address)
     except OSError as error:
-        systemd_logger.warning("systemd could not be told %s: %s", state, error)
+        systemd_logger.warning("Could not send %s to systemd: %s", state, error)
 
 
 def leave_systemd_to_parent() -> None:
@@ -159,7 +159,9 @@ class Stop:
             case 0:
                 logger.info("%s: %s; a second one hurries it.", number.name, self._what)
             case 1:
-                logger.info("%s again: the stop is hurried; a third ends it.", number.name)
+                logger.info(
+                    "%s again: the stop is hurried; a third one ends the process.", number.name
+                )
             case _:
                 logger.warning("%s again: the process ends at once.", number.name)
         self._end.signalled(self._signals)
@@ -186,9 +188,9 @@ def exit_process(code: int = 0) -> NoReturn:
     if not running and not processes.unended:
         sys.exit(code)
     if running:
-        logger.error("The process leaves although handlers still run in threads: %d.", running)
+        logger.error("The process ends although handlers still run in threads: %d.", running)
     for place in processes.unended:
-        logger.error("The process leaves although a task does not end; it is at %s.", place)
+        logger.error("The process ends although a task has not ended; it is at %s.", place)
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)

@@ -51,7 +51,7 @@ def _with_key(unique: Unique, args: dict[str, Any]) -> Unique:
     A rule needs a key here: only the task's own code knows the parameters and their defaults.
     """
     if unique.key is None:
-        raise ConfigError("unique", unique, 'a rule with a "key"; without one name the --app')
+        raise ConfigError("unique", unique, 'a rule with a "key"; a rule without one needs --app')
     if not is_template(unique.key):
         return unique
     return replace(unique, key=fill_template("unique.key", unique.key, args))
@@ -76,13 +76,13 @@ def parse_json_object(text: str | bytes, subject: str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(text.decode() if isinstance(text, bytes) else text)
     except UnicodeError:  # The bytes are not UTF-8, which happens on the command line too.
-        raise typer.BadParameter(f"{subject} is no text in UTF-8.") from None
+        raise typer.BadParameter(f"{subject} is not UTF-8 text.") from None
     except msgspec.DecodeError as error:
         raise typer.BadParameter(
-            f"{subject} is no JSON: {error}. Write it like {EXAMPLE}."
+            f"{subject} is not JSON: {error}. Write it like {EXAMPLE}."
         ) from error
     if not isinstance(value, dict):
-        raise typer.BadParameter(f"{subject} is no JSON object. Write it like {EXAMPLE}.")
+        raise typer.BadParameter(f"{subject} is not a JSON object. Write it like {EXAMPLE}.")
     return value
 
 
@@ -91,7 +91,9 @@ def request_from_line(line: dict[str, Any], defaults: Values, make: MakeRequest)
     fields = dict(line)
     task, args = fields.pop("task", None), fields.pop("args", {})
     if not isinstance(task, str) or not isinstance(args, dict):
-        raise CommandError('A line has a "task", a name, and may have "args", an object.')
+        raise CommandError(
+            'A line needs a "task", which is a name, and may have "args", an object.'
+        )
     options = {name: _parse_option(name, value) for name, value in fields.items()}
     try:
         return make(task, args, {**defaults, **options})

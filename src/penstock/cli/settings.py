@@ -44,7 +44,7 @@ def given_settings(**options: Any) -> dict[str, Any]:
     values = {name: to_setting(value) for name, value in options.items()}
     changing = {name: value for name, value in values.items() if value is not ...}
     if not changing:
-        raise typer.BadParameter("nothing is to change: give at least one setting")
+        raise typer.BadParameter("nothing to change: give at least one setting")
     return changing
 
 
@@ -52,14 +52,14 @@ def parse_integer(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no whole number") from None
+        raise typer.BadParameter(f"{text!r} is not a whole number") from None
 
 
 def parse_number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no number") from None
+        raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
 async def read_queue_names(queue: OpenQueue) -> set[str]:

@@ -56,7 +56,7 @@ def _parse_queue(text: str) -> tuple[str, int]:
         return text, DEFAULT_SLOTS
     if not slots.isdecimal():
         raise typer.BadParameter(
-            f"in --queue {text}, what follows the last colon is no number of slots. Write "
+            f"in --queue {text}, what follows the last colon is not a number of slots. Write "
             f"{name}:{DEFAULT_SLOTS}; or {text}:{DEFAULT_SLOTS}, if {text} is the queue's name"
         )
     return name, int(slots)

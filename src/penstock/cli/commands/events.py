@@ -110,7 +110,7 @@ def _parse_payload(payload: str) -> Any:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise typer.BadParameter(
-            f'The payload is no JSON: {error}. Write it like \'{{"by": "Ada"}}\', or \'"text"\'.'
+            f'The payload is not JSON: {error}. Write it like \'{{"by": "Ada"}}\', or \'"text"\'.'
         ) from error
 
 

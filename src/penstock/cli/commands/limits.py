@@ -201,7 +201,7 @@ async def _open_key(key: str, db: DatabaseOptions, output: Output) -> None:
 async def _require_rate(key: str, queue: OpenQueue) -> None:
     """Raise unless the key has a rate: only a rate can be closed."""
     if key.endswith("*"):
-        raise BadArgument("key", key, "one key: those of a pattern are closed each by itself")
+        raise BadArgument("key", key, "one key: close the keys of a pattern one by one")
     limits = (await queue.insights.limits([key], limit=1)).limits
     if not limits:
         raise SettingNotFound(f"There is no limit {key} to close.{await _suggest_keys(key, queue)}")

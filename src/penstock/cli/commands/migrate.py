@@ -217,8 +217,8 @@ def _database_url(database: Database) -> Iterator[str]:
                     hold.release()
         except asyncpg.InsufficientPrivilegeError as error:
             raise DatabaseRefused(
-                f"The role may not make the tables: {error}. Either let it create schemas "
-                "(GRANT CREATE ON DATABASE …), or make the schema for it "
+                f"The role may not create the tables: {error}. Either let it create schemas "
+                "(GRANT CREATE ON DATABASE …), or create the schema for it "
                 f"(CREATE SCHEMA {database.schema} AUTHORIZATION …)."
             ) from error
 

@@ -249,7 +249,7 @@ async def _show_lanes(
     if page.number.number > len(page.lanes):
         say(f"These are {len(page.lanes)} of {page.number} lanes: --limit shows more.")
     if page.following is not None:
-        say(f"More were not looked at: --from {page.following!r} goes on.")
+        say(f"More lanes were not read: --from {page.following!r} continues there.")
 
 
 async def _show_queues(limit: int, db: DatabaseOptions, output: Output) -> None:

@@ -46,7 +46,7 @@ def parse_days(text: str | int) -> int:
         days = -1
     if not 0 <= days <= MAX_DAYS:
         raise typer.BadParameter(
-            f"{text!r} is no whole number of days from 0 to {MAX_DAYS}; write 90 or 90d"
+            f"{text!r} is not a whole number of days from 0 to {MAX_DAYS}; write 90 or 90d"
         )
     return days
 

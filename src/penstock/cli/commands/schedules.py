@@ -167,7 +167,7 @@ def set_schedule(
     """
     changes = timing.changes()
     if not changes and not call.is_given:
-        raise typer.BadParameter("nothing is to change: give at least one setting")
+        raise typer.BadParameter("nothing to change: give at least one setting")
     asyncio.run(_set_schedule(name, changes, call, db, output))
 
 

@@ -101,7 +101,7 @@ def _new_password() -> str:
     if not sys.stdin.isatty():
         password = sys.stdin.readline().rstrip("\r\n")
         if not password:
-            raise CommandError("Standard input has no password: write it there as a line.")
+            raise CommandError("Standard input has no password. Write it there as one line.")
         return password
     password = getpass.getpass("Password: ")
     if getpass.getpass("Again: ") != password:

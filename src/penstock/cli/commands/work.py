@@ -206,7 +206,7 @@ def work(
     if drain and processes > 1:
         raise typer.BadParameter("--drain works in one process")
     if metrics is not None and processes > 1:
-        raise typer.BadParameter("--metrics is the port of one process: start several commands")
+        raise typer.BadParameter("--metrics serves one process: start several commands instead")
     logs.to_stderr()
 
     if processes > 1:
@@ -283,7 +283,7 @@ def _parse_address(address: str) -> tuple[str, int]:
 
 def _refusal(host: str, port: int, error: OSError) -> CannotListen:
     if error.errno != errno.EADDRINUSE:
-        return CannotListen(f"{host}:{port} cannot be listened at: {error.strerror}.")
+        return CannotListen(f"Cannot listen on {host}:{port}: {error.strerror}.")
     holder = process_on_port(port) or "another process"
     return PortTaken(
         f"Port {port} of {host} is taken: {holder} has it. Give another with --metrics.", port=port
