@@ -28,7 +28,7 @@ systemd_logger = logging.getLogger("penstock")
 NOTIFY_SOCKET = "NOTIFY_SOCKET"
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# The names of threads that run handlers begin with it.
+# The names of threads that run handlers begin with this.
 HANDLER_THREAD_PREFIX = "penstock"
 THREAD_GRACE_S = 1.0
 # After all parts have stopped, the app, the event loop and the interpreter need time to close.

@@ -79,7 +79,7 @@ def migrate(
     show_sql: ShowSql = False,
     to: To = None,
     rls: Rls = None,
-    wanted: With = None,
+    applications_to_add: With = None,
     yes: Yes = False,
     db: DatabaseOptions,
     output: Output,
@@ -99,7 +99,7 @@ def migrate(
     elif show_status:
         _print_status(database, output)
     else:
-        _apply(database, to, rls, wanted or [], yes, output)
+        _apply(database, to, rls, applications_to_add or [], yes, output)
 
 
 def _sql(database: Database, to: int | None, rls: bool | None) -> str:

@@ -41,7 +41,7 @@ HEADER_LINES = 3
 LINES_AROUND_SECTION = 3
 MIN_ROWS = 3
 QUIT_KEYS = frozenset("qQ\x04")  # \x04 is Ctrl-D.
-ESCAPE = "\x1b"  # Alone it is the key; arrow keys begin with it.
+ESCAPE = "\x1b"  # A lone escape is the Esc key; arrow keys only begin with it.
 
 
 @examples("penstock top", "penstock top --every 5s", "penstock top --once --json")

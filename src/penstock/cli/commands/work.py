@@ -407,7 +407,7 @@ def _make_worker(app: Penstock, options: WorkOptions) -> Worker:
         children=options.children,
         liveness=Liveness(lease=options.lease, heartbeat=options.heartbeat, exit_on_stall=True),
         stopping=Stopping(finish=options.stop_wait),
-        # With a short lease, look for lost workers more often: a third of the lease.
+        # With a short lease, look for lost workers more often: every third of the lease.
         upkeep=Upkeep(rescue=min(upkeep.rescue, options.lease / 3)),
         log=JobLog(completed=options.log_jobs, tracebacks=options.dev),
     )
