@@ -57,7 +57,7 @@ async def test_pages_of_events_are_turned(penstock: Commands, shop: Shop) -> Non
 async def test_a_payload_that_is_no_json_is_refused(penstock: Commands, shop: Shop) -> None:
     done = penstock.run("events", "send", "approved:42", "Ada")
     assert done.returncode == 2
-    assert "no JSON" in done.stderr
+    assert "not JSON" in done.stderr
     assert "No event is kept." in penstock.run("events", "list").stdout
 
 

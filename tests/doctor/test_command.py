@@ -168,7 +168,7 @@ def test_checks_are_listed_and_chosen_by_name(penstock: Commands) -> None:
 def test_it_makes_no_database_where_none_is(tmp_path: Path) -> None:
     run = Commands(tmp_path, None).run("doctor")
     assert run.returncode == COULD_NOT
-    assert "There is no database" in run.stderr
+    assert "No database is named" in run.stderr
     assert not (tmp_path / ".penstock").exists()
 
 

@@ -162,8 +162,8 @@ def test_where_there_is_no_knowledge_it_is_said_how_to_have_it(
 
     # Nothing is made for a look.
     nowhere = Commands(tmp_path, None)
-    assert "There is no database" in nowhere.run("knowledge", "bases").stderr
-    assert "There is no database" in nowhere.run("search", "keys").stderr
+    assert "No database is named" in nowhere.run("knowledge", "bases").stderr
+    assert "No database is named" in nowhere.run("search", "keys").stderr
     assert not (tmp_path / ".penstock").exists()
     nowhere.close()
 
