@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from penstock.store import Store
-from penstock.store.live import LiveQueries
+from penstock.store.insights import LiveQueries
 from penstock.store.workflows import Workflows
 from tests.db.engine import NOON, Engine
 from tests.db.flows import Flow

@@ -9,7 +9,7 @@ from uuid import uuid4
 import asyncpg
 
 from penstock.store import Store
-from penstock.store.live import LiveQueries
+from penstock.store.insights import LiveQueries
 from tests.db.engine import LONG_AGO, Engine
 from tests.plans.backlog import DUE, FINAL, LATE, LIVING, OWN, RUNNING, token
 

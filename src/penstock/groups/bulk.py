@@ -14,8 +14,8 @@ from penstock.groups.batches import batch_key
 from penstock.groups.workflows import workflow_key
 from penstock.job import State
 from penstock.store import Executor, key_of
+from penstock.store.insights import UniqueKeys
 from penstock.store.matching import Match, matches, newest_id
-from penstock.store.unique import UniqueKeys
 from penstock.store.workflows import Workflows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from penstock.groups.batches import BatchStatus, status_from
 from penstock.insights import MAX_COUNTED_OFTEN, Insights, QueueInsight
 from penstock.job import FINAL, State
 from penstock.store import Executor, key_of
-from penstock.store.live import LiveQueries, Row
+from penstock.store.insights import LiveQueries, Row
 
 SubjectKind = Literal["job", "batch", "queue", "tenant", "user"]
 KINDS: Final[tuple[SubjectKind, ...]] = get_args(SubjectKind)

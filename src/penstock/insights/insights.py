@@ -40,8 +40,7 @@ from penstock.insights.waits import QueuePosition, limit_keys, position_from
 from penstock.insights.workers import WorkerInsight, WorkerPage, workers_from
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of
-from penstock.store.insights import InsightQueries
-from penstock.store.unique import Holder, UniqueKeys
+from penstock.store.insights import Holder, InsightQueries, UniqueKeys
 from penstock.store.workflows import Workflows
 from penstock.tasks.workflow import Awaited
 

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from penstock.insights.waits import QueuePosition, Wait
 from penstock.job import READY, RUNNING, SCHEDULED, Job, Progress
-from penstock.store.insights import Row
-from penstock.store.unique import Holder
+from penstock.store.insights import Holder, Row
 from penstock.wording import span
 
 

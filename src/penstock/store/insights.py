@@ -1,10 +1,12 @@
-"""Run the read-only statements behind `Insights`. Each reads a bounded number of rows."""
+"""Run the read-only statements: those of insights, of live updates and about unique keys."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 
+from penstock.store.batches import Batches
 from penstock.store.connection import Executor
 from penstock.store.store import Store
 
@@ -104,3 +106,55 @@ class InsightQueries:
 
     async def _rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:
         return [dict(row) for row in await on.fetch(self._store.statement(name), *parameters)]
+
+
+class LiveQueries:
+    """Run statements for live updates on the connection of the caller."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def jobs(self, on: Executor, ids: Sequence[int], longest: int) -> list[Row]:
+        """Return the jobs that exist, without results of more than `longest` bytes."""
+        rows = await on.fetch(self._store.statement("watch_jobs"), list(ids), longest)
+        return [dict(row) for row in rows]
+
+    async def batches(self, on: Executor, ids: Sequence[int]) -> list[Row]:
+        return await Batches(self._store).get(on, ids)
+
+    async def owners(
+        self,
+        on: Executor,
+        *,
+        tenants: Sequence[str] = (),
+        users: Sequence[str] = (),
+        within: str | None,
+        newest: int,
+    ) -> list[Row]:
+        """Count the newest jobs of tenants and users by state, `within` one tenant or in all."""
+        sql, schema = self._store.statement("watch_owners"), self._store.schema
+        rows = await on.fetch(sql, list(tenants), list(users), within, newest, schema)
+        return [dict(row) for row in rows]
+
+    async def time(self, on: Executor) -> datetime:
+        moment: datetime = await on.fetchval(self._store.statement("get_time"))
+        return moment
+
+
+class Holder(NamedTuple):
+    """The job that holds a unique key. If the job has ended, it holds the key `until` then."""
+
+    job: str
+    until: datetime | None
+
+
+class UniqueKeys:
+    """Run statements for unique keys on the connection of the caller."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def holders(self, on: Executor, ids: Sequence[int]) -> dict[str, Holder]:
+        """Return the holders of the unique keys of jobs, by job id, as far as there are any."""
+        rows = await on.fetch(self._store.statement("find_unique_holders"), list(ids))
+        return {str(row["id"]): Holder(str(row["job"]), row["until"]) for row in rows}
