@@ -158,10 +158,10 @@ class Insights:
             self._on,
             queue,
             start=start,
-            lines=max_scanned,
-            shown=limit,
-            most=per_lane,
-            seen=max_counted,
+            max_scanned=max_scanned,
+            limit=limit,
+            count_to=per_lane,
+            max_counted=max_counted,
         )
         return lanes_from(queue, rows, max_ready=per_lane, max_running=per_lane)
 
@@ -187,7 +187,12 @@ class Insights:
         meanwhile may be missing or appear twice.
         """
         rows = await self._queries.limits(
-            self._on, keys, limit, lines=MAX_LANES_SCANNED, seen=MAX_COUNTED_OFTEN, after=after
+            self._on,
+            keys,
+            limit,
+            max_scanned=MAX_LANES_SCANNED,
+            max_counted=MAX_COUNTED_OFTEN,
+            after=after,
         )
         return limits_from(rows, limit)
 

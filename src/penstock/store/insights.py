@@ -22,27 +22,47 @@ class InsightQueries:
     async def queues(
         self,
         on: Executor,
-        most: int,
-        shown: int,
-        counted: int,
+        count_to: int,
+        limit: int,
+        max_counted: int,
         names: Sequence[str] = (),
         *,
         after: str | None = None,
         page: int | None = None,
         busy_first: bool = False,
     ) -> list[Row]:
-        parameters = most, shown, counted, list(names), after, page, busy_first
+        """Return what waits and runs in each queue.
+
+        Of the queues with ready jobs, the first `limit` by name and those in `names` are returned.
+        Up to `max_counted` of them are counted, each up to `count_to` jobs.
+        """
+        parameters = count_to, limit, max_counted, list(names), after, page, busy_first
         return await self._rows(on, "get_queues", *parameters)
 
     async def workers(
-        self, on: Executor, most: int, shown: int, after: int | None = None
+        self, on: Executor, count_to: int, limit: int, after: int | None = None
     ) -> list[Row]:
-        return await self._rows(on, "get_workers", most, shown, after)
+        """Return all leases, expired ones too, with up to `count_to` counted jobs."""
+        return await self._rows(on, "get_workers", count_to, limit, after)
 
     async def lanes(
-        self, on: Executor, queue: str, *, start: str, lines: int, shown: int, most: int, seen: int
+        self,
+        on: Executor,
+        queue: str,
+        *,
+        start: str,
+        max_scanned: int,
+        limit: int,
+        count_to: int,
+        max_counted: int,
     ) -> list[Row]:
-        return await self._rows(on, "get_lanes", queue, start, lines, shown, most, seen, most)
+        """Return the largest lanes of a queue, from the lane `start` on.
+
+        Up to `max_scanned` lanes are scanned and `max_counted` jobs counted to find them, and then
+        up to `count_to` jobs of each.
+        """
+        values = queue, start, max_scanned, limit, count_to, max_counted, count_to
+        return await self._rows(on, "get_lanes", *values)
 
     async def limits(
         self,
@@ -50,15 +70,17 @@ class InsightQueries:
         keys: Sequence[str] | None,
         limit: int,
         *,
-        lines: int,
-        seen: int,
+        max_scanned: int,
+        max_counted: int,
         after: str | None = None,
     ) -> list[Row]:
+        """Return limits and the keys under them, those that hold up jobs first."""
         chosen = None if keys is None else list(keys)
-        return await self._rows(on, "get_limits", chosen, limit, lines, seen, after)
+        return await self._rows(on, "get_limits", chosen, limit, max_scanned, max_counted, after)
 
-    async def turn(self, on: Executor, job: int, most: int) -> Row | None:
-        rows = await self._rows(on, "get_turn", job, most)
+    async def turn(self, on: Executor, job: int, count_to: int) -> Row | None:
+        """Return what decides on a waiting job's turn."""
+        rows = await self._rows(on, "get_turn", job, count_to)
         return rows[0] if rows else None
 
     async def late(
@@ -67,8 +89,8 @@ class InsightQueries:
         chosen = None if states is None else list(states)
         return await self._rows(on, "get_late_jobs", limit, among, chosen, *texts)
 
-    async def depths(self, on: Executor, most: int, queues: int) -> list[Row]:
-        return await self._rows(on, "get_depths", most, queues)
+    async def depths(self, on: Executor, count_to: int, max_queues: int) -> list[Row]:
+        return await self._rows(on, "get_depths", count_to, max_queues)
 
     async def time(self, on: Executor) -> list[Row]:
         """Read the database's time: the cheapest statement, to measure a round trip."""
