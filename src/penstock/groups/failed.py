@@ -32,10 +32,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeadFilter(TypedDict, total=False):
-    """Dead letters that agree in all that is given.
+    """A filter for failed jobs: all fields that are set must match.
 
-    `reason` is why a job was given up (`exhausted`, `discarded`, `worker_lost`, …), `error` the
-    type of its last error. `since` and `until` are about when it failed.
+    `reason` is why a job failed for good (`exhausted`, `discarded`, `worker_lost`, …), `error` the
+    type of its last error. `since` and `until` limit when it failed.
     """
 
     queue: str | None
