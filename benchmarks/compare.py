@@ -17,7 +17,7 @@ from benchmarks.comparison import document
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import server
 from benchmarks.comparison.table import table
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.worker.processes import run
 
 WIDTH = 110
@@ -67,7 +67,7 @@ def _keys(peers: list[str]) -> list[str]:
 
 
 async def _compare(keys: list[str], plan: Plan, database_url: str | None) -> dict[str, Any]:
-    live = Live()
+    live = LiveLine()
     entrants, left_out = await asyncio.to_thread(document.enter, keys, live)
     async with server(database_url) as postgres:
         return await document.compare(postgres, plan, live, entrants, left_out)

@@ -20,7 +20,7 @@ from benchmarks.comparison.environment import CannotInstall
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import server
 from penstock.bench.child import BenchFailed
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.worker.processes import run
 
 WIDTH = 130
@@ -111,13 +111,13 @@ async def _measure(
     sides: Sides, plan: Plan, scenes: list[Scene], jobs: int, database_url: str | None
 ) -> dict[str, Any]:
     async with server(database_url) as postgres:
-        return judged(await BeforeAfter(postgres, plan, Live(), sides).measure(scenes, jobs))
+        return judged(await BeforeAfter(postgres, plan, LiveLine(), sides).measure(scenes, jobs))
 
 
 async def _drive(sides: Sides, scenes: list[Scene], database_url: str | None) -> None:
     plan = Plan(rounds=1, tune=False, copies=False)
     async with server(database_url) as postgres:
-        driving = BeforeAfter(postgres, plan, Live(), sides, together=True)
+        driving = BeforeAfter(postgres, plan, LiveLine(), sides, together=True)
         await driving.measure([scene.quick() for scene in scenes], QUICK_JOBS)
 
 

@@ -17,8 +17,8 @@ from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.spread import Spread
 from penstock.bench.child import BenchFailed
-from penstock.bench.report import Live
-from penstock.bench.sandbox import Server, machine
+from penstock.bench.report import LiveLine
+from penstock.bench.sandbox import SandboxServer, machine
 
 Measured = Mapping[str, Sequence[float]]
 
@@ -40,7 +40,13 @@ class BeforeAfter:
     """The sides in some scenes; `together` if it does not matter how fast they are."""
 
     def __init__(
-        self, postgres: Postgres, plan: Plan, live: Live, sides: Sides, *, together: bool = False
+        self,
+        postgres: Postgres,
+        plan: Plan,
+        live: LiveLine,
+        sides: Sides,
+        *,
+        together: bool = False,
     ) -> None:
         self._postgres = postgres
         self._plan = plan
@@ -57,7 +63,7 @@ class BeforeAfter:
             "now": self._sides.now.name,
             "rounds": self._plan.rounds,
             "scenes": found,
-            **(await Server.of(self._postgres.admin)).as_dict(),
+            **(await SandboxServer.of(self._postgres.admin)).as_dict(),
             "machine": busy,
         }
 

@@ -14,13 +14,13 @@ from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.results import Results, described
 from benchmarks.comparison.rounds import Lane
-from penstock.bench.report import Live
-from penstock.bench.sandbox import Server, machine
+from penstock.bench.report import LiveLine
+from penstock.bench.sandbox import SandboxServer, machine
 
 PEERS = ("penstock", "pgqueuer", "awa", "chancy", "oban", "procrastinate")
 
 
-def enter(keys: Sequence[str], live: Live) -> tuple[list[Entrant], dict[str, str]]:
+def enter(keys: Sequence[str], live: LiveLine) -> tuple[list[Entrant], dict[str, str]]:
     """Those who can take part, and why others cannot."""
     python, version = pythons.choose()
     entrants, left_out = [], {}
@@ -47,7 +47,7 @@ def _entered(key: str, python: str, version: str) -> Entrant:
 async def compare(
     postgres: Postgres,
     plan: Plan,
-    live: Live,
+    live: LiveLine,
     entrants: Sequence[Entrant],
     left_out: dict[str, str],
 ) -> dict[str, Any]:
@@ -65,7 +65,7 @@ async def compare(
             lane.entrant.key: described(lane.entrant, lane.jobs, lane.results) for lane in done
         },
         "left_out": {**left_out, **faults},
-        **(await Server.of(postgres.admin)).as_dict(),
+        **(await SandboxServer.of(postgres.admin)).as_dict(),
         "python": entrants[0].python if entrants else None,
         "machine": before,
     }
@@ -73,7 +73,7 @@ async def compare(
 
 @asynccontextmanager
 async def entered(
-    postgres: Postgres, plan: Plan, live: Live, entrants: Sequence[Entrant]
+    postgres: Postgres, plan: Plan, live: LiveLine, entrants: Sequence[Entrant]
 ) -> AsyncIterator[list[Lane]]:
     """A database with each entrant's tables, to be copied for each measurement."""
     async with AsyncExitStack() as stack:

@@ -14,7 +14,7 @@ from benchmarks.comparison.postgres import Database, Postgres
 from penstock.bench.child import BenchFailed, start_children
 from penstock.bench.drain import Timeline, wait_until_all_settled
 from penstock.bench.measured import Finished
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.store.connection import Connection
 
 LOOK_EVERY = 0.002
@@ -45,7 +45,7 @@ async def drain(
     entrant: Entrant,
     database: Database,
     jobs: int,
-    live: Live,
+    live: LiveLine,
     *,
     processes: int = 1,
 ) -> Drain:

@@ -14,7 +14,7 @@ import msgspec
 from benchmarks.comparison.environment import ROOT, CannotInstall
 from benchmarks.peers.peer import Facts, Settings
 from penstock.bench.child import BenchFailed
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Entrant:
         return cls.asked(key, (interpreter, "-m", "benchmarks.peers", key))
 
     @contextmanager
-    def or_out(self, live: Live) -> Iterator[None]:
+    def or_out(self, live: LiveLine) -> Iterator[None]:
         """Whatever goes wrong ends its part in the run, with the reason, and not the run."""
         try:
             yield

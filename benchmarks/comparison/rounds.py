@@ -14,7 +14,7 @@ from benchmarks.comparison.pick_up import pick_up
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Database, Postgres
 from benchmarks.comparison.results import Results
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.bench.sandbox import hold_snapshot
 
 
@@ -26,7 +26,7 @@ class Lane:
     empty: Database  # its tables, nothing in them
     postgres: Postgres
     plan: Plan
-    live: Live
+    live: LiveLine
     results: Results
 
     @property
@@ -106,7 +106,7 @@ MEASUREMENTS: Sequence[Measurement] = (
 async def run(
     lanes: Sequence[Lane],
     rounds: int,
-    live: Live,
+    live: LiveLine,
     measurements: Sequence[Measurement] = MEASUREMENTS,
 ) -> None:
     """One that fails is out, with its reason; the others go on."""

@@ -17,8 +17,8 @@ from benchmarks.fairness.load import Load
 from benchmarks.fairness.simulation import PROCESSES, simulate
 from benchmarks.fairness.table import table
 from benchmarks.fairness.worker import JOB_SECONDS, SLOTS
-from penstock.bench.report import Live
-from penstock.bench.sandbox import Server, machine, open_sandbox
+from penstock.bench.report import LiveLine
+from penstock.bench.sandbox import SandboxServer, machine, open_sandbox
 from penstock.config import Database
 from penstock.worker.processes import run
 
@@ -39,13 +39,13 @@ def main(
 ) -> None:
     """Let tenants of very unequal size share two workers: in fair turns, and first come."""
     database = Database.of(database_url, data_dir=None if database_url else FOLDER)
-    result = run(measure(Load(tenants, jobs, seconds), database, Live()))
+    result = run(measure(Load(tenants, jobs, seconds), database, LiveLine()))
     if output is not None:
         output.write_text(json.dumps(result, indent=1) + "\n")
     Console().print(table(result))
 
 
-async def measure(load: Load, database: Database, live: Live) -> dict[str, Any]:
+async def measure(load: Load, database: Database, live: LiveLine) -> dict[str, Any]:
     """Both ways, one after the other."""
     before, arrivals, found = machine(), load.arrivals(), {}
     async with open_sandbox(database) as sandbox:
@@ -53,7 +53,7 @@ async def measure(load: Load, database: Database, live: Live) -> dict[str, Any]:
             with live.doing(f"simulate {name}"):
                 starts = await simulate(sandbox, arrivals, live, fair=fair)
             found[name] = findings(load, starts)
-        server = await Server.of(sandbox.connection)
+        server = await SandboxServer.of(sandbox.connection)
     return {
         "load": {**asdict(load), "jobs": len(arrivals)},
         "workers": {"processes": PROCESSES, "slots": SLOTS, "job_seconds": JOB_SECONDS},

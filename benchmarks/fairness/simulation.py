@@ -13,7 +13,7 @@ from benchmarks.fairness.worker import work
 from penstock.bench.child import BenchFailed, module_command, start_children
 from penstock.bench.drain import wait_until_all_settled
 from penstock.bench.measured import Orders
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.bench.sandbox import Sandbox
 
 WORKER = module_command("benchmarks.fairness.worker")
@@ -35,7 +35,7 @@ class Start:
 
 
 async def simulate(
-    sandbox: Sandbox, arrivals: Sequence[Arrival], live: Live, *, fair: bool
+    sandbox: Sandbox, arrivals: Sequence[Arrival], live: LiveLine, *, fair: bool
 ) -> list[Start]:
     """All jobs, in the order of their arrival."""
     await sandbox.clear()

@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from penstock import Penstock, task
-from penstock.bench.measured import Meter, Parent, Ready, send
+from penstock.bench.measured import BenchParent, BenchReady, Meter, send
 from penstock.worker.processes import run
 
 SLOTS = 50
@@ -23,13 +23,13 @@ async def work(number: int) -> None:
 
 
 async def main() -> None:
-    parent = await Parent.connect()
+    parent = await BenchParent.connect()
     orders = await parent.read_orders()
     async with Penstock(orders.url, schema=orders.schema, include=[work]) as app:
         worker = app.worker({"simulation": SLOTS})
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
-            send(Ready())
+            send(BenchReady())
             await parent.wait_for_go()
             watching = asyncio.create_task(meter.watch())
             await parent.wait_for_stop()

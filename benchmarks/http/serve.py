@@ -12,7 +12,7 @@ from penstock.connect.enqueue import Enqueued
 from penstock.groups.keys import SCOPES
 from penstock.service import Service
 from penstock.service.auth import Caller
-from penstock.service.server import Server, bind_socket
+from penstock.service.server import HttpServer, bind_socket
 from penstock.tasks import Request
 from penstock.worker.processes import run
 
@@ -43,7 +43,7 @@ async def serve(url: str, is_stored: bool) -> None:
     if not is_stored:
         service.asgi.state.runtime.group_commit = StoreNothing()
     listening = bind_socket("127.0.0.1", 0)
-    server = Server(service, listening)
+    server = HttpServer(service, listening)
     async with service:
         print(listening.getsockname()[1], flush=True)
         await server.run()

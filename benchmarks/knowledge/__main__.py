@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchmarks.knowledge.measuring import Measuring
 from benchmarks.knowledge.table import table
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.worker.processes import run
 
 
@@ -25,7 +25,7 @@ def main(
     ] = None,
 ) -> None:
     """Measure how fast documents come in."""
-    result = run(Measuring(Live(), files).run(database_url))
+    result = run(Measuring(LiveLine(), files).run(database_url))
     if output is not None:
         output.write_text(json.dumps(result, indent=1) + "\n")
     Console().print(table(result))

@@ -13,8 +13,8 @@ from benchmarks.comparison.postgres import Database, Postgres, server
 from benchmarks.knowledge import edits, extraction, theirs
 from benchmarks.knowledge.corpora import copied, folder_of, spread
 from benchmarks.knowledge.ours import ingest, migrate
-from penstock.bench.report import Live
-from penstock.bench.sandbox import Server, machine
+from penstock.bench.report import LiveLine
+from penstock.bench.sandbox import SandboxServer, machine
 
 TEXTS, PAGES, PDFS = "linux-doc-6.1", "postgresql-doc-15", "texlive-latex-recommended-doc"
 EDITED = 0.05
@@ -27,7 +27,7 @@ SELECT count(*) AS chunks, avg(octet_length(text))::float8 AS bytes FROM penstoc
 class Measuring:
     """Each measurement has a database and folders of its own."""
 
-    def __init__(self, live: Live, most_files: int) -> None:
+    def __init__(self, live: LiveLine, most_files: int) -> None:
         self._live = live
         self._most = most_files
 
@@ -38,7 +38,7 @@ class Measuring:
                 **await self._coming_in(postgres),
                 "edits": await self._edits(postgres),
                 "extraction": self._extraction(),
-                **(await Server.of(postgres.admin)).as_dict(),
+                **(await SandboxServer.of(postgres.admin)).as_dict(),
                 "machine": before,
             }
 

@@ -20,7 +20,7 @@ from benchmarks.knowledge_search.documents import read, unpacked
 from benchmarks.knowledge_search.manuals import EDITIONS, KERNEL, LINUX, MANUALS, TENANT
 from benchmarks.knowledge_search.stock import Stock, opened
 from benchmarks.knowledge_search.table import tables
-from penstock.bench.sandbox import Server, machine
+from penstock.bench.sandbox import SandboxServer, machine
 from penstock_apps.knowledge.text import Piece
 
 FILES_OF_A_TENANT: Final = 20  # one in so many of the kernel's is another tenant's
@@ -81,7 +81,7 @@ async def _server(stock: Stock) -> dict[str, Any]:
     async with stock.tables.transaction_of_all() as on:
         connection: Any = on  # A pool's, which does the same.
         memory = await on.fetchval("SHOW shared_buffers")
-        return (await Server.of(connection)).as_dict() | {"shared_buffers": memory}
+        return (await SandboxServer.of(connection)).as_dict() | {"shared_buffers": memory}
 
 
 async def _sizes(stock: Stock) -> dict[str, int]:

@@ -20,7 +20,7 @@ from benchmarks.comparison.environment import FOLDER as BENCH
 from benchmarks.comparison.environment import ROOT
 from benchmarks.listeners.crowd import Ear, gather
 from penstock.bench import tasks
-from penstock.bench.sandbox import Sandbox, Server, machine, open_sandbox
+from penstock.bench.sandbox import Sandbox, SandboxServer, machine, open_sandbox
 from penstock.config import Database
 from penstock.worker.processes import run
 
@@ -56,7 +56,7 @@ async def measure(listeners: int, seconds: float, jobs: int, database: Database)
     async with open_sandbox(database) as sandbox:
         idle = await _listen(sandbox, listeners, seconds)
         batch = await _batch(sandbox, jobs) if jobs else None
-        server = await Server.of(sandbox.connection)
+        server = await SandboxServer.of(sandbox.connection)
     return {**idle, "batch": batch, "machine": before, "server": server.as_dict()}
 
 

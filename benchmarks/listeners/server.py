@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from penstock.app.app import Penstock
 from penstock.service import Service
 from penstock.service.auth import Caller
-from penstock.service.server import Server, bind_socket
+from penstock.service.server import HttpServer, bind_socket
 
 
 class Anybody:
@@ -24,7 +24,7 @@ class Anybody:
 async def serve(url: str, schema: str) -> None:
     async with Service(Penstock(url, schema=schema), door=Anybody()) as service:
         listening = bind_socket("127.0.0.1", 0)
-        server = Server(service, listening)
+        server = HttpServer(service, listening)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.ask_to_stop)
         running = asyncio.create_task(server.run())
         await server.listens()

@@ -14,7 +14,7 @@ from benchmarks.micro_batching.worker import BATCH, alone, shared
 from penstock.bench.child import BenchFailed, module_command, start_children
 from penstock.bench.drain import wait_until_all_settled
 from penstock.bench.measured import Orders
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.bench.sandbox import Sandbox
 
 WORKER = module_command("benchmarks.micro_batching.worker")
@@ -43,7 +43,7 @@ def loads(items: int) -> list[Load]:
     ]
 
 
-async def measure(sandbox: Sandbox, load: Load, live: Live) -> dict[str, Any]:
+async def measure(sandbox: Sandbox, load: Load, live: LiveLine) -> dict[str, Any]:
     await sandbox.clear()
     orders = Orders(sandbox.url, sandbox.schema)
     async with start_children(WORKER, orders, folder=ROOT) as [child]:

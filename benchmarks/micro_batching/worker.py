@@ -6,7 +6,7 @@ import asyncio
 import time
 
 from penstock import Batch, Item, Penstock, task
-from penstock.bench.measured import Meter, Parent, Ready, send
+from penstock.bench.measured import BenchParent, BenchReady, Meter, send
 from penstock.worker.processes import run
 
 BATCH = Batch(size=64, linger=0.05)
@@ -35,13 +35,13 @@ async def alone(item: int) -> None:
 
 
 async def main() -> None:
-    parent = await Parent.connect()
+    parent = await BenchParent.connect()
     orders = await parent.read_orders()
     async with Penstock(orders.url, schema=orders.schema, include=[shared, alone]) as app:
         worker = app.worker({"shared": CALLS_AT_ONCE, "alone": ALONE_AT_ONCE})
         meter = Meter(lambda: worker.tally.completed)
         async with worker:
-            send(Ready())
+            send(BenchReady())
             await parent.wait_for_go()
             watching = asyncio.create_task(meter.watch())
             await parent.wait_for_stop()

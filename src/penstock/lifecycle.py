@@ -64,7 +64,7 @@ def _retrieve_exception(task: asyncio.Future[Any]) -> None:
         task.exception()
 
 
-class Health:
+class DatabaseHealth:
     """Knows whether the database serves this process. Logs once when an outage begins and ends.
 
     An outage begins when the first service cannot reach the database, or finds that it refuses all
@@ -134,7 +134,7 @@ class Service(ABC):
     name: str
     finish_within: float = FINISH_S
 
-    def __init__(self, health: Health) -> None:
+    def __init__(self, health: DatabaseHealth) -> None:
         self.health = health
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

@@ -27,7 +27,7 @@ from benchmarks.comparison.environment import ROOT, CannotInstall
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.page import before_after
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from tests.fixtures.server import PostgresServer
 
 # Measures for a while: a part of the long form, as other loads are.
@@ -69,7 +69,7 @@ def measured(**ratios: Ratio) -> dict[str, Any]:
 @pytest.mark.timeout(600)
 async def test_all_scenes_are_measured_with_all_sides(server: Postgres) -> None:
     plan = Plan(rounds=1, single_jobs=20, tune=False)
-    measuring = BeforeAfter(server, plan, Live(), Sides(Commit("old", ROOT), NOW))
+    measuring = BeforeAfter(server, plan, LiveLine(), Sides(Commit("old", ROOT), NOW))
     found = judged(await measuring.measure(list(SCENES.values()), 400))
 
     assert (found["before"], found["now"]) == ("old", "now")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.bench.sandbox import Server as Described
+from penstock.bench.sandbox import SandboxServer as Described
 from penstock.bench.sandbox import open_sandbox
 from penstock.config import Database as Settings
 from penstock.embedded import Server

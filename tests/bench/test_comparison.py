@@ -12,7 +12,7 @@ from benchmarks.comparison.environment import CannotInstall, Environment
 from benchmarks.comparison.plan import Plan
 from benchmarks.comparison.postgres import Postgres
 from benchmarks.comparison.table import ROWS
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from tests.fixtures.server import PostgresServer
 
 # It measures with several processes, one after the other: a slow machine has its time.
@@ -44,7 +44,7 @@ def installed(key: str) -> Entrant:
 
 
 async def quick(server: Postgres, *entrants: Entrant) -> dict[str, dict[str, object]]:
-    found = await document.compare(server, Plan.quick(), Live(), entrants, {})
+    found = await document.compare(server, Plan.quick(), LiveLine(), entrants, {})
     assert found["left_out"] == {}
     return found["peers"]  # type: ignore[no-any-return]
 
@@ -53,7 +53,7 @@ async def test_comparison_measures_penstock_when_another_peer_fails(
     server: Postgres, penstock: Entrant
 ) -> None:
     dead = replace(penstock, key="dead", start=("/bin/false",))
-    found = await document.compare(server, Plan.quick(), Live(), [dead, penstock], {})
+    found = await document.compare(server, Plan.quick(), LiveLine(), [dead, penstock], {})
 
     assert list(found["peers"]) == ["penstock"]
     assert found["left_out"].keys() == {"dead"}
@@ -78,7 +78,7 @@ async def test_a_peer_whose_tables_tell_another_story_is_out(
 ) -> None:
     facts = replace(penstock.facts, completed="SELECT 1::bigint")
     liar = replace(penstock, facts=facts)
-    found = await document.compare(server, Plan.quick(), Live(), [liar], {})
+    found = await document.compare(server, Plan.quick(), LiveLine(), [liar], {})
 
     assert found["peers"] == {}
     assert "1 are recorded as completed" in found["left_out"]["penstock"]

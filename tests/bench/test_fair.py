@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.bench.fair import FairComparison, compare_rates, fair_scenes, tenant_names
-from penstock.bench.plan import FEW_TENANTS, Plan
-from penstock.bench.report import Live
+from penstock.bench.plan import FEW_TENANTS, BenchPlan
+from penstock.bench.report import LiveLine
 from penstock.bench.sandbox import Sandbox, open_sandbox
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
@@ -31,7 +31,7 @@ async def sandbox(database: Database) -> AsyncIterator[Sandbox]:
 
 
 async def test_fair_bench_drains_all_jobs_of_all_tenants(sandbox: Sandbox) -> None:
-    plan = Plan(jobs=1000, rounds=1, tenants=TENANTS)
+    plan = BenchPlan(jobs=1000, rounds=1, tenants=TENANTS)
     some = {
         name: replace(
             scene, compared_with=tuple(each for each in scene.compared_with if each in ASKED)
@@ -39,7 +39,7 @@ async def test_fair_bench_drains_all_jobs_of_all_tenants(sandbox: Sandbox) -> No
         for name, scene in fair_scenes(TENANTS).items()
         if name in ASKED
     }
-    fair = FairComparison(sandbox, plan, Live(), some)
+    fair = FairComparison(sandbox, plan, LiveLine(), some)
     await fair.run()
 
     found = fair.as_dict()

@@ -8,14 +8,14 @@ from benchmarks.fairness.load import Load
 from benchmarks.fairness.simulation import Start
 from benchmarks.fairness.table import rows
 from benchmarks.page import fairness
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 
 
 async def test_both_ways_run_all_jobs_on_real_workers(database: Database) -> None:
     load = Load(tenants=40, jobs=300, seconds=0.3, at_once=2)
-    found = await measure(load, Settings(database.url), Live())
+    found = await measure(load, Settings(database.url), LiveLine())
 
     assert found["load"]["jobs"] == len(load.arrivals())
     for way in ("first_come", "fair"):

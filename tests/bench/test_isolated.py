@@ -5,8 +5,8 @@ import os
 import pytest
 
 from penstock.bench.isolated import SCENES, IsolationComparison
-from penstock.bench.plan import Plan
-from penstock.bench.report import Live, isolation_costs
+from penstock.bench.plan import BenchPlan
+from penstock.bench.report import LiveLine, isolation_costs
 from penstock.bench.sandbox import open_sandbox
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
@@ -26,8 +26,8 @@ async def test_isolated_jobs_are_drained_and_compared_with_plain_ones(
     database: Database, isolated: str, plain: str
 ) -> None:
     async with open_sandbox(Settings(database.url)) as sandbox:
-        plan = Plan(jobs=1000, rounds=1, isolated=True)
-        measured = IsolationComparison(sandbox, plan, Live(), (plain, isolated), deaths=3)
+        plan = BenchPlan(jobs=1000, rounds=1, isolated=True)
+        measured = IsolationComparison(sandbox, plan, LiveLine(), (plain, isolated), deaths=3)
         await measured.run()
     found = measured.as_dict()
     assert set(found["drains"]) == {plain, isolated} < set(SCENES)

@@ -4,14 +4,14 @@ from benchmarks.micro_batching.__main__ import measure
 from benchmarks.micro_batching.load import Load, loads
 from benchmarks.micro_batching.table import NAMES, rows
 from benchmarks.page import micro_batching
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.config import Database as Settings
 from tests.fixtures.database import Database
 
 
 async def test_items_are_worked_off_by_a_real_worker(database: Database) -> None:
     given = [Load("backlog", 300), Load("fast_alone", 100, 2000.0, is_shared=False)]
-    found = await measure(given, Settings(database.url), Live())
+    found = await measure(given, Settings(database.url), LiveLine())
 
     backlog, alone = found["loads"]["backlog"], found["loads"]["fast_alone"]
     assert backlog["ideal"] == 5 <= backlog["calls"] < 50

@@ -2,13 +2,13 @@
 
 import pytest
 
-from penstock.bench.plan import Plan
+from penstock.bench.plan import BenchPlan
 from penstock.errors import ConfigError
 
 
 def test_a_short_run_measures_less_latency() -> None:
-    assert Plan(jobs=2000).latency_jobs == 100
-    assert Plan(jobs=100_000).latency_jobs == 500
+    assert BenchPlan(jobs=2000).latency_jobs == 100
+    assert BenchPlan(jobs=100_000).latency_jobs == 500
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ def test_a_short_run_measures_less_latency() -> None:
 def test_what_cannot_be_measured_is_refused_by_name(asked: dict[str, int]) -> None:
     [setting] = asked
     with pytest.raises(ConfigError, match=setting):
-        Plan(**asked)  # type: ignore[arg-type]
+        BenchPlan(**asked)  # type: ignore[arg-type]

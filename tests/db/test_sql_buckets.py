@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from penstock.errors import BudgetTooSmall, UnknownBudget
-from penstock.store.grants import Granted, Limits, SlotRequest, Taken
+from penstock.store.grants import Granted, LimitStatements, SlotRequest, Taken
 from penstock.store.store import Store
 from tests.db.engine import NOON, Engine
 from tests.fixtures.database import Database
@@ -400,7 +400,7 @@ async def test_an_old_snapshot_takes_nothing_that_another_has_taken(
 
 
 async def test_the_store_has_a_method_for_each(engine: Engine) -> None:
-    limits, on = Limits(Store()), engine.connection
+    limits, on = LimitStatements(Store()), engine.connection
     await limit(engine, "model", 1000, 5)
     lease = await engine.lease()
     granted = await limits.grant(on, lease, {"model": SlotRequest(3, 0), "free": SlotRequest(2, 1)})

@@ -17,7 +17,7 @@ import pytest
 
 import penstock
 from penstock import Context, Penstock, Retryable, testing
-from penstock.doctor import Limits, examine
+from penstock.doctor import CheckLimits, examine
 from penstock.insights import Thresholds
 from penstock.migrate import migrate
 from penstock.net.guard import Allowed
@@ -144,7 +144,7 @@ async def names(
             **{name: getattr(testing, name) for name in testing.__all__},
             **vars(collections.abc),
             "JobFinished": JobFinished,
-            "Limits": Limits,
+            "CheckLimits": CheckLimits,
             "SimpleNamespace": SimpleNamespace,
             "Thresholds": Thresholds,
             "UTC": UTC,

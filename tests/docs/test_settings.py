@@ -17,7 +17,7 @@ from penstock import config
 from penstock.insights import Thresholds
 from penstock.integrations.django import settings as django
 from penstock.tasks.options import Options, OptionValues
-from penstock.tasks.settings import BatchTaskValues, Settings
+from penstock.tasks.settings import BatchTaskValues, TaskSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 SOURCES = [*Path(penstock.__file__).parent.rglob("*.py"), Path(pytest_penstock.__file__)]
@@ -65,7 +65,7 @@ def of_struct(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 def of_task() -> dict[str, Any]:
     """What the decorator takes; a task's name is made of its function's."""
-    defaults = of_struct(Options) | of_struct(Settings) | {"name": None}
+    defaults = of_struct(Options) | of_struct(TaskSettings) | {"name": None}
     return {name: defaults[name] for name in BatchTaskValues.__optional_keys__}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import asyncpg
 
-from penstock.doctor import CHECKS, Finding, Limits, Report, Verdict, examine
+from penstock.doctor import CHECKS, CheckLimits, Finding, Report, Verdict, examine
 
 OK, SKIPPED, WARNING, ERROR = Verdict.OK, Verdict.SKIPPED, Verdict.WARNING, Verdict.ERROR
 
@@ -27,7 +27,7 @@ class Examined:
     async def report(self, *checks: str, **given: Any) -> Report:
         others = {key: given.pop(key) for key in ("clock", "code", "schema") if key in given}
         chosen = [check for check in CHECKS if not checks or check.name in checks]
-        return await examine(self.url, checks=chosen, limits=Limits(**given), **others)
+        return await examine(self.url, checks=chosen, limits=CheckLimits(**given), **others)
 
 
 async def paste(connection: asyncpg.Connection, finding: Finding) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from penstock.doctor import CHECKS, Limits, Report, examine
+from penstock.doctor import CHECKS, CheckLimits, Report, examine
 from penstock.doctor.check import CheckContext
 from penstock.sql import statement
 from penstock.store import bounded
@@ -67,7 +67,7 @@ async def _examined_while(proxy: Proxy, fault: Callable[[], None]) -> Report:
     return await examine(
         proxy.url,
         checks=[by_name["clock"], faulty, by_name["stuck-jobs"]],
-        limits=Limits(reading=0.3),
+        limits=CheckLimits(reading=0.3),
     )
 
 

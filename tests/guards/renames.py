@@ -98,6 +98,8 @@ TYPES = {
     "Link": "Connector",
     "Places": "StepReferences",
     "Portal": "BlockingPortal",
+    "Settings": "TaskSettings",
+    "Tenants": "TenantFilter",
     "life": "core",
 }
 # Lines of what routes ask, which are cut: all lists of jobs name the table of jobs by the same

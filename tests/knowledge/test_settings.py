@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import asdict
 
 from penstock import ConfigError
-from penstock.storage.location import Options
+from penstock.storage.location import StorageOptions
 from penstock.storage.storage import Storage
 from penstock_apps.knowledge.knowledge import check_environment
 from penstock_apps.knowledge.settings import (
@@ -74,7 +74,7 @@ def test_what_cannot_be_set_is_refused_at_the_start_in_words(
 
 def test_a_storage_of_no_known_kind_is_refused_by_its_name() -> None:
     with pytest.raises(ConfigError, match=rf"{PREFIX}STORAGE is 'ftp://x'; it must be a folder, "):
-        Storage.of("ftp://x", Options.of(STORAGE_VARIABLE))
+        Storage.of("ftp://x", StorageOptions.of(STORAGE_VARIABLE))
 
 
 def test_of_a_variable_that_nobody_reads_is_warned_once(caplog: pytest.LogCaptureFixture) -> None:

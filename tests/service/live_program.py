@@ -11,7 +11,7 @@ from pathlib import Path
 
 from penstock import Penstock, task
 from penstock.service import Service
-from penstock.service.server import Server, bind_socket
+from penstock.service.server import HttpServer, bind_socket
 from penstock.tasks import Context
 from tests.fixtures.live import KnownByName
 from tests.fixtures.worker import worker_of
@@ -35,7 +35,7 @@ async def serve(app: Penstock, port: int) -> None:
     async with Service(
         app, door=KnownByName(), ticket_secret="shared by two servers of the tests"
     ) as service:
-        server = Server(service, bind_socket("127.0.0.1", port))
+        server = HttpServer(service, bind_socket("127.0.0.1", port))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, server.ask_to_stop)
         await server.run()
 

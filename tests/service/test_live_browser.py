@@ -17,7 +17,7 @@ from penstock import Penstock, task
 from penstock.service import Service
 from penstock.service.live.hub import Hub
 from penstock.service.middleware import RequestCount
-from penstock.service.server import Server, bind_socket
+from penstock.service.server import HttpServer, bind_socket
 from tests.fixtures.browser import Page, browsing
 from tests.fixtures.live import KnownByName
 from tests.fixtures.until import until
@@ -60,7 +60,7 @@ async def site(app: Penstock, port: int = 0, others: str = "") -> AsyncIterator[
     async with Service(
         app, door=KnownByName(), ticket_secret="shared by two servers of the tests"
     ) as service:
-        server = Server(Site(service, others), listening)  # type: ignore[arg-type]
+        server = HttpServer(Site(service, others), listening)  # type: ignore[arg-type]
         running = asyncio.create_task(server.run())
         await server.listens()
         try:

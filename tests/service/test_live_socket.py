@@ -19,7 +19,7 @@ from penstock import Penstock, task
 from penstock.service import frames
 from penstock.service.live import hub as live_hub
 from penstock.service.live import sockets, streams
-from penstock.service.live.hub import Hub, Listener, Subject, Update
+from penstock.service.live.hub import Hub, Mailbox, Subject, Update
 from tests.fixtures.live import Address, Heard, hear, listened_to
 from tests.fixtures.until import until
 
@@ -345,7 +345,7 @@ def _last_of(slow: socket.socket) -> bytes:
 
 async def test_a_mailbox_keeps_the_newest_state_of_each_subject() -> None:
     one, two = Subject("job", "1"), Subject("job", "2")
-    listener = Listener()
+    listener = Mailbox()
     for told in (
         older := Update.of(one, None),
         other := Update.of(two, None),

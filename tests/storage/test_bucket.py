@@ -10,7 +10,7 @@ import obstore
 import pytest
 
 from penstock.storage.errors import FileChanged, ObjectDamaged, ObjectMissing, StorageDown
-from penstock.storage.location import Options
+from penstock.storage.location import StorageOptions
 from penstock.storage.names import object_name
 from penstock.storage.storage import FileReader, Storage
 from tests.fixtures.until import until
@@ -38,7 +38,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def storage_at(port: int, prefix: str, patience: float = 60) -> Storage:
-    options = Options(f"http://127.0.0.1:{port}", "us-east-1", True, patience)
+    options = StorageOptions(f"http://127.0.0.1:{port}", "us-east-1", True, patience)
     return Storage.of(f"s3://bucket/{prefix}", options)
 
 
@@ -111,7 +111,7 @@ async def test_wrong_credentials_are_named(
 async def test_a_bucket_that_is_not_there_is_no_missing_file(
     shared: S3Server, tmp_path: Path
 ) -> None:
-    options = Options(f"http://127.0.0.1:{shared.port}", "us-east-1", True)
+    options = StorageOptions(f"http://127.0.0.1:{shared.port}", "us-east-1", True)
     storage = Storage.of("s3://nowhere", options)
     with pytest.raises(StorageDown, match="bucket"):
         await storage.put("acme", *a_file(tmp_path, b"hello"))

@@ -8,7 +8,7 @@ import pytest
 
 from penstock import Retryable
 from penstock.storage.errors import StorageDown
-from penstock.storage.location import Options
+from penstock.storage.location import StorageOptions
 from penstock.storage.names import object_name
 from penstock.storage.storage import Storage
 from tests.storage.files import a_file
@@ -27,7 +27,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def storage_at(port: int, patience: float = 30) -> Storage:
     return Storage.of(
-        "s3://bucket/files", Options(f"http://127.0.0.1:{port}", "us-east-1", True, patience)
+        "s3://bucket/files", StorageOptions(f"http://127.0.0.1:{port}", "us-east-1", True, patience)
     )
 
 

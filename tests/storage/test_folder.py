@@ -16,7 +16,7 @@ from penstock.storage.errors import (
     ObjectTooLarge,
     StorageDown,
 )
-from penstock.storage.location import Options
+from penstock.storage.location import StorageOptions
 from penstock.storage.names import object_name
 from penstock.storage.storage import NewFile, Storage
 from tests.storage.files import a_file
@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def storage(root: Path) -> Storage:
-    return Storage.of(str(root), Options())
+    return Storage.of(str(root), StorageOptions())
 
 
 def files_in(root: Path) -> list[Path]:
@@ -67,7 +67,7 @@ async def test_an_empty_file_is_a_file(storage: Storage, tmp_path: Path) -> None
 
 
 async def test_a_file_url_is_a_folder_too(tmp_path: Path) -> None:
-    storage = Storage.of((tmp_path / "a folder").as_uri(), Options())
+    storage = Storage.of((tmp_path / "a folder").as_uri(), StorageOptions())
     name = await storage.put("acme", *a_file(tmp_path, b"hello"))
     assert (tmp_path / "a folder" / name).read_bytes() == b"hello"
 
@@ -257,7 +257,7 @@ async def test_no_place_for_a_copy_is_no_fault_of_the_stored_file(
 def test_a_folder_that_cannot_be_made_is_refused_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="a folder that can be made"):
-        Storage.of(str(tmp_path / "file" / "objects"), Options())
+        Storage.of(str(tmp_path / "file" / "objects"), StorageOptions())
 
 
 @pytest.fixture

@@ -1,14 +1,14 @@
 import pytest
 
 from penstock import ConfigError
-from penstock.storage.location import Options
+from penstock.storage.location import StorageOptions
 from penstock.storage.storage import Storage
 
 STORAGE = "PENSTOCK_FILES"
 
 
 def test_the_environment_says_how_the_storage_is_reached() -> None:
-    options = Options.of(
+    options = StorageOptions.of(
         STORAGE,
         {
             "PENSTOCK_FILES_ENDPOINT": "http://minio:9000",
@@ -17,11 +17,11 @@ def test_the_environment_says_how_the_storage_is_reached() -> None:
             "PENSTOCK_FILES_PATIENCE": "5",
         },
     )
-    assert options == Options("http://minio:9000", "eu-central-1", True, 5, STORAGE)
+    assert options == StorageOptions("http://minio:9000", "eu-central-1", True, 5, STORAGE)
 
 
 def test_without_them_the_defaults_hold() -> None:
-    assert Options.of(STORAGE, {}) == Options(variable=STORAGE)
+    assert StorageOptions.of(STORAGE, {}) == StorageOptions(variable=STORAGE)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_without_them_the_defaults_hold() -> None:
 )
 def test_a_value_that_is_not_allowed_is_named(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=value):
-        Options.of(STORAGE, {f"{STORAGE}_{name}": value})
+        StorageOptions.of(STORAGE, {f"{STORAGE}_{name}": value})
 
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "s3://", "s3://k:s3cret@b/x", "s3://b/x?k=s3cret"])

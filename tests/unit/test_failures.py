@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from penstock.lifecycle import Health
+from penstock.lifecycle import DatabaseHealth
 from penstock.store import errors
 from penstock.store.errors import database_lost
 from penstock.telemetry import DatabaseGone, Events
@@ -28,7 +28,7 @@ def test_a_lost_database_is_never_told_without_a_reason(
     assert str(lost.__cause__)
     events, seen = Events(), []
     events.subscribe(DatabaseGone, seen.append)
-    Health(events).report_outage("lease", error)
+    DatabaseHealth(events).report_outage("lease", error)
     assert f"(lease: {told})" in caplog.text
     assert [event.error for event in seen] == [told]
 

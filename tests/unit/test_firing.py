@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.maintenance.schedules import MAX_TICKS, plan_firing
-from penstock.store.schedules import Due
+from penstock.store.schedules import DueTicks
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 GRACE = 60.0
@@ -16,7 +16,7 @@ def after(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def due(**given: Any) -> Due:
+def due(**given: Any) -> DueTicks:
     fields: dict[str, Any] = {
         "name": "often",
         "version": 7,
@@ -28,7 +28,7 @@ def due(**given: Any) -> Due:
         "catch_up": "skip",
         "start": None,
     }
-    return Due(**fields | given)
+    return DueTicks(**fields | given)
 
 
 def test_a_tick_that_has_come_fires_and_the_next_is_known() -> None:

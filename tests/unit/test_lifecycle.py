@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.telemetry import DatabaseGone, Event, Events
 
 
@@ -14,7 +14,7 @@ class Ticking(Service):
     name = "ticking"
 
     def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(Health(Events()))
+        super().__init__(DatabaseHealth(Events()))
         self._work = work
         self.began = asyncio.Event()
         self.done = 0
@@ -30,7 +30,7 @@ def test_outage_by_a_timeout_is_logged_with_a_cause(caplog: pytest.LogCaptureFix
     events, seen = Events(), list[Event]()
     events.subscribe(DatabaseGone, seen.append)
     with caplog.at_level(logging.WARNING, "penstock"):
-        Health(events).report_outage("settle", TimeoutError())
+        DatabaseHealth(events).report_outage("settle", TimeoutError())
     assert seen == [DatabaseGone("settle", "no answer in time")]
     assert "does not answer (settle: no answer in time)" in caplog.text
 

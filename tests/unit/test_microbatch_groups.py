@@ -4,12 +4,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from penstock import Batch, Item, task
-from penstock.worker.claim.micro_batch import MIN_ITEM_LIMIT, Entry, Group, MicroBatchGroups
+from penstock.worker.claim.micro_batch import (
+    MIN_ITEM_LIMIT,
+    GatheredJob,
+    ItemGroup,
+    MicroBatchGroups,
+)
 
 
-def entry(number: int) -> Entry:
+def entry(number: int) -> GatheredJob:
     attempt: Any = SimpleNamespace(id=number)
-    return Entry(attempt, number)
+    return GatheredJob(attempt, number)
 
 
 @task(batch=Batch(size=3, linger=1.0))
@@ -17,7 +22,7 @@ async def handler(items: list[Item[int]]) -> list[None]:
     return [None for _ in items]
 
 
-def values(group: Group | None) -> list[int]:
+def values(group: ItemGroup | None) -> list[int]:
     return [] if group is None else [entry.value for entry in group.entries]
 
 

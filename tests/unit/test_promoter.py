@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.lifecycle import Health
+from penstock.lifecycle import DatabaseHealth
 from penstock.maintenance.promotion import Promoter
 from penstock.telemetry import Events
 
@@ -18,7 +18,7 @@ class ToldMeanwhile:
         self.promoter = Promoter(
             None,  # type: ignore[arg-type]
             self,  # type: ignore[arg-type]
-            Health(Events()),
+            DatabaseHealth(Events()),
             leads=lambda: True,
             max_pause=lambda: 3600.0,
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.lifecycle import Health
+from penstock.lifecycle import DatabaseHealth
 from penstock.telemetry import Events
 from penstock.worker.claim.claimer import Scanner
 from penstock.worker.claim.queue import QueueState
@@ -28,7 +28,7 @@ async def pause_after(seconds: float, min_interval: float) -> float:
         QueueState("default", 10, 100),
         None,  # type: ignore[arg-type]
         EmptyQueue(seconds),  # type: ignore[arg-type]
-        Health(Events()),
+        DatabaseHealth(Events()),
         min_interval=lambda: min_interval,
         on_found=lambda: None,
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.isolation.limits_page import RUNNING, ChildLimits, create_limits_page
-from penstock.isolation.protocol import Plan, encode
+from penstock.isolation.protocol import ChildPlan, encode
 from penstock.isolation.supervisor import Supervisor, WatchedChild
 from penstock.isolation.system import open_scratch_file
 
@@ -50,7 +50,7 @@ def watch() -> Iterator[Watch]:
         control,
         other,
     ):
-        plan.write(encode(Plan("nothing:at_all", None)))
+        plan.write(encode(ChildPlan("nothing:at_all", None)))
         supervisor = Supervisor(control, file, plan.fileno(), clock=lambda: watch.now)
         watched = supervisor._children[1] = WatchedChild(1, process.pid, 0, trace)
         watch = Watch(supervisor, watched)

@@ -9,12 +9,12 @@ import pytest
 
 from penstock.isolation.client import SupervisorClient
 from penstock.isolation.limits_page import MAX_CHILDREN
-from penstock.isolation.protocol import Plan
+from penstock.isolation.protocol import ChildPlan
 from tests.isolation.worker import gone, open_files, signed
 
 
 async def test_supervisor_ends_children_its_worker_does_not_know(tmp_path: Path) -> None:
-    plan = Plan("tests.isolation.jobs:main_loop", str(tmp_path / "pid"), path=sys.path)
+    plan = ChildPlan("tests.isolation.jobs:main_loop", str(tmp_path / "pid"), path=sys.path)
     supervisor = SupervisorClient(plan, lambda *_: None, lambda *_: None, lambda: None)
     supervisor.start()
     asyncio.get_running_loop().remove_reader(supervisor._control)
@@ -29,7 +29,7 @@ async def test_supervisor_ends_children_its_worker_does_not_know(tmp_path: Path)
 
 async def test_failed_request_for_a_child_leaves_nothing_behind() -> None:
     supervisor = SupervisorClient(
-        Plan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None
+        ChildPlan("nothing:at_all", None), lambda *_: None, lambda *_: None, lambda: None
     )
     supervisor._control, theirs = socket.socketpair()
     theirs.close()

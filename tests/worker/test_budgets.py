@@ -18,7 +18,7 @@ import pytest
 import penstock
 from penstock import Context, DatabaseError, Fixed, Penstock, Retryable
 from penstock.job import Job
-from penstock.lifecycle import Health
+from penstock.lifecycle import DatabaseHealth
 from penstock.store import open_pool
 from penstock.telemetry import Events
 from penstock.worker.run.budgets import AWAY_RETRY_S, WAIT_SPREAD, Budgets, BudgetWriter
@@ -488,7 +488,7 @@ async def test_budget_call_does_not_fail_while_the_database_is_away(
 ) -> None:
     pool = await open_pool(database.url, size=1, name="a test")
     await pool.close()
-    budgets = Budgets(pool, app.store, BudgetWriter(pool, Health(Events())))
+    budgets = Budgets(pool, app.store, BudgetWriter(pool, DatabaseHealth(Events())))
     assert await budgets.reserve("openai", 1) == AWAY_RETRY_S
     # What cannot be written is told, and the work is done all the same.
     await budgets.correct("openai", 1)
@@ -570,7 +570,7 @@ async def nothing() -> None: ...
 
 async def test_those_who_wait_do_not_come_back_at_one_moment(app: Penstock) -> None:
     pool = await app.pool()
-    budgets = Budgets(pool, app.store, BudgetWriter(pool, Health(Events())))
+    budgets = Budgets(pool, app.store, BudgetWriter(pool, DatabaseHealth(Events())))
     waits = [budgets.not_now("openai", 1e9).delay for _ in range(1000)]
     assert 300.0 <= min(waits) < max(waits) <= 300.0 * (1 + WAIT_SPREAD)
     assert len({round(wait, 2) for wait in waits}) > 300
@@ -578,7 +578,7 @@ async def test_those_who_wait_do_not_come_back_at_one_moment(app: Penstock) -> N
 
 async def test_a_worker_knows_what_share_is_spent_in_the_end(app: Penstock) -> None:
     pool = await app.pool()
-    budgets = Budgets(pool, app.store, BudgetWriter(pool, Health(Events())))
+    budgets = Budgets(pool, app.store, BudgetWriter(pool, DatabaseHealth(Events())))
     await app.set_limit("openai", rate=1, burst=10)
     elapsed = Elapsed()
     await budgets.reserve("openai", 10)

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from penstock import Context, Penstock
-from penstock.store.grants import Limits
+from penstock.store.grants import LimitStatements
 from tests.fixtures.until import until
 from tests.fixtures.worker import all_heard, cancels_heard, listening, worker_of, worker_state
 from tests.worker.meter import Meter
@@ -26,16 +26,16 @@ class Late:
         self, monkeypatch: pytest.MonkeyPatch, call: str, fits: Callable[[dict[str, Any]], bool]
     ) -> None:
         self._given, self._go_on = asyncio.Event(), asyncio.Event()
-        ask = getattr(Limits, call)
+        ask = getattr(LimitStatements, call)
 
-        async def late(limits: Limits, *args: Any) -> Any:
+        async def late(limits: LimitStatements, *args: Any) -> Any:
             answer = await ask(limits, *args)
             if not self._given.is_set() and fits(answer):
                 self._given.set()
                 await self._go_on.wait()
             return answer
 
-        monkeypatch.setattr(Limits, call, late)
+        monkeypatch.setattr(LimitStatements, call, late)
 
     async def given(self) -> None:
         await asyncio.wait_for(self._given.wait(), 30)

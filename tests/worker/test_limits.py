@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Penstock, Process
 from penstock.store import ClaimedJob
-from penstock.store.grants import Limits
+from penstock.store.grants import LimitStatements
 from penstock.worker import Worker
 from penstock.worker.children.assignment import NotStarted
 from penstock.worker.children.pool import ChildPool
@@ -506,16 +506,16 @@ async def test_late_refusal_of_a_changed_rate_is_ignored(
     meter = Meter(app)
     await app.set_limit("queue:default", rate=0.001, burst=2)
     refused, go_on = asyncio.Event(), asyncio.Event()
-    take = Limits.take
+    take = LimitStatements.take
 
-    async def late(self: Limits, *args: Any) -> Any:
+    async def late(self: LimitStatements, *args: Any) -> Any:
         taken = await take(self, *args)
         if not go_on.is_set() and any(wait for _, wait in taken.values()):
             refused.set()
             await go_on.wait()
         return taken
 
-    monkeypatch.setattr(Limits, "take", late)
+    monkeypatch.setattr(LimitStatements, "take", late)
     async with worker_of(app, SLOTS) as worker:
         await app.enqueue_many(meter.task.prepare() for _ in range(10))
         await asyncio.wait_for(refused.wait(), 30)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import Context, Penstock
 from penstock.errors import EventTimeout
-from penstock.lifecycle import Health
+from penstock.lifecycle import DatabaseHealth
 from penstock.maintenance.partitions import Partitions
 from penstock.telemetry import LeaderChanged
 from tests.fixtures.until import until
@@ -314,7 +314,7 @@ async def test_expired_partition_is_removed_after_its_reader_ends(
 ) -> None:
     await connection.execute(OLD_PARTITION)
     upkeep = Partitions(
-        await app.pool(), app.store, Health(app.events), lambda: True, interval=1, ahead=7
+        await app.pool(), app.store, DatabaseHealth(app.events), lambda: True, interval=1, ahead=7
     )
     async with connection.transaction(isolation="repeatable_read"):
         await connection.fetch("SELECT id FROM penstock.job_all")

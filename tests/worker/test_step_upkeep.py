@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from penstock import Penstock
-from penstock.lifecycle import Health
+from penstock.lifecycle import DatabaseHealth
 from penstock.maintenance import chores
 from penstock.maintenance.chores import CacheSweeper, Chore, EventSweeper, StepSweeper, Waker
 
@@ -36,7 +36,7 @@ def helpings_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def chore(app: Penstock, kind: type[C], **more: int) -> C:
-    health = Health(app.events)
+    health = DatabaseHealth(app.events)
     return kind(await app.pool(), app.store, health, lambda: True, EVERY, **more)
 
 

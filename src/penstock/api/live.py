@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.api.errors import error_of
-from penstock.api.transport import PREFIX, RETRY_STATUSES, Answer, Request, Transport, why
+from penstock.api.transport import PREFIX, RETRY_STATUSES, ApiRequest, ApiResponse, Transport, why
 from penstock.errors import ServiceUnreachable
 from penstock.groups.batches import BatchStatus
 from penstock.groups.snapshots import JobNow, OwnerNow, SubjectKind
@@ -46,7 +46,7 @@ class Live(Struct, frozen=True, kw_only=True):
     state: SubjectState | None
 
 
-class Event(Struct, frozen=True):
+class ServerSentEvent(Struct, frozen=True):
     """One server-sent event."""
 
     id: str
@@ -62,7 +62,7 @@ class EventParser:
         self._id = ""
         self._data: list[str] = []
 
-    def feed(self, line: str) -> Event | None:
+    def feed(self, line: str) -> ServerSentEvent | None:
         """Parse a line. Returns the event that it completes, if it does."""
         if not line:
             return self._complete()
@@ -80,12 +80,12 @@ class EventParser:
         """Drop an incomplete event after the connection was lost."""
         self._data = []
 
-    def _complete(self) -> Event | None:
+    def _complete(self) -> ServerSentEvent | None:
         if not self._data:
             return None
         data, self._data = "\n".join(self._data), []
         self.last_id = self._id
-        return Event(self._id, data)
+        return ServerSentEvent(self._id, data)
 
 
 # The server sends something at least every 15 s.
@@ -130,12 +130,12 @@ class Subscription:
             self._parser.reset()
             await self._transport.pause(min(self._parser.retry, self._remaining_s))
 
-    async def _connection(self) -> AsyncGenerator[Event | None, None]:
+    async def _connection(self) -> AsyncGenerator[ServerSentEvent | None, None]:
         """Yield the events of one connection, or None if the final state has been seen."""
         lines = self._transport.lines(self._request())
         try:
             async for line in lines:
-                if isinstance(line, Answer):
+                if isinstance(line, ApiResponse):
                     if line.status == NO_CONTENT:
                         yield None
                     elif line.status in RETRY_STATUSES:
@@ -150,11 +150,11 @@ class Subscription:
         finally:
             await lines.aclose()
 
-    def _request(self) -> Request:
+    def _request(self) -> ApiRequest:
         headers = {"accept": "text/event-stream"}
         if self._parser.last_id:
             headers["last-event-id"] = self._parser.last_id
-        return Request(
+        return ApiRequest(
             "GET", self._path, headers=headers, wait=min(READ_TIMEOUT_S, self._remaining_s + 0.01)
         )
 
@@ -167,7 +167,7 @@ class Subscription:
         return self._end is not None and time.monotonic() >= self._end
 
 
-def _parse(event: Event, kind: type[SubjectState]) -> Live:
+def _parse(event: ServerSentEvent, kind: type[SubjectState]) -> Live:
     body = msgspec.json.decode(event.data, type=_LiveBody)
     state: Any = msgspec.json.decode(body.state, type=kind | None)
     return Live(subject=body.subject, version=body.version, final=body.final, state=state)

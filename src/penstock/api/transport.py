@@ -15,7 +15,7 @@ from penstock.api.errors import error_of, problem_of
 from penstock.errors import ServiceUnreachable
 
 
-class Request(Struct, frozen=True):
+class ApiRequest(Struct, frozen=True):
     """One request. `wait` is the read timeout in seconds; None leaves that of the client."""
 
     method: str
@@ -39,7 +39,7 @@ class Request(Struct, frozen=True):
         return request
 
 
-class Answer(Struct, frozen=True):
+class ApiResponse(Struct, frozen=True):
     """A response whose body has been read."""
 
     status: int
@@ -50,9 +50,9 @@ class Answer(Struct, frozen=True):
 class Transport(Protocol):
     """Sends requests. Raises httpx.TransportError if a server cannot be reached."""
 
-    async def ask(self, request: Request) -> Answer: ...
+    async def ask(self, request: ApiRequest) -> ApiResponse: ...
 
-    def lines(self, request: Request) -> AsyncGenerator[Answer | str, None]:
+    def lines(self, request: ApiRequest) -> AsyncGenerator[ApiResponse | str, None]:
         """Yield the answer, with its body only if it is an error; then the lines of the body."""
         ...
 
@@ -67,15 +67,15 @@ class AsyncTransport:
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
 
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: ApiRequest) -> ApiResponse:
         answer = await self._client.send(request.as_httpx(self._client))
-        return Answer(answer.status_code, answer.headers, answer.content)
+        return ApiResponse(answer.status_code, answer.headers, answer.content)
 
-    async def lines(self, request: Request) -> AsyncGenerator[Answer | str, None]:
+    async def lines(self, request: ApiRequest) -> AsyncGenerator[ApiResponse | str, None]:
         answer = await self._client.send(request.as_httpx(self._client), stream=True)
         try:
             body = await answer.aread() if answer.status_code != 200 else b""
-            yield Answer(answer.status_code, answer.headers, body)
+            yield ApiResponse(answer.status_code, answer.headers, body)
             async for line in answer.aiter_lines():
                 yield line
         finally:
@@ -94,15 +94,15 @@ class SyncTransport:
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
 
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: ApiRequest) -> ApiResponse:
         answer = self._client.send(request.as_httpx(self._client))
-        return Answer(answer.status_code, answer.headers, answer.content)
+        return ApiResponse(answer.status_code, answer.headers, answer.content)
 
-    async def lines(self, request: Request) -> AsyncGenerator[Answer | str, None]:
+    async def lines(self, request: ApiRequest) -> AsyncGenerator[ApiResponse | str, None]:
         answer = self._client.send(request.as_httpx(self._client), stream=True)
         try:
             body = answer.read() if answer.status_code != 200 else b""
-            yield Answer(answer.status_code, answer.headers, body)
+            yield ApiResponse(answer.status_code, answer.headers, body)
             for line in answer.iter_lines():
                 yield line
         finally:
@@ -148,13 +148,13 @@ class ApiCalls:
         Requests that are `safe` to repeat are sent again if an answer is lost. A GET is safe.
         """
         encoded = None if body is None else msgspec.json.encode(body)
-        request = Request(method, PREFIX + path, query, encoded)
+        request = ApiRequest(method, PREFIX + path, query, encoded)
         answer = await self._ask_with_retries(request, method == "GET" if safe is None else safe)
         if answer.status >= 400:
             raise error_of(answer.status, answer.body)
         return msgspec.json.decode(answer.body or b"null", type=kind)
 
-    async def _ask_with_retries(self, request: Request, is_safe: bool) -> Answer:
+    async def _ask_with_retries(self, request: ApiRequest, is_safe: bool) -> ApiResponse:
         pauses = _growing_pauses()
         for attempt in range(1, MAX_TRIES + 1):
             pause = next(pauses)
@@ -177,13 +177,13 @@ def why(error: httpx.TransportError) -> str:
     return str(error) or type(error).__name__
 
 
-def _may_retry(answer: Answer, is_safe: bool) -> bool:
+def _may_retry(answer: ApiResponse, is_safe: bool) -> bool:
     if answer.status not in RETRY_STATUSES:
         return False
     return is_safe or problem_of(answer.body).kind in NOT_BEGUN_KINDS
 
 
-def _retry_after_s(answer: Answer) -> float:
+def _retry_after_s(answer: ApiResponse) -> float:
     seconds = answer.headers.get("retry-after", "")
     return float(seconds) if seconds.isdecimal() else 0.0
 

@@ -23,7 +23,7 @@ from penstock.insights import Insights
 from penstock.local_pool import LocalPool, LocalPools
 from penstock.local_pool.pool import DEFAULT_POOL_SLOTS, DEFAULT_POOL_WORKERS
 from penstock.store import Pool
-from penstock.store.schedules import Schedules
+from penstock.store.schedules import ScheduleStatements
 from penstock.tasks import (
     CatchUp,
     Overlap,
@@ -38,7 +38,7 @@ from penstock.tasks import (
 from penstock.worker import Resources, Worker
 from penstock.worker.children.pool import parse_children
 from penstock.worker.limits.slots import DEFAULT_SLOTS, parse_queues
-from penstock.worker.tenants import Tenants
+from penstock.worker.tenants import TenantFilter
 
 MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."
 # How long closing an app waits until the last notification is sent.
@@ -226,7 +226,9 @@ class Penstock(Client):
 
     async def sync_schedules(self) -> list[str]:
         """Store the schedules of this code as a starting worker does; return those that changed."""
-        return await self._execute(lambda on: Schedules(self.store).sync(on, list(self.timetable)))
+        return await self._execute(
+            lambda on: ScheduleStatements(self.store).sync(on, list(self.timetable))
+        )
 
     async def open(self) -> Self:
         """Connect now, and start the embedded Postgres if there is no other database.
@@ -318,7 +320,7 @@ class Penstock(Client):
             self.timetable,
             self._pools,
             queues=self._named_queues if queues is None else parse_queues(queues),
-            tenants=Tenants.of(tenants, except_tenants),
+            tenants=TenantFilter.of(tenants, except_tenants),
             name=name,
             liveness=liveness or Liveness(),
             pace=pace or Pace(),

@@ -24,7 +24,7 @@ from penstock.groups.users import UserCalls
 from penstock.groups.workflows import WorkflowCalls
 from penstock.job import FINAL
 from penstock.store import Executor, Statement, adapt
-from penstock.store.enqueue import Links, Stored
+from penstock.store.enqueue import JobLinks, Stored
 from penstock.tasks import Request
 from penstock.tasks.options import limit_key
 
@@ -130,12 +130,14 @@ class _Inside(Client):
     def _as(self, tenant: TenantScope | None, by: str | None) -> Client:
         return _Inside(self._connector, self._executor, self._notify, tenant, by)
 
-    async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
+    async def _insert(
+        self, on: Executor, requests: Sequence[Request[Any]], links: JobLinks
+    ) -> Stored:
         return await self.store.enqueue(
             on, requests, notify=self._notify, durable=False, links=links
         )
 
-    async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
+    async def _enqueue(self, requests: Iterable[Request[T]], links: JobLinks) -> list[Enqueued[T]]:
         if not (checked := check_requests(requests)):
             return []
         # Postgres merges equal notifications of one transaction.

@@ -9,8 +9,8 @@ from typing import Any, Final
 from penstock.bench.child import BenchFailed
 from penstock.bench.drain import Drain, drain, median_of
 from penstock.bench.fair import compare_rates
-from penstock.bench.plan import Plan
-from penstock.bench.report import Live
+from penstock.bench.plan import BenchPlan
+from penstock.bench.report import LiveLine
 from penstock.bench.rounds import median_tenths
 from penstock.bench.sandbox import Sandbox
 
@@ -29,7 +29,7 @@ class BatchComparison:
     The scenes of a round follow each other, so a noisy moment affects all of them.
     """
 
-    def __init__(self, sandbox: Sandbox, plan: Plan, live: Live) -> None:
+    def __init__(self, sandbox: Sandbox, plan: BenchPlan, live: LiveLine) -> None:
         self._sandbox = sandbox
         self._plan = plan
         self._live = live

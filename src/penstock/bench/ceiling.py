@@ -12,7 +12,7 @@ from typing import Any
 import asyncpg
 
 from penstock import hosts
-from penstock.bench.measured import Meter, Parent, Ready, send
+from penstock.bench.measured import BenchParent, BenchReady, Meter, send
 from penstock.store import Store
 from penstock.store.connection import Connection
 from penstock.worker.processes import run
@@ -70,12 +70,12 @@ class BareLoop:
 
 
 async def main() -> None:
-    parent = await Parent.connect()
+    parent = await BenchParent.connect()
     orders = await parent.read_orders()
     first, second = [await hosts.connect(orders.url) for _ in range(2)]
     loop = BareLoop(orders.schema, claims=first, settles=second if orders.overlapped else first)
     await loop.open()
-    send(Ready())
+    send(BenchReady())
     await parent.wait_for_go()
     meter = Meter(lambda: loop.settled)
     watching = asyncio.create_task(meter.watch())

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.bench.measured import Finished, Message, Progress, Ready, decode, encode_line
+from penstock.bench.measured import (
+    BenchProgress,
+    BenchReady,
+    Finished,
+    Message,
+    decode,
+    encode_line,
+)
 from penstock.errors import PenstockError
 
 
@@ -37,7 +44,7 @@ class Child:
         self._process = process
         self._input = process.stdin
         self._output = process.stdout
-        self.progress = Progress(0)
+        self.progress = BenchProgress(0)
         self.changed = asyncio.Event()
         self._reading: asyncio.Task[Finished] | None = None
 
@@ -79,14 +86,14 @@ class Child:
             message = await self._read_message()
             if isinstance(message, Finished):
                 return message
-            if isinstance(message, Progress):
+            if isinstance(message, BenchProgress):
                 self.progress = message
                 self.changed.set()
 
     async def wait_until_ready(self) -> None:
         async with asyncio.timeout(START_TIMEOUT_S):
             message = await self._read_message()
-        if not isinstance(message, Ready):
+        if not isinstance(message, BenchReady):
             raise BenchFailed(f"A measured process said {message!r} before it was ready.")
 
     async def _read_message(self) -> Message:

@@ -9,12 +9,12 @@ from typing import Any
 from penstock.bench.ceiling import CLAIM_SIZE, BareLoop
 from penstock.bench.child import BenchFailed
 from penstock.bench.drain import drain, median_of
-from penstock.bench.plan import Plan
-from penstock.bench.report import Live
+from penstock.bench.plan import BenchPlan
+from penstock.bench.report import LiveLine
 from penstock.bench.sandbox import Sandbox
 
 
-async def compare_processes(sandbox: Sandbox, plan: Plan, live: Live) -> dict[str, Any]:
+async def compare_processes(sandbox: Sandbox, plan: BenchPlan, live: LiveLine) -> dict[str, Any]:
     """Compare the drain by several worker processes with the drain by one, in turn."""
     rates: dict[int, list[float]] = {1: [], plan.processes: []}
     for _ in range(plan.rounds):
@@ -44,7 +44,7 @@ CLAIMS_PER_BACKLOG = 50
 
 
 async def measure_claims(
-    sandbox: Sandbox, sizes: Sequence[int], live: Live
+    sandbox: Sandbox, sizes: Sequence[int], live: LiveLine
 ) -> list[dict[str, Any]]:
     """Time 50 claims of 500 jobs with a small backlog, and with a backlog of each size."""
     entries = []
@@ -77,7 +77,7 @@ async def _time_claims(sandbox: Sandbox) -> list[float]:
     return seconds
 
 
-async def measure_memory(sandbox: Sandbox, jobs: int, live: Live) -> dict[str, Any]:
+async def measure_memory(sandbox: Sandbox, jobs: int, live: LiveLine) -> dict[str, Any]:
     """Compare a worker's resident memory after a tenth of the jobs with that after all of them."""
     samples: list[tuple[int, int]] = []
 
@@ -116,7 +116,7 @@ REMOVE_THROWAWAY_JOBS = "DELETE FROM job WHERE state = 'running' AND lease = $1"
 
 
 async def drain_past_dead_entries(
-    sandbox: Sandbox, jobs: int, dead: int, free_rate: float, live: Live
+    sandbox: Sandbox, jobs: int, dead: int, free_rate: float, live: LiveLine
 ) -> dict[str, Any]:
     """Drain past index entries of deleted jobs, which a held snapshot keeps from being cleaned up.
 
@@ -142,7 +142,7 @@ async def drain_past_dead_entries(
     }
 
 
-async def _leave_dead(sandbox: Sandbox, dead: int, live: Live) -> None:
+async def _leave_dead(sandbox: Sandbox, dead: int, live: LiveLine) -> None:
     connection = sandbox.connection
     lease = await sandbox.app.store.open_lease(connection, "throwaway", 86_400.0, {})
     for done in range(0, dead, THROWAWAY_JOBS_PER_BATCH):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.bench.drain import Drain, drain, median_of
-from penstock.bench.plan import FEW_TENANTS, Plan
-from penstock.bench.report import Live
+from penstock.bench.plan import FEW_TENANTS, BenchPlan
+from penstock.bench.report import LiveLine
 from penstock.bench.rounds import measure_single_enqueues
 from penstock.bench.sandbox import QUEUE, Sandbox
 from penstock.worker.limits.slots import DEFAULT_SLOTS
@@ -21,7 +21,7 @@ UNREACHED_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class BenchLimit:
     """How many jobs of a key may run at once, and how many may start in a second."""
 
     key: str
@@ -31,11 +31,11 @@ class Limit:
 
 # Slots and a rate for the whole queue, and slots for each tenant. None of them holds a job back.
 LOOSE_LIMITS = (
-    Limit(f"queue:{QUEUE}", slots=UNREACHED_LIMIT, rate=UNREACHED_LIMIT),
-    Limit(f"lane:{QUEUE}:*", slots=DEFAULT_SLOTS),
+    BenchLimit(f"queue:{QUEUE}", slots=UNREACHED_LIMIT, rate=UNREACHED_LIMIT),
+    BenchLimit(f"lane:{QUEUE}:*", slots=DEFAULT_SLOTS),
 )
 # As many slots as the worker has, so the jobs that it prefetches have to wait.
-TIGHT_LIMITS = (Limit(f"queue:{QUEUE}", slots=DEFAULT_SLOTS),)
+TIGHT_LIMITS = (BenchLimit(f"queue:{QUEUE}", slots=DEFAULT_SLOTS),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class QueueSetup:
     """How the queue is set up: plain, or fair with this many tenants; and its limits."""
 
     tenants: int = 0
-    limits: Sequence[Limit] = ()
+    limits: Sequence[BenchLimit] = ()
 
     async def apply(self, sandbox: Sandbox) -> None:
         """Set up the queue, and remove limits that another setup has left."""
@@ -145,7 +145,7 @@ class FairComparison:
     """
 
     def __init__(
-        self, sandbox: Sandbox, plan: Plan, live: Live, scenes: Mapping[str, Scene]
+        self, sandbox: Sandbox, plan: BenchPlan, live: LiveLine, scenes: Mapping[str, Scene]
     ) -> None:
         self._sandbox = sandbox
         self._plan = plan

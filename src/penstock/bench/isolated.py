@@ -18,8 +18,8 @@ from penstock.bench.child import BenchFailed, start_children
 from penstock.bench.drain import Drain, drain, median_of
 from penstock.bench.fair import compare_rates
 from penstock.bench.measured import Orders
-from penstock.bench.plan import Plan
-from penstock.bench.report import Live
+from penstock.bench.plan import BenchPlan
+from penstock.bench.report import LiveLine
 from penstock.bench.rounds import Latency, median_tenths
 from penstock.bench.sandbox import Sandbox
 
@@ -44,8 +44,8 @@ class IsolationComparison:
     def __init__(
         self,
         sandbox: Sandbox,
-        plan: Plan,
-        live: Live,
+        plan: BenchPlan,
+        live: LiveLine,
         scenes: Sequence[str] = tuple(SCENES),
         *,
         deaths: int = DEATHS,

@@ -27,11 +27,11 @@ class Orders(msgspec.Struct, frozen=True):
     children: int | None = None
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
+class BenchReady(msgspec.Struct, frozen=True, tag=True):
     """The process has imported everything and is connected."""
 
 
-class Progress(msgspec.Struct, frozen=True, tag=True):
+class BenchProgress(msgspec.Struct, frozen=True, tag=True):
     """How many jobs are settled, and how many bytes of memory are in use."""
 
     settled: int
@@ -49,7 +49,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
     stamps: dict[int, float] = {}
 
 
-Message = Ready | Progress | Finished
+Message = BenchReady | BenchProgress | Finished
 
 _encode = msgspec.json.Encoder().encode
 _decode: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
@@ -145,14 +145,14 @@ SAMPLE_INTERVAL_S = 0.01
 PROGRESS_INTERVAL_S = 0.2
 
 
-class Parent:
+class BenchParent:
     """The bench, to a measured process: it sends orders and says when to start and to stop."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
 
     @classmethod
-    async def connect(cls) -> Parent:
+    async def connect(cls) -> BenchParent:
         reader = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -191,7 +191,7 @@ class Meter:
 
     def _report(self, now: float, settled: int) -> None:
         self._reported_at = now
-        send(Progress(settled, rss()))
+        send(BenchProgress(settled, rss()))
 
     def finish(self, **more: Any) -> Finished:
         """Take a last sample, and return all measurements."""

@@ -14,7 +14,7 @@ FEW_TENANTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchPlan:
     """How many jobs, how many rounds, and which of the longer measurements to add."""
 
     jobs: int = 100_000

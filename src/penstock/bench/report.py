@@ -11,7 +11,7 @@ from rich.status import Status
 from rich.table import Table
 
 
-class Live:
+class LiveLine:
     """Show on stderr what is being measured, and a line for each result."""
 
     def __init__(self, console: Console | None = None) -> None:

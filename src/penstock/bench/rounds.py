@@ -12,7 +12,7 @@ from typing import Any
 from penstock.bench.child import start_children
 from penstock.bench.drain import CEILING, Drain, drain, median_of
 from penstock.bench.measured import Orders
-from penstock.bench.report import Live
+from penstock.bench.report import LiveLine
 from penstock.bench.sandbox import Sandbox
 
 
@@ -24,7 +24,7 @@ class Rounds:
     """
 
     sandbox: Sandbox
-    live: Live
+    live: LiveLine
     jobs: int
     ceiling: list[Drain] = field(default_factory=list)
     overlapped: list[Drain] = field(default_factory=list)
@@ -153,7 +153,7 @@ class Latency:
         return cls(cuts[49], cuts[94], cuts[98])
 
 
-async def measure_pick_up(sandbox: Sandbox, jobs: int, live: Live) -> Latency:
+async def measure_pick_up(sandbox: Sandbox, jobs: int, live: LiveLine) -> Latency:
     """Measure how long a job waits for an idle worker, from its enqueue to its handler's start.
 
     The jobs come at a gentle pace. The first ones open connections and do not count.

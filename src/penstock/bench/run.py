@@ -15,10 +15,10 @@ from penstock.bench.extras import (
 )
 from penstock.bench.fair import FairComparison, fair_scenes
 from penstock.bench.isolated import IsolationComparison
-from penstock.bench.plan import Plan
-from penstock.bench.report import Live
+from penstock.bench.plan import BenchPlan
+from penstock.bench.report import LiveLine
 from penstock.bench.rounds import Rounds, measure_pick_up, measure_single_enqueues
-from penstock.bench.sandbox import Sandbox, Server, machine, open_sandbox
+from penstock.bench.sandbox import Sandbox, SandboxServer, machine, open_sandbox
 from penstock.config import Database
 
 NOT_DURABLE = (
@@ -26,10 +26,10 @@ NOT_DURABLE = (
 )
 
 
-async def measure(plan: Plan, database: Database, live: Live) -> dict[str, Any]:
+async def measure(plan: BenchPlan, database: Database, live: LiveLine) -> dict[str, Any]:
     """Take all measurements of the plan, in a schema that is dropped afterwards."""
     async with open_sandbox(database) as sandbox:
-        server, before = await Server.of(sandbox.connection), machine()
+        server, before = await SandboxServer.of(sandbox.connection), machine()
         if not server.is_durable:
             live.warn(NOT_DURABLE)
         rounds = Rounds(sandbox, live, plan.jobs)
@@ -47,7 +47,9 @@ async def measure(plan: Plan, database: Database, live: Live) -> dict[str, Any]:
         }
 
 
-async def _extras(sandbox: Sandbox, plan: Plan, free_rate: float, live: Live) -> dict[str, Any]:
+async def _extras(
+    sandbox: Sandbox, plan: BenchPlan, free_rate: float, live: LiveLine
+) -> dict[str, Any]:
     extras: dict[str, Any] = {}
     if plan.processes > 1:
         extras["processes"] = await compare_processes(sandbox, plan, live)
@@ -74,7 +76,9 @@ async def _extras(sandbox: Sandbox, plan: Plan, free_rate: float, live: Live) ->
     return extras
 
 
-async def _enqueue(sandbox: Sandbox, plan: Plan, rounds: Rounds, live: Live) -> dict[str, float]:
+async def _enqueue(
+    sandbox: Sandbox, plan: BenchPlan, rounds: Rounds, live: LiveLine
+) -> dict[str, float]:
     with live.doing("enqueue one by one"):
         single = await measure_single_enqueues(sandbox, plan.single_jobs)
     live.result("enqueue one by one", f"{single:>10,.0f} jobs/s")
@@ -83,7 +87,7 @@ async def _enqueue(sandbox: Sandbox, plan: Plan, rounds: Rounds, live: Live) -> 
     return {"single_per_s": round(single, 1), "bulk_per_s": round(bulk, 1)}
 
 
-async def _latency(sandbox: Sandbox, plan: Plan, live: Live) -> dict[str, float]:
+async def _latency(sandbox: Sandbox, plan: BenchPlan, live: LiveLine) -> dict[str, float]:
     with live.doing("pick-up by an idle worker"):
         latency = await measure_pick_up(sandbox, plan.latency_jobs, live)
     live.result("pick-up by an idle worker", f"{latency.p50:>10,.2f} ms at the median")

@@ -187,7 +187,7 @@ SELECT current_setting('server_version') AS postgres,
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class SandboxServer:
     """The server's version, and the settings that decide whether commits survive a crash."""
 
     postgres: str
@@ -196,7 +196,7 @@ class Server:
     full_page_writes: str
 
     @classmethod
-    async def of(cls, connection: Connection) -> Server:
+    async def of(cls, connection: Connection) -> SandboxServer:
         row = await connection.fetchrow(DURABILITY_SETTINGS)
         assert row is not None
         return cls(**dict(row))

@@ -13,9 +13,9 @@ from penstock import hosts
 from penstock.app.app import Penstock
 from penstock.bench import tasks
 from penstock.bench.measured import (
+    BenchParent,
+    BenchReady,
     Meter,
-    Parent,
-    Ready,
     cpu_seconds_of_backends,
     cpu_seconds_of_descendants,
     send,
@@ -29,7 +29,7 @@ SELECT pid FROM pg_stat_activity
 
 
 async def main() -> None:
-    parent = await Parent.connect()
+    parent = await BenchParent.connect()
     orders = await parent.read_orders()
     if orders.children is not None:
         # These jobs die on purpose, so the warnings about them are hidden.
@@ -38,7 +38,7 @@ async def main() -> None:
     own = await hosts.connect(orders.url)
     began = await own.fetchval("SELECT clock_timestamp()")
     async with app:
-        send(Ready())
+        send(BenchReady())
         await parent.wait_for_go()
         worker = app.worker(children=orders.children)
         meter = Meter(lambda: worker.tally.completed)

@@ -14,7 +14,7 @@ import typer
 
 from penstock.app.client import Client
 from penstock.cli.database import OpenQueue, current_user, open_queue_for
-from penstock.cli.filters import PAGE_SIZE, JobFilter, StateName
+from penstock.cli.filters import PAGE_SIZE, JobFilterOptions, StateName
 from penstock.cli.framework import Exit
 from penstock.cli.options import DatabaseOptions, confirm
 from penstock.cli.output import Output, draw, print_json, terminal
@@ -132,7 +132,7 @@ def _were(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class BulkAction:
     """What to do with jobs, and the client's answers that mean that it was done."""
 
     past: str
@@ -141,14 +141,14 @@ class Action:
 
 
 # In a workflow, a retried job is blocked while jobs that it waits for have not ended.
-RETRY = Action("retried", {"ready", "blocked"}, Client.retry_many)
+RETRY = BulkAction("retried", {"ready", "blocked"}, Client.retry_many)
 # A job that completes during the question, or while others are changed, does not run again.
-RETRY_UNFINISHED = Action(
+RETRY_UNFINISHED = BulkAction(
     RETRY.past, RETRY.success, lambda client, jobs: client.retry_many(jobs, completed=False)
 )
-CANCEL = Action("cancelled", {"cancelled"}, Client.cancel_many)
-DELETE = Action("deleted", {"deleted"}, Client.delete_many)
-UNBLOCK = Action(
+CANCEL = BulkAction("cancelled", {"cancelled"}, Client.cancel_many)
+DELETE = BulkAction("deleted", {"deleted"}, Client.delete_many)
+UNBLOCK = BulkAction(
     "unblocked", {"ready"}, lambda client, jobs: client.unblock_many(jobs, by=current_user())
 )
 
@@ -158,11 +158,13 @@ class Selection:
     """The jobs to change: their ids, or a filter and the states that it means by default."""
 
     ids: list[str]
-    filter: JobFilter
+    filter: JobFilterOptions
     states: list[StateName]
 
     @classmethod
-    def of(cls, ids: Sequence[str] | None, filter: JobFilter, states: list[StateName]) -> Selection:
+    def of(
+        cls, ids: Sequence[str] | None, filter: JobFilterOptions, states: list[StateName]
+    ) -> Selection:
         """Select jobs by ids or by a filter; raise `BadParameter` for both or neither."""
         if bool(ids) == (filter.is_given and not (ids and filter.is_only_tenant)):
             raise typer.BadParameter(
@@ -186,7 +188,7 @@ class Selection:
 
 
 def change_jobs(
-    action: Action,
+    action: BulkAction,
     selection: Selection,
     db: DatabaseOptions,
     output: Output,
@@ -223,7 +225,7 @@ def change_jobs(
     asyncio.run(_change_all(action, selection, db)).show(output)
 
 
-def _describe_reruns(action: Action, jobs: Sequence[Job]) -> str:
+def _describe_reruns(action: BulkAction, jobs: Sequence[Job]) -> str:
     """Say which completed jobs will run again; empty if there are none."""
     completed = [f"{job.id} ({job.task})" for job in jobs if job.state == COMPLETED]
     if action is not RETRY or not completed:
@@ -256,7 +258,9 @@ async def read_jobs(queue: OpenQueue, ids: Sequence[str], tenant: str | None) ->
     return {job.id: job for job in jobs if tenant is None or job.tenant == tenant}
 
 
-async def _change_all(action: Action, selection: Selection, db: DatabaseOptions) -> ChangeResult:
+async def _change_all(
+    action: BulkAction, selection: Selection, db: DatabaseOptions
+) -> ChangeResult:
     """Change all selected jobs by page, with a count on stderr meanwhile."""
     changed = ChangeResult(action.past)
     tenant = selection.filter.tenant
@@ -283,7 +287,7 @@ async def _change_all(action: Action, selection: Selection, db: DatabaseOptions)
 
 
 async def _apply(
-    action: Action, queue: OpenQueue, ids: Sequence[str], tenant: str | None
+    action: BulkAction, queue: OpenQueue, ids: Sequence[str], tenant: str | None
 ) -> dict[str, str]:
     """Change one page, and return the answer for each id; jobs of other tenants are missing."""
     jobs_of_tenant = ids if tenant is None else list(await read_jobs(queue, ids, tenant))

@@ -35,7 +35,7 @@ def filter_option(help: str, **more: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class JobFilter:
+class JobFilterOptions:
     """Selects the jobs that match every option that is given."""
 
     state: Annotated[

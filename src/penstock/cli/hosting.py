@@ -13,12 +13,12 @@ from importlib.metadata import version
 from penstock.app.app import Penstock
 from penstock.cli.database import explain_database_errors, open_app
 from penstock.cli.listening import ListenOptions
-from penstock.cli.process import Stop, notify_systemd
+from penstock.cli.process import StopSignals, notify_systemd
 from penstock.errors import PenstockError
 from penstock.hosts import place
 from penstock.service import Service
 from penstock.service.app import PREFIX
-from penstock.service.server import Server
+from penstock.service.server import HttpServer
 from penstock.worker import Worker
 
 logger = logging.getLogger("penstock.service")
@@ -97,7 +97,7 @@ class ServedApp:
 
 async def serve(served: ServedApp, announce: Announce) -> None:
     """Run the API alone."""
-    stop = Stop("the service stops", served.app.database)
+    stop = StopSignals("the service stops", served.app.database)
     with served.listening.bound() as bound, stop.cancelling_startup() as started:
         async with open_app(served.app), _open_service(served, bound, stop) as (server, key):
             started()
@@ -108,7 +108,7 @@ async def up(
     served: ServedApp, make_worker: Callable[[], Worker] | None, announce: Announce
 ) -> None:
     """Apply migrations, and run the API and a worker in one process, for development."""
-    stop = Stop("everything stops", served.app.database)
+    stop = StopSignals("everything stops", served.app.database)
     with served.listening.bound() as bound, stop.cancelling_startup() as started:
         await _migrate(served)
         async with (
@@ -130,7 +130,7 @@ async def up(
                 )
 
 
-async def _serve_until_stopped(server: Server, announce: Callable[[], None]) -> None:
+async def _serve_until_stopped(server: HttpServer, announce: Callable[[], None]) -> None:
     """Run the server, and announce it once it accepts connections."""
     running = asyncio.ensure_future(server.run())
     listens = asyncio.ensure_future(server.listens())
@@ -159,8 +159,8 @@ async def _migrate(served: ServedApp) -> None:
 
 @asynccontextmanager
 async def _open_service(
-    served: ServedApp, bound: socket.socket, stop: Stop, *, makes_key: bool = False
-) -> AsyncIterator[tuple[Server, str | None]]:
+    served: ServedApp, bound: socket.socket, stop: StopSignals, *, makes_key: bool = False
+) -> AsyncIterator[tuple[HttpServer, str | None]]:
     """Yield the server for an open app, and the first key if one was made."""
     listening = served.listening
     service = Service(served.app, entry=listening.entry(), open_metrics=listening.open_metrics)

@@ -19,7 +19,7 @@ from penstock.cli.errors import CannotListen, ExtraMissing, PortTaken
 if TYPE_CHECKING:
     from penstock.service.app import Service
     from penstock.service.hosts import Entry
-    from penstock.service.server import Server
+    from penstock.service.server import HttpServer
 
 
 _LISTEN_STATE = "0A"
@@ -162,11 +162,11 @@ class ListenOptions:
             "127.0.0.1 for this machine alone, or --host 0.0.0.0 for all of its addresses."
         )
 
-    def server(self, service: Service, bound: socket.socket) -> Server:
+    def server(self, service: Service, bound: socket.socket) -> HttpServer:
         """Return the server for a service on a bound socket."""
-        from penstock.service.server import Server
+        from penstock.service.server import HttpServer
 
-        return Server(
+        return HttpServer(
             service,
             bound,
             root_path=self.root_path.rstrip("/"),

@@ -76,7 +76,7 @@ class Part(Protocol):
         """Log what has not ended: the process is about to end. Called in another thread."""
 
 
-class Stop:
+class StopSignals:
     """Stops all parts of a command on SIGTERM or SIGINT, from its very start.
 
     A second signal hurries them. After a third, or when the stop exceeds its limit, the process

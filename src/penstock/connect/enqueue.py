@@ -18,7 +18,7 @@ from penstock.connect.wake import Wake
 from penstock.errors import TenantMissing
 from penstock.job import FINAL, Job, State
 from penstock.store import Executor
-from penstock.store.enqueue import NO_LINKS, Links, Stored
+from penstock.store.enqueue import NO_LINKS, JobLinks, Stored
 from penstock.tasks import Request, Task
 from penstock.tasks.registry import explain_not_a_task
 from penstock.telemetry import JobsEnqueued
@@ -114,7 +114,7 @@ class EnqueueCalls(Calls):
         """
         return await self._enqueue(requests, NO_LINKS)
 
-    async def _enqueue(self, requests: Iterable[Request[T]], links: Links) -> list[Enqueued[T]]:
+    async def _enqueue(self, requests: Iterable[Request[T]], links: JobLinks) -> list[Enqueued[T]]:
         if not (checked := check_requests(requests)):
             return []
         since = time.monotonic()
@@ -155,12 +155,14 @@ class EnqueueCalls(Calls):
         for (queue, task), count in new.items():
             self._connector.events.emit(JobsEnqueued(queue, task, count))
 
-    async def _insert(self, on: Executor, requests: Sequence[Request[Any]], links: Links) -> Stored:
+    async def _insert(
+        self, on: Executor, requests: Sequence[Request[Any]], links: JobLinks
+    ) -> Stored:
         """Store jobs in a transaction with other statements; its commit wakes workers."""
         return await self.store.enqueue(on, requests, notify=True, durable=True, links=links)
 
     async def _store_with_retry(
-        self, requests: Sequence[Request[Any]], notify: bool, links: Links
+        self, requests: Sequence[Request[Any]], notify: bool, links: JobLinks
     ) -> Stored:
         """Store jobs. If the answer is lost, retry if all of them have idempotency keys."""
         is_safe = all(request.options.idempotency_key is not None for request in requests)

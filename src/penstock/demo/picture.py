@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from penstock.demo.stage import WORKERS
-from penstock.demo.summary import Summary
+from penstock.demo.summary import DemoSummary
 
 WIDTH, HEIGHT = 960, 490
 LEFT, RIGHT, TOP, BOTTOM = 84, 936, 106, 350
@@ -24,13 +24,13 @@ COLOURS = {
 KILLED, RESCUED, INK, FAINT = "#c62828", "#2e7d32", "#24292f", "#8c959f"
 
 
-def draw(summary: Summary, path: Path) -> None:
+def draw(summary: DemoSummary, path: Path) -> None:
     """Write the picture to a file."""
     path.write_text("\n".join(_Picture(summary).parts()) + "\n")
 
 
 class _Picture:
-    def __init__(self, summary: Summary) -> None:
+    def __init__(self, summary: DemoSummary) -> None:
         self._summary = summary
         self._story = summary.story
         self._times = summary.story.finish_times(summary.jobs)

@@ -7,9 +7,9 @@ import time
 
 from penstock.app.app import Penstock
 from penstock.demo.picture import draw
-from penstock.demo.screen import Screen
-from penstock.demo.stage import Folder, Plan, PlannedJob, open_app, start_workers
-from penstock.demo.summary import Story, Summary
+from penstock.demo.screen import DemoScreen
+from penstock.demo.stage import DemoFolder, DemoPlan, PlannedJob, open_app, start_workers
+from penstock.demo.summary import DemoSummary, Story
 from penstock.demo.tasks import app
 from penstock.job import Job
 
@@ -18,7 +18,7 @@ TIMEOUT_S = 120.0
 JOBS_PER_CALL = 1000
 
 
-async def run_demo(plan: Plan, folder: Folder, screen: Screen) -> Summary:
+async def run_demo(plan: DemoPlan, folder: DemoFolder, screen: DemoScreen) -> DemoSummary:
     """Enqueue the jobs, let workers run them, show what happens, and return how it ended."""
     folder.prepare()
     async with open_app(app, folder):
@@ -30,13 +30,13 @@ async def run_demo(plan: Plan, folder: Folder, screen: Screen) -> Summary:
         story.add_line(f"{len(jobs):,} jobs were enqueued in {seconds:.2f} s")
         await _watch(story, plan, folder, screen, crashing=jobs[0])
         expected = _expected_states(jobs, planned)
-        summary = Summary(story, await _final_jobs(app, jobs), expected, folder)
+        summary = DemoSummary(story, await _final_jobs(app, jobs), expected, folder)
     draw(summary, folder.picture)
     return summary
 
 
 async def _watch(
-    story: Story, plan: Plan, folder: Folder, screen: Screen, *, crashing: str
+    story: Story, plan: DemoPlan, folder: DemoFolder, screen: DemoScreen, *, crashing: str
 ) -> None:
     """Run workers and refresh the screen until all jobs have ended, or two minutes have passed."""
     with screen:

@@ -24,7 +24,7 @@ SHOWN: tuple[tuple[State, str], ...] = (
 )
 
 
-class Screen(Protocol):
+class DemoScreen(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(

@@ -35,7 +35,7 @@ class PlannedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """The jobs of a demo and their times, which all follow from the number of jobs."""
 
     jobs: int = DEFAULT_JOBS
@@ -92,7 +92,7 @@ class Plan:
 WORKERS = 3
 
 
-class Folder:
+class DemoFolder:
     """The folder with the database, log and picture that a demo leaves for its user."""
 
     def __init__(self, path: Path) -> None:
@@ -107,7 +107,7 @@ class Folder:
 
 
 @asynccontextmanager
-async def open_app(app: Penstock, folder: Folder) -> AsyncIterator[None]:
+async def open_app(app: Penstock, folder: DemoFolder) -> AsyncIterator[None]:
     """Open the app on an empty queue: the tables of an earlier demo are removed."""
     hold = await asyncio.to_thread(Server(folder.database).acquire)
     try:
@@ -121,7 +121,7 @@ async def open_app(app: Penstock, folder: Folder) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def start_workers(
-    url: str, folder: Folder, lease: float, on_event: Callable[[Event], None]
+    url: str, folder: DemoFolder, lease: float, on_event: Callable[[Event], None]
 ) -> AsyncIterator[ProcessGroup]:
     """Start worker processes as `penstock work` does, and stop them at the end of the block."""
     with folder.log.open("wb") as log:

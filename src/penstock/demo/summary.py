@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.connect.enqueue import JobStatus
-from penstock.demo.stage import WORKERS, Folder
+from penstock.demo.stage import WORKERS, DemoFolder
 from penstock.job import FINAL, Job, State
 from penstock.telemetry import Event
 from penstock.worker.processes import ProcessEnded, ProcessStarted
@@ -155,13 +155,13 @@ HEIGHT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class DemoSummary:
     """How the jobs ended, and how they should have ended."""
 
     story: Story
     jobs: Sequence[Job]
     expected: Mapping[str, str]
-    folder: Folder
+    folder: DemoFolder
 
     @property
     def lost(self) -> int:

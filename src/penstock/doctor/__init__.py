@@ -3,17 +3,17 @@
 report = await examine("postgresql://localhost/shop")
 """
 
-from penstock.doctor.check import Check, Code, Finding, Group, Limits, Verdict
+from penstock.doctor.check import Check, CheckGroup, CheckLimits, Code, Finding, Verdict
 from penstock.doctor.checks import CHECKS
 from penstock.doctor.examination import Report, Result, examine
 
 __all__ = [
     "CHECKS",
     "Check",
+    "CheckGroup",
+    "CheckLimits",
     "Code",
     "Finding",
-    "Group",
-    "Limits",
     "Report",
     "Result",
     "Verdict",

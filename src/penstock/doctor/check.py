@@ -19,10 +19,10 @@ from penstock.tasks import Registry
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CheckLimits:
     """The values at which checks warn. They are seconds unless the name says otherwise.
 
-    await examine(url, limits=Limits(snapshot_warning=60))
+    await examine(url, limits=CheckLimits(snapshot_warning=60))
     """
 
     # These bound what the doctor itself costs.
@@ -152,7 +152,7 @@ class CheckContext:
         connection: Connection,
         url: str,
         schema: str,
-        limits: Limits,
+        limits: CheckLimits,
         *,
         clock: Clock = local_time,
         code: Code | None = None,
@@ -178,7 +178,7 @@ class CheckContext:
 F = TypeVar("F")
 
 
-class Group(StrEnum):
+class CheckGroup(StrEnum):
     """What a check is about, in the order in which a person would look."""
 
     DATABASE = "Database"
@@ -192,10 +192,10 @@ class Check(Generic[F]):
     """One check: `read` fetches facts from the database, and `judge` makes at least one finding."""
 
     name: str
-    group: Group
+    group: CheckGroup
     question: str
     read: Callable[[CheckContext], Awaitable[F]]
-    judge: Callable[[F, Limits], Sequence[Finding]]
+    judge: Callable[[F, CheckLimits], Sequence[Finding]]
 
 
 AnyCheck = Check[Any]

@@ -17,11 +17,11 @@ from msgspec import Struct
 from penstock.doctor.check import (
     AnyCheck,
     CheckContext,
+    CheckGroup,
+    CheckLimits,
     Clock,
     Code,
     Finding,
-    Group,
-    Limits,
     Verdict,
     error,
     local_time,
@@ -153,7 +153,7 @@ async def examine(
     *,
     schema: str = "penstock",
     checks: Sequence[AnyCheck] = CHECKS,
-    limits: Limits | None = None,
+    limits: CheckLimits | None = None,
     clock: Clock = local_time,
     code: Code | None = None,
 ) -> Report:
@@ -165,7 +165,7 @@ async def examine(
     `code` holds the tasks of an app, with which the check `app` compares the waiting jobs. Without
     it that check is left out.
     """
-    limits = limits or Limits()
+    limits = limits or CheckLimits()
     chosen = [check for check in checks if code is not None or check is not APP]
     try:
         connection = await connect(url, name="penstock doctor")
@@ -183,7 +183,7 @@ async def _run_checks(context: CheckContext, checks: Sequence[AnyCheck]) -> list
         confined = await _find_confinement(context)
         for check in checks:
             began = time.monotonic()
-            if confined is not None and check.group is not Group.DATABASE:
+            if confined is not None and check.group is not CheckGroup.DATABASE:
                 findings = [confined]
             else:
                 findings = await _run_check(check, context)

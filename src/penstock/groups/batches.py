@@ -42,7 +42,7 @@ from penstock.groups.reasons import ReasonCalls
 from penstock.job import Job
 from penstock.store import key_of
 from penstock.store.batches import Batches
-from penstock.store.enqueue import Links, stored_form
+from penstock.store.enqueue import JobLinks, stored_form
 from penstock.tasks import Request, Task
 from penstock.tasks.options import CHECKS
 from penstock.tasks.registry import explain_not_a_task
@@ -124,7 +124,7 @@ class BatchHandle:
         self.id = batch_id
         self.tenant = tenant
         self._calls = calls
-        self._links = Links(
+        self._links = JobLinks(
             batch=batch_key(batch_id), adder=None if adder is None else key_of(adder)
         )
 

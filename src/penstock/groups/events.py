@@ -13,7 +13,7 @@ from penstock.connect.scope import Calls
 from penstock.errors import BadArgument, JobNotFound
 from penstock.groups.arguments import check_whole_number, seconds
 from penstock.store import key_of
-from penstock.store.steps import Events
+from penstock.store.steps import EventStatements
 from penstock.tasks.handler.waits import event_name
 from penstock.tasks.options import CHECKS
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
@@ -72,7 +72,7 @@ class EventCalls(Calls):
         is_own = self._connection is None
         options = msgspec.json.encode({"durable": is_own, "notify": self._notify}).decode()
         sent = await self._execute(
-            lambda on: Events(self.store).send(
+            lambda on: EventStatements(self.store).send(
                 on, name, text, tenant, seconds_kept, options, by=self._by
             ),
             retry=False,
@@ -93,7 +93,7 @@ class EventCalls(Calls):
             tenant = self._tenant.resolve(tenant)
         start = None if after is None else _cursor(after)
         rows = await self._execute(
-            lambda on: Events(self.store).list(on, name, tenant, start, limit)
+            lambda on: EventStatements(self.store).list(on, name, tenant, start, limit)
         )
         return [_kept(row) for row in rows]
 

@@ -18,7 +18,7 @@ from penstock.groups import setting_checks
 from penstock.groups.arguments import check_whole_number, checked_time
 from penstock.job import State
 from penstock.store.enqueue import REQUEST_PARTS, stored_form
-from penstock.store.schedules import Schedules
+from penstock.store.schedules import ScheduleStatements
 from penstock.tasks import CatchUp, Overlap, Request, Task
 from penstock.tasks import schedule as checked
 from penstock.tasks.schedule import Rule, checked_cron, checked_every
@@ -132,7 +132,7 @@ class ScheduleCalls(Calls):
             changes["keep"] = _checked_parts(keep)
         actor = self._actor(by)
         if not await self._execute(
-            lambda on: Schedules(self.store).change(on, name, changes, actor)
+            lambda on: ScheduleStatements(self.store).change(on, name, changes, actor)
         ):
             raise await self._not_found(name)
         return await self.get_schedule(name)
@@ -142,13 +142,17 @@ class ScheduleCalls(Calls):
     ) -> Sequence[Schedule]:
         """List schedules by name. Pass the last name as `after` for more."""
         check_whole_number("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
-        rows = await self._execute(lambda on: Schedules(self.store).page(on, None, after, limit))
+        rows = await self._execute(
+            lambda on: ScheduleStatements(self.store).page(on, None, after, limit)
+        )
         return [_schedule(row) for row in rows]
 
     async def get_schedule(self, name: str) -> Schedule:
         """Return a schedule. Raises ScheduleNotFound."""
         checked.schedule_name(name)
-        rows = await self._execute(lambda on: Schedules(self.store).page(on, name, None, 1))
+        rows = await self._execute(
+            lambda on: ScheduleStatements(self.store).page(on, name, None, 1)
+        )
         if not rows:
             raise await self._not_found(name)
         return _schedule(rows[0])
@@ -163,22 +167,24 @@ class ScheduleCalls(Calls):
         checked.schedule_name(name)
         check_whole_number("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
         before = checked_time("after", after)
-        rows = await self._execute(lambda on: Schedules(self.store).fires(on, name, limit, before))
+        rows = await self._execute(
+            lambda on: ScheduleStatements(self.store).fires(on, name, limit, before)
+        )
         if not rows:
             await self.get_schedule(name)
         return [Fire(**row) for row in rows]
 
     async def pause_schedule(self, name: str, *, by: str | None = None) -> None:
         """Stop a schedule from firing until it is resumed."""
-        await self._expect(name, by, Schedules(self.store).pause)
+        await self._expect(name, by, ScheduleStatements(self.store).pause)
 
     async def resume_schedule(self, name: str, *, by: str | None = None) -> None:
         """Let a schedule fire again from its next tick on. Ticks during a pause are skipped."""
-        await self._expect(name, by, Schedules(self.store).resume)
+        await self._expect(name, by, ScheduleStatements(self.store).resume)
 
     async def reset_schedule(self, name: str, *, by: str | None = None) -> Schedule:
         """Reset a schedule to what the code declares."""
-        if not await self._expect(name, by, Schedules(self.store).reset):
+        if not await self._expect(name, by, ScheduleStatements(self.store).reset):
             raise BadArgument("schedule", name, "one that code declares; no code has declared it")
         return await self.get_schedule(name)
 
@@ -189,11 +195,13 @@ class ScheduleCalls(Calls):
         """
         checked.schedule_name(name)
         actor = self._actor(by)
-        return await self._execute(lambda on: Schedules(self.store).remove(on, name, actor))
+        return await self._execute(
+            lambda on: ScheduleStatements(self.store).remove(on, name, actor)
+        )
 
     async def run_schedule(self, name: str, *, by: str | None = None) -> Enqueued[Any]:
         """Enqueue the job of a schedule now, even if it is paused or an earlier job still runs."""
-        job: int = await self._expect(name, by, Schedules(self.store).run, retry=False)
+        job: int = await self._expect(name, by, ScheduleStatements(self.store).run, retry=False)
         return Enqueued(str(job), False)
 
     async def _expect(

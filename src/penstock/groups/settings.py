@@ -16,8 +16,8 @@ from penstock.errors import BadArgument, ConfigError, DatabaseBusy
 from penstock.groups import setting_checks
 from penstock.job import FINAL, STATES, State
 from penstock.store import Executor, errors
-from penstock.store.grants import Limits
-from penstock.store.tuning import Settings
+from penstock.store.grants import LimitStatements
+from penstock.store.tuning import SettingStatements
 from penstock.tasks.options import QUEUE_NAME, check_name, check_whole_number, limit_key
 from penstock.tasks.options import seconds as in_seconds
 from penstock.windows import Windows
@@ -138,7 +138,7 @@ class SettingCalls(Calls):
 
     async def queue_settings(self) -> Sequence[QueueSettings]:
         """Return the settings of queues, without queues that nobody has changed."""
-        rows = await self._execute(Settings(self.store).queues)
+        rows = await self._execute(SettingStatements(self.store).queues)
         return [QueueSettings(**with_windows(row)) for row in rows]
 
     async def pause(self, queue: str) -> None:
@@ -189,7 +189,7 @@ class SettingCalls(Calls):
         check_name("queue", queue, QUEUE_NAME)
         setting_checks.lane(lane)
         return await self._execute(
-            lambda on: Settings(self.store).remove_lane(on, queue, lane, self._actor(by))
+            lambda on: SettingStatements(self.store).remove_lane(on, queue, lane, self._actor(by))
         )
 
     async def lane_settings(
@@ -198,7 +198,9 @@ class SettingCalls(Calls):
         """Return the settings of lanes of a queue. Pass the last name as `after` for more."""
         check_name("queue", queue, QUEUE_NAME)
         check_whole_number("limit", limit, 1, MAX_SETTINGS_PER_PAGE)
-        rows = await self._execute(lambda on: Settings(self.store).lanes(on, queue, after, limit))
+        rows = await self._execute(
+            lambda on: SettingStatements(self.store).lanes(on, queue, after, limit)
+        )
         return [LaneSettings(**with_windows(row)) for row in rows]
 
     # Limits
@@ -236,12 +238,12 @@ class SettingCalls(Calls):
         """Remove the limit of a key. Return False if it had none."""
         limit_key("key", key)
         return await self._execute(
-            lambda on: Settings(self.store).remove_limit(on, key, self._actor(by))
+            lambda on: SettingStatements(self.store).remove_limit(on, key, self._actor(by))
         )
 
     async def limits(self) -> Sequence[Limit]:
         """Return all limits, by key."""
-        return [Limit(**row) for row in await self._execute(Settings(self.store).limits)]
+        return [Limit(**row) for row in await self._execute(SettingStatements(self.store).limits)]
 
     async def close_bucket(self, key: str, seconds: float | timedelta) -> float:
         """Let no job of a key start for a while, such as after a 429 with a `Retry-After`.
@@ -251,13 +253,15 @@ class SettingCalls(Calls):
         limit_key("key", key)
         length = in_seconds("seconds", seconds)
         return await self._execute(
-            lambda on: Limits(self.store).shut_bucket(on, key, length, self._by)
+            lambda on: LimitStatements(self.store).shut_bucket(on, key, length, self._by)
         )
 
     async def open_bucket(self, key: str) -> bool:
         """Open the bucket of a key before its time. Return False if it was not closed."""
         limit_key("key", key)
-        return await self._execute(lambda on: Limits(self.store).open_bucket(on, key, self._by))
+        return await self._execute(
+            lambda on: LimitStatements(self.store).open_bucket(on, key, self._by)
+        )
 
     # Plans and tenants
 
@@ -292,7 +296,7 @@ class SettingCalls(Calls):
         """Remove a plan that no tenant has. Return False if it does not exist."""
         limit_key("plan", name)
         removed, tenants = await self._execute(
-            lambda on: Settings(self.store).remove_plan(on, name, self._actor(by))
+            lambda on: SettingStatements(self.store).remove_plan(on, name, self._actor(by))
         )
         if tenants:
             holders = "1 tenant has" if tenants == 1 else f"{tenants} tenants have"
@@ -301,7 +305,7 @@ class SettingCalls(Calls):
 
     async def plans(self) -> Sequence[Plan]:
         """Return all plans, by name."""
-        return [Plan(**row) for row in await self._execute(Settings(self.store).plans)]
+        return [Plan(**row) for row in await self._execute(SettingStatements(self.store).plans)]
 
     async def set_tenant(
         self,
@@ -328,7 +332,7 @@ class SettingCalls(Calls):
         """Remove the settings of a tenant; its jobs stay. Return False if there were none."""
         limit_key("tenant", name)
         return await self._execute(
-            lambda on: Settings(self.store).remove_tenant(on, name, self._actor(by))
+            lambda on: SettingStatements(self.store).remove_tenant(on, name, self._actor(by))
         )
 
     async def tenants(
@@ -340,11 +344,13 @@ class SettingCalls(Calls):
     ) -> Sequence[Tenant]:
         """Return the settings of tenants, by name. Pass the last name as `after` for more."""
         check_whole_number("limit", limit, 1, MAX_SETTINGS_PER_PAGE)
-        rows = await self._execute(lambda on: Settings(self.store).tenants(on, plan, after, limit))
+        rows = await self._execute(
+            lambda on: SettingStatements(self.store).tenants(on, plan, after, limit)
+        )
         return [Tenant(**row) for row in rows]
 
     async def _change_settings(
-        self, change: Callable[[Settings, Executor], Awaitable[T]], changes: dict[str, Any]
+        self, change: Callable[[SettingStatements, Executor], Awaitable[T]], changes: dict[str, Any]
     ) -> T:
         """Change settings, and translate errors that only the database can detect."""
         if not changes:
@@ -352,7 +358,7 @@ class SettingCalls(Calls):
 
         async def apply(on: Executor) -> T:
             try:
-                return await change(Settings(self.store), on)
+                return await change(SettingStatements(self.store), on)
             except Exception as error:
                 if errors.is_state(error, _UNKNOWN_ZONE) and changes.get("windows"):
                     zone = changes["windows"]["timezone"]
@@ -404,7 +410,7 @@ class RetentionCalls(Calls):
         _check(state, queue, tenant)
         check_whole_number("days", days, 0, MAX_RETENTION_DAYS)
         row = await self._execute_past_locks(
-            lambda on: Settings(self.store).set_retention(
+            lambda on: SettingStatements(self.store).set_retention(
                 on, state, days, queue, tenant, self._actor(by)
             )
         )
@@ -416,14 +422,17 @@ class RetentionCalls(Calls):
         """Remove a rule; the next more general one applies then. Return False if there was none."""
         _check(state, queue, tenant)
         return await self._execute_past_locks(
-            lambda on: Settings(self.store).remove_retention(
+            lambda on: SettingStatements(self.store).remove_retention(
                 on, state, queue, tenant, self._actor(by)
             )
         )
 
     async def retentions(self) -> Sequence[Retention]:
         """Return the rules that have been set, general ones first."""
-        return [Retention(**row) for row in await self._execute(Settings(self.store).retentions)]
+        return [
+            Retention(**row)
+            for row in await self._execute(SettingStatements(self.store).retentions)
+        ]
 
     async def _execute_past_locks(
         self,
@@ -452,7 +461,7 @@ class RetentionCalls(Calls):
             await asyncio.sleep(LOCK_RETRY_S)
 
     async def _lock_error(self, error: DatabaseBusy, failure: str) -> DatabaseBusy:
-        holders = await self._execute(Settings(self.store).lock_holders)
+        holders = await self._execute(SettingStatements(self.store).lock_holders)
         if not holders:
             return error
         sessions = "; ".join(

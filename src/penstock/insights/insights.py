@@ -40,7 +40,7 @@ from penstock.insights.waits import QueuePosition, limit_keys, position_from
 from penstock.insights.workers import WorkerInsight, WorkerPage, workers_from
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import Executor, Store, key_of
-from penstock.store.insights import Holder, InsightQueries, UniqueKeys
+from penstock.store.insights import InsightQueries, KeyHolder, UniqueKeys
 from penstock.store.workflows import Workflows
 from penstock.tasks.workflow import Awaited
 
@@ -334,7 +334,7 @@ class Insights:
             holder=await self._holder(job),
         )
 
-    async def _holder(self, job: Job) -> Holder | None:
+    async def _holder(self, job: Job) -> KeyHolder | None:
         if job.unique_key is None:
             return None
         return (await UniqueKeys(self._store).holders(self._on, [key_of(job.id)])).get(job.id)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from penstock.insights.waits import QueuePosition, Wait
 from penstock.job import READY, RUNNING, SCHEDULED, Job, Progress
-from penstock.store.insights import Holder, Row
+from penstock.store.insights import KeyHolder, Row
 from penstock.wording import span
 
 
@@ -179,7 +179,7 @@ class JobInsight(Struct, frozen=True, kw_only=True):
     """Where it stands in its queue, if it is ready or scheduled."""
     waits: tuple[Wait, ...]
     timeline: tuple[Moment, ...]
-    holder: Holder | None = None
+    holder: KeyHolder | None = None
     """The job that holds its unique key, if it has a key and another job holds it."""
     steps: tuple[StepInsight, ...] = ()
     """What it has stored for later attempts."""

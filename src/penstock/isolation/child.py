@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from penstock.forks import TERMINATING_SIGNALS, reset_signals_in_forks
 from penstock.isolation.limits_page import open_limits_page
-from penstock.isolation.protocol import Plan, read_plan
+from penstock.isolation.protocol import ChildPlan, read_plan
 
 # The supervisor sends this signal to get a child's stack before it kills the child.
 TRACE_SIGNAL: Final = signal.SIGUSR2
@@ -29,7 +29,7 @@ OOM_SCORE: Final = b"500"
 is_preparing = False
 
 
-def prepare(plan: Plan) -> None:
+def prepare(plan: ChildPlan) -> None:
     """Import every module that the plan names."""
     global is_preparing
     is_preparing = True
@@ -39,7 +39,7 @@ def prepare(plan: Plan) -> None:
         is_preparing = False
 
 
-def _import_plan(plan: Plan) -> None:
+def _import_plan(plan: ChildPlan) -> None:
     sys.path[:] = plan.path
     for name in plan.before:
         find(name)()
@@ -85,7 +85,7 @@ def begin(parent: int, trace: int) -> None:
     faulthandler.register(TRACE_SIGNAL, trace)
 
 
-def run_main_loop(plan: Plan, channel: int, limits_page: int, row: int) -> None:
+def run_main_loop(plan: ChildPlan, channel: int, limits_page: int, row: int) -> None:
     """Run the plan's main loop, and return when it ends."""
     main_loop: Callable[..., None] = find(plan.main_loop)
     main_loop(socket.socket(fileno=channel), open_limits_page(limits_page), row, plan.settings)

@@ -18,10 +18,10 @@ from penstock.forks import reset_in_forks
 from penstock.isolation.death import Death
 from penstock.isolation.limits_page import MAX_CHILDREN, create_limits_page
 from penstock.isolation.protocol import (
-    Died,
+    ChildPlan,
+    DeathReport,
     Frames,
     Kill,
-    Plan,
     Prepared,
     Start,
     encode,
@@ -49,7 +49,7 @@ class SupervisorClient:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ChildPlan,
         on_death: Callable[[int, Death], None],
         on_prepared: Callable[[str | None], None],
         on_supervisor_lost: Callable[[], None],
@@ -148,7 +148,7 @@ class SupervisorClient:
 
     def _handle(self, message: bytes) -> None:
         match read_news(message):
-            case Died(number, death):
+            case DeathReport(number, death):
                 self._free.add(self._rows.pop(number))
                 self._on_death(number, death)
             case Prepared(forks, trouble):

@@ -70,7 +70,7 @@ class Frames:
             del rest[:at]
 
 
-class Plan(Struct, frozen=True):
+class ChildPlan(Struct, frozen=True):
     """What a child imports, the function that is its main loop, and the settings that this gets.
 
     Settings are plain values.
@@ -99,7 +99,7 @@ class Kill(Struct, tag=True):
     number: int
 
 
-class Died(Struct, tag=True):
+class DeathReport(Struct, tag=True):
     """A child has died."""
 
     number: int
@@ -114,9 +114,9 @@ class Prepared(Struct, tag=True):
 
 
 ToSupervisor = Start | Kill
-FromSupervisor = Died | Prepared
+FromSupervisor = DeathReport | Prepared
 
 encode = msgspec.msgpack.Encoder().encode
-read_plan = msgspec.msgpack.Decoder(Plan).decode
+read_plan = msgspec.msgpack.Decoder(ChildPlan).decode
 read_orders = msgspec.msgpack.Decoder(ToSupervisor).decode
 read_news = msgspec.msgpack.Decoder(FromSupervisor).decode

@@ -36,7 +36,7 @@ from penstock.isolation.limits_page import (
 )
 from penstock.isolation.protocol import (
     READ_BYTES,
-    Died,
+    DeathReport,
     Frames,
     Kill,
     Prepared,
@@ -173,7 +173,7 @@ class Supervisor:
                     if watched := self._children.get(number):
                         self._start_kill(watched, "asked", 0.0)
 
-    def _report(self, news: Died | Prepared) -> None:
+    def _report(self, news: DeathReport | Prepared) -> None:
         try:
             self._control.sendall(frame_message(encode(news)))
         except OSError:
@@ -214,7 +214,7 @@ class Supervisor:
             )
         except OSError as error:
             # The system has no process or file left: this child fails, and the others live.
-            self._report(Died(number, Death(status=1, trace=str(error))))
+            self._report(DeathReport(number, Death(status=1, trace=str(error))))
         else:
             self._children[number] = WatchedChild(number, pid, row, trace)
         finally:
@@ -323,7 +323,7 @@ class Supervisor:
                 trace=_read(watched.trace),
             )
             watched.trace.close()
-            self._report(Died(watched.number, death))
+            self._report(DeathReport(watched.number, death))
 
 
 def _is_trace_complete(watched: WatchedChild) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.lifecycle import Health, ScanBudget, Service
+from penstock.lifecycle import DatabaseHealth, ScanBudget, Service
 from penstock.store import Pool, Store
 from penstock.store.batches import Batches, Folded
 
@@ -17,7 +17,7 @@ IDLE_INTERVAL_S = 5.0
 IDLE_PAUSE_S = 3600.0
 
 
-class Folder(Service):
+class BatchFold(Service):
     """Folds the counts of settled jobs into their batches.
 
     A worker folds after it has settled a job of a batch, and at intervals if it leads. Two workers
@@ -27,7 +27,9 @@ class Folder(Service):
 
     name = "fold"
 
-    def __init__(self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool]) -> None:
+    def __init__(
+        self, pool: Pool, store: Store, health: DatabaseHealth, leads: Callable[[], bool]
+    ) -> None:
         super().__init__(health)
         self._pool = pool
         self._batches = Batches(store)

@@ -7,10 +7,10 @@ import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.lifecycle import Health, ScanBudget, Service
+from penstock.lifecycle import DatabaseHealth, ScanBudget, Service
 from penstock.store import Pool, Store
-from penstock.store.schedules import Schedules
-from penstock.store.steps import Events as EventStatements
+from penstock.store.schedules import ScheduleStatements
+from penstock.store.steps import EventStatements as EventStatements
 from penstock.store.steps import Steps
 from penstock.telemetry import Events, JobsRescued
 from penstock.wording import counted, listed, span
@@ -22,7 +22,12 @@ class Chore(Service):
     """A service that works while this worker leads, and rests while another one does."""
 
     def __init__(
-        self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool], interval: float
+        self,
+        pool: Pool,
+        store: Store,
+        health: DatabaseHealth,
+        leads: Callable[[], bool],
+        interval: float,
     ) -> None:
         super().__init__(health)
         self._pool = pool
@@ -52,7 +57,7 @@ class Expirer(Chore):
         return await self._store.expire(self._pool, MAX_ROWS_PER_RUN)
 
 
-class Sweeper(Chore):
+class HistorySweeper(Chore):
     """Removes dead leases, old idempotency keys, and the progress of jobs that are gone."""
 
     name = "sweep"
@@ -67,7 +72,7 @@ class FireSweeper(Chore):
     name = "sweep of schedules"
 
     async def work(self) -> int:
-        return await Schedules(self._store).sweep(self._pool, MAX_ROWS_PER_RUN)
+        return await ScheduleStatements(self._store).sweep(self._pool, MAX_ROWS_PER_RUN)
 
 
 rescue_logger = logging.getLogger("penstock.rescue")
@@ -82,7 +87,7 @@ class Rescuer(Service):
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         events: Events,
         interval: float,
         *,
@@ -114,7 +119,7 @@ class OvertimeRescuer(Chore):
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         leads: Callable[[], bool],
         interval: float,
         *,
@@ -135,7 +140,7 @@ class OvertimeRescuer(Chore):
 
 
 def filter_rescued(
-    jobs: Sequence[tuple[int, bool | None]], health: Health
+    jobs: Sequence[tuple[int, bool | None]], health: DatabaseHealth
 ) -> list[tuple[int, bool]]:
     """Return the jobs that were rescued.
 
@@ -234,7 +239,7 @@ class CacheSweeper(Chore):
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         leads: Callable[[], bool],
         interval: float,
         *,
@@ -265,7 +270,12 @@ class UnservedQueues(Chore):
     name = "look for queues without a worker"
 
     def __init__(
-        self, pool: Pool, store: Store, health: Health, leads: Callable[[], bool], interval: float
+        self,
+        pool: Pool,
+        store: Store,
+        health: DatabaseHealth,
+        leads: Callable[[], bool],
+        interval: float,
     ) -> None:
         super().__init__(pool, store, health, leads, interval)
         self._warned_at: dict[str, float] = {}

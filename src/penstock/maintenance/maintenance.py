@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from penstock.config import Upkeep
-from penstock.lifecycle import Health, Service
-from penstock.maintenance.batches import Folder
+from penstock.lifecycle import DatabaseHealth, Service
+from penstock.maintenance.batches import BatchFold
 from penstock.maintenance.chores import (
     CacheSweeper,
     EventSweeper,
     Expirer,
     FireSweeper,
+    HistorySweeper,
     OvertimeRescuer,
     Rescuer,
     StepSweeper,
-    Sweeper,
     UnservedQueues,
     Waker,
 )
@@ -44,7 +44,7 @@ class Elector(Service):
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         events: Events,
         lease: Callable[[], Awaitable[int]],
         role: str,
@@ -96,7 +96,7 @@ class Maintenance:
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         events: Events,
         lease: Callable[[], Awaitable[int]],
         timetable: Timetable,
@@ -121,7 +121,7 @@ class Maintenance:
             max_pause,
             grace=upkeep.schedule_grace,
         )
-        self.folder = Folder(pool, store, health, self.leads_orchestration)
+        self.folder = BatchFold(pool, store, health, self.leads_orchestration)
         self.waker = Waker(pool, store, health, self.leads_orchestration, upkeep.expire)
         partitions = Partitions(
             pool,
@@ -144,7 +144,7 @@ class Maintenance:
                 grace=upkeep.overtime_grace,
             ),
             Expirer(pool, store, health, self.leads, upkeep.expire),
-            Sweeper(pool, store, health, self.leads, upkeep.sweep),
+            HistorySweeper(pool, store, health, self.leads, upkeep.sweep),
             UnservedQueues(pool, store, health, self.leads, upkeep.unserved),
             partitions,
         ]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import asyncpg
 
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import Pool, Store, errors
 
 logger = logging.getLogger("penstock.partitions")
@@ -31,7 +31,7 @@ class Partitions(Service):
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         leads: Callable[[], bool],
         *,
         interval: float,

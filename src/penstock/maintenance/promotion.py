@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from time import monotonic
 
-from penstock.lifecycle import Health, ScanBudget, Service
+from penstock.lifecycle import DatabaseHealth, ScanBudget, Service
 from penstock.store import Pool, Store
 
 MAX_JOBS_PER_RUN = 2000
@@ -27,7 +27,7 @@ class Promoter(Service):
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         leads: Callable[[], bool],
         max_pause: Callable[[], float],
     ) -> None:

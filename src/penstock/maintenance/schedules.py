@@ -10,9 +10,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import Pool, Store
-from penstock.store.schedules import Due, DueSchedules, Firing, Schedules
+from penstock.store.schedules import DueSchedules, DueTicks, Firing, ScheduleStatements
 from penstock.tasks import Timetable
 
 # The most ticks to fire at once; the next run goes on with the rest.
@@ -22,7 +22,7 @@ MAX_TICKS = 100
 MAX_COUNTED_TICKS = 1_000
 
 
-def plan_firing(due: Due, now: datetime, grace: float) -> Firing:
+def plan_firing(due: DueTicks, now: datetime, grace: float) -> Firing:
     """Return the ticks since the last one up to now, and when to check again.
 
     Ticks older than the grace were missed. The last of them stands for all, unless the schedule
@@ -71,7 +71,7 @@ class Scheduler(Service):
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         leads: Callable[[], bool],
         timetable: Timetable,
         max_pause: Callable[[], float],
@@ -80,7 +80,7 @@ class Scheduler(Service):
     ) -> None:
         super().__init__(health)
         self._pool = pool
-        self._schedules = Schedules(store)
+        self._schedules = ScheduleStatements(store)
         self._leads = leads
         self._max_pause = max_pause
         self._grace = grace

@@ -59,7 +59,7 @@ async def applied_migrations(connection: Executor, schema: str) -> list[Migratio
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MigrationStep:
     """A migration to apply or to revert."""
 
     number: int
@@ -85,7 +85,7 @@ def newest_number() -> int:
     return migrations()[-1][0]
 
 
-def plan_steps(applied: Collection[int], to: int | None, schema: str) -> list[Step]:
+def plan_steps(applied: Collection[int], to: int | None, schema: str) -> list[MigrationStep]:
     """Return the steps that lead from the applied migrations to migration `to`, or the newest.
 
     Raises `SchemaTooNew` if this version does not know the newest applied migration.
@@ -97,12 +97,12 @@ def plan_steps(applied: Collection[int], to: int | None, schema: str) -> list[St
     if current > newest_number():
         raise SchemaTooNew(schema, current, newest_number())
     down = [
-        Step(number, name, "down")
+        MigrationStep(number, name, "down")
         for number, name in reversed(migrations())
         if number > target and number in applied
     ]
     up = [
-        Step(number, name, "up")
+        MigrationStep(number, name, "up")
         for number, name in migrations()
         if number <= target and number not in applied
     ]

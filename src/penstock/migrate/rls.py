@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import asyncpg
 
 from penstock.errors import ConfigError, RolesUnfit
-from penstock.migrate.plan import Step
+from penstock.migrate.plan import MigrationStep
 from penstock.sql import rls, statement
 from penstock.store import Executor, errors
 
@@ -28,7 +28,7 @@ def check_schema(schema: str, requested: bool | None) -> None:
 
 
 def build_scripts(
-    steps: Sequence[Step], schema: str, *, current: bool, requested: bool | None
+    steps: Sequence[MigrationStep], schema: str, *, current: bool, requested: bool | None
 ) -> list[str]:
     """Return the SQL of the steps, and of switching row level security.
 

@@ -15,7 +15,7 @@ from penstock.migrate import rls as security
 from penstock.migrate.plan import (
     Connection,
     MigrationStatus,
-    Step,
+    MigrationStep,
     applied_migrations,
     create_ledger,
     lock_migrations,
@@ -94,7 +94,7 @@ async def migrate(
         return renamed + [step.name for step in steps]
 
 
-async def prepare(connection: Executor, schema: str, to: int | None = None) -> list[Step]:
+async def prepare(connection: Executor, schema: str, to: int | None = None) -> list[MigrationStep]:
     """Lock the migrations, create their table if necessary, and return the steps to take."""
     await lock_migrations(connection, schema)
     applied = [migration.number for migration in await applied_migrations(connection, schema)]
@@ -108,7 +108,7 @@ async def prepare(connection: Executor, schema: str, to: int | None = None) -> l
 
 
 async def build_sql(
-    connection: Executor, schema: str, steps: Sequence[Step], rls: bool | None = None
+    connection: Executor, schema: str, steps: Sequence[MigrationStep], rls: bool | None = None
 ) -> list[str]:
     """Return the SQL of the steps, which also switches row level security or keeps it on.
 

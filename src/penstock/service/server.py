@@ -277,7 +277,7 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-class Server:
+class HttpServer:
     """Serves a service until it is asked to stop.
 
     async with service:

@@ -34,7 +34,7 @@ ALLOWED = "a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class StorageOptions:
     """The options of a storage.
 
     `patience` is how many seconds a request may take, or one part of a large file. `variable` is
@@ -53,7 +53,7 @@ class Options:
             raise ConfigError("patience", self.patience, SECONDS)
 
     @classmethod
-    def of(cls, variable: str, environment: Mapping[str, str] = os.environ) -> Options:
+    def of(cls, variable: str, environment: Mapping[str, str] = os.environ) -> StorageOptions:
         """Read the options from variables such as `<variable>_REGION`."""
         endpoint, region, allow_http, patience = (f"{variable}_{name}" for name in OPTION_SUFFIXES)
         return cls(
@@ -73,7 +73,7 @@ def _yes_or_no(name: str, text: str) -> bool:
 
 def _seconds(name: str, text: str) -> float:
     try:
-        return Options(patience=float(text)).patience
+        return StorageOptions(patience=float(text)).patience
     except (ValueError, ConfigError):
         raise ConfigError(name, text, SECONDS) from None
 
@@ -86,7 +86,7 @@ def folder_at(url: str) -> Path | None:
     return None if "://" in url or not url else Path(url).expanduser().absolute()
 
 
-def remote_at(url: str, options: Options) -> Remote:
+def remote_at(url: str, options: StorageOptions) -> Remote:
     """Return the store of the bucket or container that a URL names."""
     parts = urlsplit(url)
     prefix = unquote(parts.path).strip("/") or None
@@ -129,7 +129,7 @@ def _without_none(**values: str | None) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _client(options: Options) -> ClientConfig:
+def _client(options: StorageOptions) -> ClientConfig:
     patience = timedelta(seconds=options.patience)
     return {
         "allow_http": options.allow_http,
@@ -140,7 +140,7 @@ def _client(options: Options) -> ClientConfig:
     }
 
 
-def _retry(options: Options) -> RetryConfig:
+def _retry(options: StorageOptions) -> RetryConfig:
     return {
         "max_retries": MAX_RETRIES,
         "retry_timeout": timedelta(seconds=options.patience),

@@ -28,7 +28,7 @@ from penstock.storage.errors import (
     StorageRefuses,
 )
 from penstock.storage.local import ParallelCopy
-from penstock.storage.location import Options, Store, folder_at, remote_at
+from penstock.storage.location import StorageOptions, Store, folder_at, remote_at
 from penstock.storage.names import DATABASES_FOLDER, digest_of, object_name
 from penstock.storage.sink import Sink
 
@@ -151,13 +151,13 @@ class Storage:
         self._patience = patience
 
     @classmethod
-    def of(cls, url: str, options: Options | None = None) -> Storage:
+    def of(cls, url: str, options: StorageOptions | None = None) -> Storage:
         """Open the storage at a URL, and create it if it is a folder.
 
         The URL is a folder, or `file://…`, `s3://bucket/prefix`, `gs://bucket/prefix` or
         `az://container/prefix`.
         """
-        options = options or Options()
+        options = options or StorageOptions()
         if (folder := folder_at(url)) is None:
             return cls(remote_at(url, options), None, options.patience, url)
         try:

@@ -28,7 +28,7 @@ class Stored(NamedTuple):
     priorities: list[int] | None
 
 
-class Links(NamedTuple):
+class JobLinks(NamedTuple):
     """The batch or workflow of jobs that are enqueued together, and the jobs that they wait for.
 
     Each list has one entry per job. `adder` is the running job of the batch that adds these jobs,
@@ -43,11 +43,11 @@ class Links(NamedTuple):
     adder: int | None = None
 
 
-NO_LINKS = Links()
+NO_LINKS = JobLinks()
 
 
 def parameters(
-    requests: Sequence[AnyRequest], options: str, links: Links = NO_LINKS
+    requests: Sequence[AnyRequest], options: str, links: JobLinks = NO_LINKS
 ) -> tuple[Any, ...]:
     """Return the parameters of `enqueue`. A column of defaults only is not sent."""
     distinct = {id(request.options): request.options for request in requests}.values()

@@ -36,7 +36,7 @@ class Taken(NamedTuple):
     wait: float
 
 
-class Limits:
+class LimitStatements:
     """Run statements for limits on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:

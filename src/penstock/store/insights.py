@@ -163,7 +163,7 @@ class LiveQueries:
         return moment
 
 
-class Holder(NamedTuple):
+class KeyHolder(NamedTuple):
     """The job that holds a unique key. If the job has ended, it holds the key `until` then."""
 
     job: str
@@ -176,7 +176,7 @@ class UniqueKeys:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def holders(self, on: Executor, ids: Sequence[int]) -> dict[str, Holder]:
+    async def holders(self, on: Executor, ids: Sequence[int]) -> dict[str, KeyHolder]:
         """Return the holders of the unique keys of jobs, by job id, as far as there are any."""
         rows = await on.fetch(self._store.statement("find_unique_holders"), list(ids))
-        return {str(row["id"]): Holder(str(row["job"]), row["until"]) for row in rows}
+        return {str(row["id"]): KeyHolder(str(row["job"]), row["until"]) for row in rows}

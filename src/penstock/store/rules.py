@@ -39,7 +39,7 @@ class PlanRule(Struct, frozen=True):
     weight: int
 
 
-class Limit(Struct, frozen=True):
+class LimitRule(Struct, frozen=True):
     """The limit of a key: how many jobs run at once, and how many start per second."""
 
     key: str
@@ -58,18 +58,18 @@ class Rules(Struct, frozen=True, dict=True):
     queues: tuple[QueueRule, ...] = ()
     lanes: tuple[LaneRule, ...] = ()
     plans: tuple[PlanRule, ...] = ()
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[LimitRule, ...] = ()
 
     @cached_property
-    def _exact(self) -> dict[str, Limit]:
+    def _exact(self) -> dict[str, LimitRule]:
         return {limit.key: limit for limit in self.limits}
 
     @cached_property
-    def _patterns(self) -> list[Limit]:
+    def _patterns(self) -> list[LimitRule]:
         patterns = [limit for limit in self.limits if limit.key.endswith("*")]
         return sorted(patterns, key=lambda limit: -len(limit.key))
 
-    def limit_of(self, key: str) -> Limit | None:
+    def limit_of(self, key: str) -> LimitRule | None:
         """Return the limit of a key: its own, or that of the longest matching pattern."""
         if (exact := self._exact.get(key)) is not None:
             return exact

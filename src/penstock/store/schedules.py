@@ -17,7 +17,7 @@ from penstock.tasks.schedule import Declaration, Rule
 Row = dict[str, Any]
 
 
-class Due(Struct, frozen=True, kw_only=True):
+class DueTicks(Struct, frozen=True, kw_only=True):
     """A schedule that is due, with the fields from which its ticks are computed."""
 
     name: str
@@ -42,7 +42,7 @@ class DueSchedules(Struct, frozen=True, kw_only=True):
     """
 
     now: datetime
-    due: list[Due]
+    due: list[DueTicks]
     next_in: float | None
 
 
@@ -58,7 +58,7 @@ class Firing(Struct, frozen=True, kw_only=True):
     next_at: datetime
 
 
-class Schedules:
+class ScheduleStatements:
     """Run statements for schedules on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:

@@ -85,14 +85,14 @@ class Steps:
 Answer = Literal["got", "timeout", "wait", "busy"]
 
 
-class Sent(NamedTuple):
+class StoredEvent(NamedTuple):
     """The id of an event, and how many waiting jobs it woke."""
 
     id: int
     woken: int
 
 
-class Awaited(NamedTuple):
+class AwaitedEvent(NamedTuple):
     """The answer to a job that waits for an event. A result, as JSON, is saved as a step."""
 
     answer: Answer
@@ -107,7 +107,7 @@ class Woken(NamedTuple):
     next_in: float | None
 
 
-class Events:
+class EventStatements:
     """Run statements for events and their waiters on the connection of the caller."""
 
     def __init__(self, store: Store) -> None:
@@ -123,11 +123,11 @@ class Events:
         options: str,
         *,
         by: str | None = None,
-    ) -> Sent:
+    ) -> StoredEvent:
         sql = self._store.statement("send_event")
         row = await on.fetchrow(sql, name, payload, tenant, keep, options, by)
         assert row is not None
-        return Sent(row["id"], row["woken"])
+        return StoredEvent(row["id"], row["woken"])
 
     async def list(self, on: Executor, *filters: Any) -> list[dict[str, Any]]:
         rows = await on.fetch(self._store.statement("list_events"), *filters)
@@ -142,12 +142,12 @@ class Events:
         name: str,
         after: int,
         timeout: float | None,
-    ) -> Awaited:
+    ) -> AwaitedEvent:
         """Return the first event after the event `after`, or begin to wait for it."""
         sql = self._store.statement("await_event")
         row = await on.fetchrow(sql, job, token, step, name, after, timeout)
         assert row is not None
-        return Awaited(row["answer"], row["result"])
+        return AwaitedEvent(row["answer"], row["result"])
 
     async def wake(self, on: Executor, limit: int, after: int = 0) -> Woken:
         """Wake up to `limit` jobs whose wait is over, for events after the event `after`."""

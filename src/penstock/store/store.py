@@ -51,7 +51,7 @@ class Store:
         *,
         notify: bool,
         durable: bool,
-        links: enqueue.Links = enqueue.NO_LINKS,
+        links: enqueue.JobLinks = enqueue.NO_LINKS,
     ) -> Statement:
         """Return the statement that inserts jobs. `enqueue` says what it returns."""
         adder = "" if links.adder is None else f', "adder": {links.adder}'
@@ -65,7 +65,7 @@ class Store:
         *,
         notify: bool,
         durable: bool,
-        links: enqueue.Links = enqueue.NO_LINKS,
+        links: enqueue.JobLinks = enqueue.NO_LINKS,
     ) -> enqueue.Stored:
         """Insert jobs. The results are in the order of the requests."""
         sql, params = self.enqueue_statement(requests, notify=notify, durable=durable, links=links)

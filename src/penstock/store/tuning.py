@@ -14,7 +14,7 @@ Row: TypeAlias = dict[str, Any]
 Changes: TypeAlias = Mapping[str, Any]
 
 
-class Settings:
+class SettingStatements:
     """Run statements for settings on the connection of the caller.
 
     `changes` holds only the settings to change. `by` goes into the audit; None stands for the

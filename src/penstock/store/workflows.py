@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from penstock.store.connection import Executor
-from penstock.store.enqueue import Links, stored_form
+from penstock.store.enqueue import JobLinks, stored_form
 from penstock.store.store import Store
 from penstock.tasks import Request
 from penstock.tasks.workflow import Awaited, ExistingJob, Node, OnFailure, Parent, Workflow
@@ -120,12 +120,12 @@ class Workflows:
         return [dict(row) for row in await on.fetch(self._store.statement(name), *parameters)]
 
 
-def links(flow: Workflow, workflow: int) -> Links:
+def links(flow: Workflow, workflow: int) -> JobLinks:
     """Return the names and parents of a new workflow's steps, in the order of `flow.in_order()`."""
     order = flow.in_order()
     positions = {step.number: at for at, step in enumerate(order, start=1)}
     parents = [_encode_edges(flow.parents[step.number], positions) for step in order]
-    return Links(
+    return JobLinks(
         workflow=workflow,
         steps=[step.name for step in order],
         parents=parents if any(parents) else None,

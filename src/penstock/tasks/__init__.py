@@ -18,7 +18,7 @@ from penstock.tasks.reader import Call
 from penstock.tasks.registry import Registry
 from penstock.tasks.request import Request
 from penstock.tasks.schedule import CatchUp, Declaration, Overlap, Timetable, Wins, declare
-from penstock.tasks.settings import Batch, Settings, TaskValues
+from penstock.tasks.settings import Batch, TaskSettings, TaskValues
 from penstock.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask, Task
 from penstock.tasks.unique import Unique
 from penstock.tasks.workflow import OnFailure, Step, Workflow
@@ -42,7 +42,6 @@ __all__ = [
     "Overlap",
     "Registry",
     "Request",
-    "Settings",
     "Step",
     "Suspended",
     "SyncBatchContext",
@@ -51,6 +50,7 @@ __all__ = [
     "SyncTask",
     "Task",
     "TaskDecorator",
+    "TaskSettings",
     "TaskValues",
     "Timetable",
     "Unique",

@@ -28,14 +28,14 @@ KEY_REMEDY: Final = (
 )
 
 
-class Fault(NamedTuple):
+class PayloadFault(NamedTuple):
     """Why a value cannot be stored. `path` leads to the faulty part from the value searched."""
 
     problem: str
     remedy: str
     path: str = ""
 
-    def prefixed(self, step: str) -> Fault:
+    def prefixed(self, step: str) -> PayloadFault:
         """Return this fault with a path that begins one level further out."""
         return self._replace(path=step + self.path)
 
@@ -58,7 +58,7 @@ class FaultFinder:
         self._hook = hook
         self._loose_keys = loose_keys
 
-    def find(self, value: Any, depth: int = 0) -> Fault | None:
+    def find(self, value: Any, depth: int = 0) -> PayloadFault | None:
         """Return the first fault in `value`, or None."""
         kind = type(value)
         if kind is str:
@@ -67,14 +67,14 @@ class FaultFinder:
             return _scalar_fault(value)
         if depth >= MAX_DEPTH:
             problem = f"it is nested more than {MAX_DEPTH} deep, or contains itself"
-            return Fault(problem, "Pass a flatter value.")
+            return PayloadFault(problem, "Pass a flatter value.")
         if isinstance(value, dict):
             return self._in_dict(value, depth)
         if isinstance(value, (list, tuple, set, frozenset)):
             return self._in_items(value, depth)
         return self._in_object(value, depth)
 
-    def _in_dict(self, value: dict[Any, Any], depth: int) -> Fault | None:
+    def _in_dict(self, value: dict[Any, Any], depth: int) -> PayloadFault | None:
         for key, item in value.items():
             if fault := self.find_in_key(key):
                 return fault
@@ -82,48 +82,48 @@ class FaultFinder:
                 return fault.prefixed(_step(key))
         return None
 
-    def _in_items(self, value: Iterable[Any], depth: int) -> Fault | None:
+    def _in_items(self, value: Iterable[Any], depth: int) -> PayloadFault | None:
         for index, item in enumerate(value):
             if fault := self.find(item, depth + 1):
                 return fault.prefixed(f"[{index}]")
         return None
 
-    def _in_object(self, value: Any, depth: int) -> Fault | None:
+    def _in_object(self, value: Any, depth: int) -> PayloadFault | None:
         try:
             plain = msgspec.to_builtins(value, enc_hook=self._hook)
         except Exception:
             for name in _names(value):
                 if fault := self.find(getattr(value, name, None), depth + 1):
                     return fault.prefixed(f".{name}")
-            return Fault(
+            return PayloadFault(
                 f"JSON cannot hold a value of type {type(value).__qualname__}", TYPE_REMEDY
             )
         return self.find(plain, depth + 1)
 
-    def find_in_key(self, key: Any) -> Fault | None:
+    def find_in_key(self, key: Any) -> PayloadFault | None:
         """Return the fault of a dict's key, or None."""
         if isinstance(key, str):
             return _text_fault(key, "one of its keys")
         if self._loose_keys and _is_writable(key):
             return None
-        return Fault(f"its key {key!r:.80} is not a string", KEY_REMEDY)
+        return PayloadFault(f"its key {key!r:.80} is not a string", KEY_REMEDY)
 
 
-def _scalar_fault(value: object) -> Fault | None:
+def _scalar_fault(value: object) -> PayloadFault | None:
     if isinstance(value, str):
         return _text_fault(value, "it")
     if isinstance(value, float) and not isfinite(value):
-        return Fault(f"{value} is no number in JSON", "Pass None or leave it out.")
+        return PayloadFault(f"{value} is no number in JSON", "Pass None or leave it out.")
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        return Fault("the integer has thousands of digits", "Pass it as text.")
+        return PayloadFault("the integer has thousands of digits", "Pass it as text.")
     return None
 
 
-def _text_fault(text: str, subject: str) -> Fault | None:
+def _text_fault(text: str, subject: str) -> PayloadFault | None:
     if not (match := UNSTORABLE.search(text)):
         return None
     character = "a NUL character" if match[0] == "\0" else "half of a surrogate pair"
-    return Fault(f"{subject} contains {character} at position {match.start()}", TEXT_REMEDY)
+    return PayloadFault(f"{subject} contains {character} at position {match.start()}", TEXT_REMEDY)
 
 
 def _step(key: object) -> str:

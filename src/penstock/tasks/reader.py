@@ -16,7 +16,7 @@ from penstock.tasks.parameters import Parameters
 from penstock.tasks.payload import is_model, load_model
 
 
-class Shape(Struct, frozen=True):
+class TypeShape(Struct, frozen=True):
     """What is known about a type.
 
     - `is_any`: the type itself is Any or object.
@@ -29,7 +29,7 @@ class Shape(Struct, frozen=True):
     loose_keys: bool
 
 
-def shape_of(setting: str, hint: Any) -> Shape:
+def shape_of(setting: str, hint: Any) -> TypeShape:
     """Return the shape of a type, or raise Misuse if it cannot be read from JSON."""
     try:
         info = inspect.type_info(hint)
@@ -39,7 +39,7 @@ def shape_of(setting: str, hint: Any) -> Shape:
     for part in parts:
         if isinstance(part, inspect.CustomType):
             _check_class(setting, part.cls)
-    return Shape(
+    return TypeShape(
         is_any=_is_open(info),
         has_any=any(_is_open(part) for part in parts),
         loose_keys=any(isinstance(part, inspect.DictType) and _is_loose(part) for part in parts),

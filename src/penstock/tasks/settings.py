@@ -250,7 +250,7 @@ class BatchTaskValues(TaskValues, total=False):
     batch: Batch
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class TaskSettings(Struct, frozen=True, kw_only=True):
     """The checked settings of one task."""
 
     name: str
@@ -293,7 +293,7 @@ def check_names(values: Mapping[str, Any]) -> None:
         raise TypeError(f"A task has no setting {unknown[0]!r}; it has {known}.{hint}")
 
 
-def make_settings(fn: Callable[..., Any], values: TaskValues) -> Settings:
+def make_settings(fn: Callable[..., Any], values: TaskValues) -> TaskSettings:
     """Check the keyword arguments of a task's decorator, and return the task's settings."""
     others: dict[str, Any] = dict(values)
     defaults = {name: others.pop(name) for name in JOB_DEFAULTS & others.keys()}
@@ -301,14 +301,14 @@ def make_settings(fn: Callable[..., Any], values: TaskValues) -> Settings:
     checked = {setting: CHECKS[setting](setting, value) for setting, value in others.items()}
     if checked.get("batch") and checked.get("isolate"):
         raise ConfigError("isolate", others["isolate"], "None or False, where batch is set")
-    return Settings(
+    return TaskSettings(
         name=_default_name(fn) if name is None else check_name("name", name, TASK_NAME),
         defaults=Options().updated(defaults),
         **checked,
     )
 
 
-def reconfigure(settings: Settings, values: RunValues) -> Settings:
+def reconfigure(settings: TaskSettings, values: RunValues) -> TaskSettings:
     """Return the settings with some of them replaced. Raises ConfigError for a bad value."""
     if unknown := values.keys() - RunValues.__optional_keys__:
         known = " and ".join(sorted(RunValues.__optional_keys__))

@@ -40,7 +40,7 @@ from penstock.tasks.reader import Call
 from penstock.tasks.request import Request
 from penstock.tasks.settings import (
     RunValues,
-    Settings,
+    TaskSettings,
     TaskValues,
     check_names,
     make_settings,
@@ -196,7 +196,9 @@ class Task(Generic[P, T_co]):
     is_async: bool
     takes_context: bool
 
-    def __init__(self, fn: Callable[..., Any], settings: Settings, arguments: Arguments) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], settings: TaskSettings, arguments: Arguments
+    ) -> None:
         self.fn = fn
         self.name = settings.name
         self.settings = settings

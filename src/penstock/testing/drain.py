@@ -11,7 +11,7 @@ from penstock.errors import UnknownTask
 from penstock.job import BLOCKED, READY, SCHEDULED, Job
 from penstock.store import key_of
 from penstock.store.insights import InsightQueries
-from penstock.store.steps import Events
+from penstock.store.steps import EventStatements
 from penstock.tasks import Timetable
 from penstock.testing.clock import advance_to
 from penstock.testing.databases import check_test_database, closed_again
@@ -200,7 +200,7 @@ class _Draining:
         store = self._app.store
         await self._app._execute(lambda on: store.expire(on, MAX_JOBS_PER_STATEMENT))
         await self._app._execute(lambda on: store.promote(on, None, MAX_JOBS_PER_STATEMENT))
-        await self._app._execute(lambda on: Events(store).wake(on, MAX_JOBS_PER_STATEMENT))
+        await self._app._execute(lambda on: EventStatements(store).wake(on, MAX_JOBS_PER_STATEMENT))
         jobs = await enqueued(self._app)
         if await self._repeat_waits(jobs):
             jobs = await enqueued(self._app)

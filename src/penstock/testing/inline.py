@@ -18,10 +18,10 @@ from penstock.app.app import Penstock
 from penstock.config import Database
 from penstock.errors import BadArgument
 from penstock.job import AttemptError, Job, State
-from penstock.lifecycle import Health
+from penstock.lifecycle import DatabaseHealth
 from penstock.outcome import PARK_LIMIT_S, Done, Transition, outcome_of
 from penstock.store import ClaimedJob, Settlement, Store
-from penstock.store.steps import Awaited, Saved
+from penstock.store.steps import AwaitedEvent, Saved
 from penstock.tasks import Options, Request, Task
 from penstock.tasks.registry import explain_not_a_task
 from penstock.tasks.workflow import Parent
@@ -184,7 +184,7 @@ class Inline:
         watch = Watch()
         reported: list[Told] = []
         settled: list[Settlement] = []
-        resources = WorkerResources(self._openers(task), Health(Events()), self._database)
+        resources = WorkerResources(self._openers(task), DatabaseHealth(Events()), self._database)
         executor = Executor(
             watch.wrap_tasks([task]),
             _NoStore(),
@@ -278,8 +278,8 @@ class _NoJournal(Journal):
 
     async def wait_for_event(
         self, attempt: Attempt, step: str, name: str, after: int, timeout: float | None
-    ) -> Awaited:
-        return Awaited("wait", None)
+    ) -> AwaitedEvent:
+        return AwaitedEvent("wait", None)
 
     async def sleep(
         self, attempt: Attempt, name: str, until: datetime | None, seconds: float

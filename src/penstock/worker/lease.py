@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.config import Liveness
 from penstock.errors import StartTimeout
-from penstock.lifecycle import Health, ScanBudget, Service
+from penstock.lifecycle import DatabaseHealth, ScanBudget, Service
 from penstock.store import Pool, Settlement, Store, close_idle, connect, errors
 from penstock.telemetry import Events, LeaseTaken
 from penstock.worker.heartbeat import Heartbeat, Signals
@@ -30,7 +30,7 @@ class LeaseKeeper(Service):
         url: str,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         events: Events,
         liveness: Liveness,
         *,
@@ -268,7 +268,7 @@ class Reconciler(Service):
         pool: Pool,
         store: Store,
         lease_keeper: LeaseKeeper,
-        health: Health,
+        health: DatabaseHealth,
         list_known_jobs: Callable[[], list[int]],
         interval: float,
     ) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import Connection, Pool, Store, connect, receives_notifications
 
 logger = logging.getLogger("penstock.listener")
@@ -34,7 +34,7 @@ class Listener(Service):
 
     name = "listener"
 
-    def __init__(self, url: str, pool: Pool, store: Store, health: Health) -> None:
+    def __init__(self, url: str, pool: Pool, store: Store, health: DatabaseHealth) -> None:
         super().__init__(health)
         self._url = url
         self._pool = pool

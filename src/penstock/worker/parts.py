@@ -17,7 +17,7 @@ from uuid import UUID
 from penstock.config import JobLog, Liveness, Pace, Upkeep
 from penstock.connect.connector import TRY_AGAIN, Connector
 from penstock.connect.tracing import Tracing
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.maintenance import Maintenance
 from penstock.store import Answer, Pool, Settlement
 from penstock.store.rules import Rules
@@ -38,12 +38,12 @@ from penstock.worker.listener import Listener
 from penstock.worker.run.budgets import Budgets, BudgetWriter
 from penstock.worker.run.executor import Executor
 from penstock.worker.run.journal import Journal
-from penstock.worker.run.progress import Progress
+from penstock.worker.run.progress import ProgressWriter
 from penstock.worker.run.resources import Resources, WorkerResources
 from penstock.worker.run.suspects import Suspects
 from penstock.worker.settle.report import JobLines, Tally, name_outcome
 from penstock.worker.settle.settler import Settler
-from penstock.worker.tenants import Tenants
+from penstock.worker.tenants import TenantFilter
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.worker")
@@ -70,7 +70,7 @@ class Parts:
         *,
         name: str,
         states: dict[str, QueueState],
-        tenants: Tenants,
+        tenants: TenantFilter,
         quota: Quota,
         tally: Tally,
         liveness: Liveness,
@@ -81,7 +81,7 @@ class Parts:
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         store, url = link.store, link.url
-        health = Health(events, pool)
+        health = DatabaseHealth(events, pool)
         self._events = events
         self._tracing = link.tracing and link.tracing.active()
         self._pace = pace
@@ -103,7 +103,7 @@ class Parts:
         explain = partial(link.translate_error, doubt=TRY_AGAIN, is_sent=True)
         self.budget_writer = BudgetWriter(pool, health)
         self.budgets = Budgets(pool, store, self.budget_writer, explain)
-        self.progress = Progress(pool, store, health)
+        self.progress = ProgressWriter(pool, store, health)
         self.settler = Settler(
             pool,
             store,
@@ -494,7 +494,7 @@ def _max_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
 
 
 def _describe_worker(
-    states: dict[str, QueueState], tenants: Tenants, tasks: Registry, timetable: Timetable
+    states: dict[str, QueueState], tenants: TenantFilter, tasks: Registry, timetable: Timetable
 ) -> dict[str, Any]:
     """Return what the lease says of a worker for people."""
     return {

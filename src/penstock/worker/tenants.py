@@ -10,7 +10,7 @@ from penstock.tasks.options import limit_key
 
 
 @dataclass(frozen=True, slots=True)
-class Tenants:
+class TenantFilter:
     """The tenants that a worker serves: all, some, or all but some.
 
     This has an effect on fair queues, whose lanes are tenants.
@@ -20,7 +20,7 @@ class Tenants:
     excepted: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, only: Iterable[str] | str | None, excepted: Iterable[str] | str) -> Tenants:
+    def of(cls, only: Iterable[str] | str | None, excepted: Iterable[str] | str) -> TenantFilter:
         """Parse the tenants as users give them: a name, several, or None for all."""
         chosen = None if only is None else _parse_names("tenants", only)
         tenants = cls(chosen, _parse_names("except_tenants", excepted))
@@ -43,7 +43,7 @@ class Tenants:
         return f"The queue {queue} is not fair by tenant: {effect}. To change that: {remedy}"
 
 
-ALL = Tenants()
+ALL = TenantFilter()
 
 
 def _parse_names(setting: str, value: Iterable[str] | str) -> frozenset[str]:

@@ -33,7 +33,7 @@ from penstock.worker.room import retry_while_full
 from penstock.worker.run.resources import Resources
 from penstock.worker.settle.report import Tally
 from penstock.worker.stop import Shutdown
-from penstock.worker.tenants import ALL, Tenants
+from penstock.worker.tenants import ALL, TenantFilter
 from penstock.worker.timing import DEFAULT_TIMING
 from penstock.worker.whereabouts import describe_place, find_attempt
 
@@ -72,7 +72,7 @@ class Worker:
         pools: LocalPools,
         *,
         queues: Mapping[str, int] | Iterable[str] | str | Callable[[int], Mapping[str, int]],
-        tenants: Tenants = ALL,
+        tenants: TenantFilter = ALL,
         name: str | None,
         liveness: Liveness,
         pace: Pace,

@@ -148,7 +148,7 @@ def check_environment(environment: Mapping[str, str] = os.environ) -> Settings:
     This also checks what only some jobs read, so that their errors appear at the start.
     """
     settings = Settings.of(environment)
-    location.Options.of(STORAGE_VARIABLE, environment)
+    location.StorageOptions.of(STORAGE_VARIABLE, environment)
     guard.Allowed.of(FETCH_PREFIX, environment)
     for name in sorted(environment):
         if name.startswith(PREFIX) and name not in KNOWN_VARIABLES:

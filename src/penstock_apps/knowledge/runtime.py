@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from penstock import Context, Database, NotRetryable, Penstock
-from penstock.storage.location import Options
+from penstock.storage.location import StorageOptions
 from penstock.storage.storage import Storage
 from penstock_apps.knowledge.embed import Embedder, Embedding, embedder_of
 from penstock_apps.knowledge.search import Searcher
@@ -206,7 +206,7 @@ async def open_runtime(
 ) -> AsyncIterator[KnowledgeRuntime]:
     """Open a runtime that uses an open app."""
     settings = Settings.of()
-    storage = Storage.of(settings.storage_at(database), Options.of(STORAGE_VARIABLE))
+    storage = Storage.of(settings.storage_at(database), StorageOptions.of(STORAGE_VARIABLE))
     async with AsyncExitStack() as stack:
         folder = await asyncio.to_thread(stack.enter_context, scratch_folder())
         tables = await stack.enter_async_context(TablePool.opened(database, connections))

@@ -11,11 +11,11 @@ import pytest
 
 from penstock import ConfigError, NotRetryable, Retryable
 from penstock_apps.knowledge.embed import (
+    CallRefused,
     Embedder,
+    EmbedderMisfit,
     Embedding,
     KeyMissing,
-    Misfit,
-    Refused,
     embedder_of,
 )
 from penstock_apps.knowledge.embed.cohere import Cohere
@@ -172,7 +172,7 @@ async def test_a_refused_key_is_not_tried_again(
     embedder: Embedder, models: Models, status: int
 ) -> None:
     models.fail(Fault(status))
-    with pytest.raises(Misfit, match=r"Check the environment variable \w+KEY") as refused:
+    with pytest.raises(EmbedderMisfit, match=r"Check the environment variable \w+KEY") as refused:
         await embedder.embed(TEXTS)
     assert isinstance(refused.value, NotRetryable)
 
@@ -183,7 +183,7 @@ async def test_a_bad_text_is_found_by_halving(embedder: Embedder, models: Models
     async def bad(texts: list[str]) -> list[str]:
         try:
             await embedder.embed(texts)
-        except Refused as refused:
+        except CallRefused as refused:
             half = refused.texts // 2
             return texts if not half else await bad(texts[:half]) + await bad(texts[half:])
         return []
@@ -203,7 +203,7 @@ async def test_refused_settings_are_not_blamed_on_a_text(
     embedder: Embedder, models: Models, message: str
 ) -> None:
     models.fail(Fault(400, body={"error": {"message": message}}))
-    with pytest.raises(Misfit, match="Check model, dimensions and base_url"):
+    with pytest.raises(EmbedderMisfit, match="Check model, dimensions and base_url"):
         await embedder.embed(TEXTS)
 
 
@@ -212,7 +212,7 @@ async def test_a_text_that_is_too_long_is_not_blamed_on_the_settings(
 ) -> None:
     message = "This model's maximum context length is 8192 tokens, however you requested 9000"
     models.fail(Fault(400, body={"error": {"message": message}}))
-    with pytest.raises(Refused, match="refused a text"):
+    with pytest.raises(CallRefused, match="refused a text"):
         await embedder.embed(["long"])
 
 
@@ -220,25 +220,25 @@ async def test_a_model_that_is_not_there_is_not_asked_again(
     embedder: Embedder, models: Models
 ) -> None:
     models.fail(Fault(404))
-    with pytest.raises(Misfit, match="no such model"):
+    with pytest.raises(EmbedderMisfit, match="no such model"):
         await embedder.embed(TEXTS)
 
 
 async def test_vectors_of_other_dimensions_are_refused(embedder: Embedder, models: Models) -> None:
     models.dimensions = 65
-    with pytest.raises(Misfit, match=r"of 65 dimensions; the settings say 64"):
+    with pytest.raises(EmbedderMisfit, match=r"of 65 dimensions; the settings say 64"):
         await embedder.embed(TEXTS)
 
 
 async def test_fewer_vectors_than_texts_are_refused(embedder: Embedder, models: Models) -> None:
     models.short = 1
-    with pytest.raises(Misfit, match="2 vectors for 3 texts"):
+    with pytest.raises(EmbedderMisfit, match="2 vectors for 3 texts"):
         await embedder.embed(TEXTS)
 
 
 async def test_an_answer_of_another_kind_is_refused(embedder: Embedder, models: Models) -> None:
     models.fail(Fault(200, body={"hello": "world"}))
-    with pytest.raises(Misfit, match="something else than embeddings"):
+    with pytest.raises(EmbedderMisfit, match="something else than embeddings"):
         await embedder.embed(TEXTS)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock_apps.knowledge.extract import Limits, extract
+from penstock_apps.knowledge.extract import ReadLimits, extract
 from penstock_apps.knowledge.text import Extracted
 
 FILES = Path(__file__).parent.parent / "files"
@@ -24,6 +24,6 @@ def read(tmp_path: Path) -> Read:
         if content is not None:
             path = tmp_path / "uploaded"
             path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return extract(path, name, limits=Limits(**limits))
+        return extract(path, name, limits=ReadLimits(**limits))
 
     return read

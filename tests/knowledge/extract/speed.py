@@ -10,7 +10,7 @@ from time import process_time
 import pypdfium2
 
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract import Limits, extract
+from penstock_apps.knowledge.extract import ReadLimits, extract
 
 
 def main(folder: Path) -> None:
@@ -36,7 +36,7 @@ def seconds(read: Callable[[Path], None], path: Path) -> float:
 
 def ours(path: Path) -> None:
     try:
-        extract(path, path.name, limits=Limits(scanned=0))
+        extract(path, path.name, limits=ReadLimits(scanned=0))
     except Unreadable as refused:
         print(f"{path.name}: {refused.reason}")
 

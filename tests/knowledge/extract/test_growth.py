@@ -16,7 +16,7 @@ import pytest
 
 from penstock_apps.knowledge.chunk import Chunking, split
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract import Limits, extract, office, sniff
+from penstock_apps.knowledge.extract import ReadLimits, extract, office, sniff
 from penstock_apps.knowledge.extract.extract import READERS
 from penstock_apps.knowledge.extract.markup import MANY_TAGS, MAX_ATTRIBUTES, MAX_DEPTH
 from penstock_apps.knowledge.extract.pdf import mark_headings
@@ -276,7 +276,7 @@ def seconds(folder: Path, name: str, content: str | bytes) -> float:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     start = thread_time()
     with suppress(Unreadable):
-        split(extract(path, name, limits=Limits()), Chunking(256))
+        split(extract(path, name, limits=ReadLimits()), Chunking(256))
     return thread_time() - start
 
 

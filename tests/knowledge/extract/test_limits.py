@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock_apps.knowledge.errors import Skipped, Unreadable
-from penstock_apps.knowledge.extract import Limits
+from penstock_apps.knowledge.extract import ReadLimits
 from penstock_apps.knowledge.extract.extract import run_reader
 from penstock_apps.knowledge.extract.office import too_many_slides_error
 from penstock_apps.knowledge.text import Extracted
@@ -52,22 +52,22 @@ def test_a_file_too_large_is_refused_with_a_remedy(read: Read, limit: str) -> No
 def test_large_numbers_are_written_as_people_read_them(read: Read) -> None:
     with pytest.raises(Unreadable, match="more than 1,200 characters of text"):
         read("a.txt", "word " * 300, characters=1200)
-    assert "at most 10,000 are read" in str(too_many_slides_error(12_000, Limits()))
-    assert "has 12,000 slides" in str(too_many_slides_error(12_000, Limits()))
+    assert "at most 10,000 are read" in str(too_many_slides_error(12_000, ReadLimits()))
+    assert "has 12,000 slides" in str(too_many_slides_error(12_000, ReadLimits()))
 
 
 def test_a_limit_below_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match=r"Limits.pages is -1; it must be 0 or more"):
-        Limits(pages=-1)
+        ReadLimits(pages=-1)
 
 
 @pytest.mark.parametrize("stumble", [ValueError, KeyError, RecursionError, SystemError])
 def test_whatever_a_parser_stumbles_over_is_a_broken_file(stumble: type[Exception]) -> None:
-    def read(path: Path, name: str, limits: Limits) -> Extracted:
+    def read(path: Path, name: str, limits: ReadLimits) -> Extracted:
         raise stumble("the secret text of the document")
 
     with pytest.raises(Unreadable, match=r"damaged.*save it anew") as refused:
-        run_reader(read, Path("a"), "a", Limits())
+        run_reader(read, Path("a"), "a", ReadLimits())
     assert refused.value.reason == "broken"
     assert "secret" not in str(refused.value)
     assert "Error" not in str(refused.value)
@@ -75,11 +75,11 @@ def test_whatever_a_parser_stumbles_over_is_a_broken_file(stumble: type[Exceptio
 
 
 def test_a_lack_of_memory_is_no_fault_of_the_file() -> None:
-    def read(path: Path, name: str, limits: Limits) -> Extracted:
+    def read(path: Path, name: str, limits: ReadLimits) -> Extracted:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        run_reader(read, Path("a"), "a", Limits())
+        run_reader(read, Path("a"), "a", ReadLimits())
 
 
 def test_to_import_it_loads_no_format_and_starts_no_thread() -> None:

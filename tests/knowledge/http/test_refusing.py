@@ -11,7 +11,7 @@ import pytest
 
 from penstock.storage import local
 from penstock_apps.knowledge.http.routing import problem_from_os_error
-from penstock_apps.knowledge.maintenance.sweep import Sweeper
+from penstock_apps.knowledge.maintenance.sweep import KnowledgeSweeper
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from tests.knowledge.scene import Scene
 
@@ -83,7 +83,7 @@ async def test_full_storage_is_a_503_and_logged_with_its_path(
     # What was stored before belongs to nobody, and goes.
     assert stored(objects) == [b"first"]
     await scene.rows("UPDATE k.object SET held_until = now() - interval '1 second'")
-    assert await Sweeper(runtime).orphans() == 2
+    assert await KnowledgeSweeper(runtime).orphans() == 2
     assert stored(objects) == []
 
 

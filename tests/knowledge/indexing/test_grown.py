@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.maintenance import reembed, vector_index
-from penstock_apps.knowledge.maintenance.sweep import Sweeper
+from penstock_apps.knowledge.maintenance.sweep import KnowledgeSweeper
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.vector_indexes import Indexes
@@ -125,7 +125,7 @@ async def test_edition_is_searched_without_its_index(
         assert len(await library.search(Query("foxes", k=9, mode="vector"))) == len(ALL)
 
     # It gets one later, and what could not be dropped goes.
-    assert await Sweeper(scene.runtime).indexes() == 2
+    assert await KnowledgeSweeper(scene.runtime).indexes() == 2
     await scene.drain()
     assert await indexes(scene) == [(await edition(library), True)]
 
@@ -139,7 +139,7 @@ async def test_a_long_transaction_keeps_nothing_from_being_removed(
         await library.delete_base((await library.base("handbook")).id)
         await scene.drain()
         assert (await scene.left("acme")).keys() == {"usage"}
-    assert await Sweeper(scene.runtime).indexes() == 1
+    assert await KnowledgeSweeper(scene.runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -163,7 +163,7 @@ async def test_what_is_left_of_an_index_is_swept(
         await scene.drain()
     assert len(await indexes(scene)) == 1
 
-    assert await Sweeper(runtime).indexes() == 1
+    assert await KnowledgeSweeper(runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -192,7 +192,7 @@ async def test_an_index_that_broke_off_is_made_again(
     # Meanwhile nobody relies on it.
     assert len(await library.search(Query("foxes", k=9, mode="vector"))) == len(ALL)
 
-    assert await Sweeper(runtime).indexes() > 0
+    assert await KnowledgeSweeper(runtime).indexes() > 0
     await scene.drain(scheduled=True)
     assert await indexes(scene) == [(await edition(library), True)]
 
@@ -205,7 +205,7 @@ async def test_what_broke_off_and_is_not_needed_any_more_goes(
     await library.delete_document(held["hens.md"].id)
     await scene.drain()
 
-    assert await Sweeper(runtime).indexes() == 1
+    assert await KnowledgeSweeper(runtime).indexes() == 1
     assert await indexes(scene) == []
 
 
@@ -231,7 +231,7 @@ async def test_an_index_that_never_came_is_found_missing(
 ) -> None:
     assert await runtime.indexes.drop(await edition(library))
 
-    assert await Sweeper(runtime).indexes() == 1
+    assert await KnowledgeSweeper(runtime).indexes() == 1
     await scene.drain()
     assert await indexes(scene) == [(await edition(library), True)]
 

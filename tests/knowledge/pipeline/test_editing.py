@@ -1,7 +1,7 @@
 """A document that is edited while it is being brought in."""
 
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.maintenance.sweep import Sweeper
+from penstock_apps.knowledge.maintenance.sweep import KnowledgeSweeper
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.search import Query
 from penstock_apps.knowledge.store.bases import Recipe
@@ -53,7 +53,7 @@ async def test_search_does_not_find_the_text_of_an_emptied_document(
     assert [hit.path for hit in await library.search(Query("weir", mode="words"))] == []
     about = await library.get_tenant()
     assert (about.documents, about.chunks) == (2, 1)
-    await Sweeper(runtime).rows()
+    await KnowledgeSweeper(runtime).rows()
     assert await scene.value("SELECT count(*) FROM k.chunk") == 1
 
     await scene.bring(library, {"a.txt": "A weir holds water back."})

@@ -7,7 +7,7 @@ import pytest
 from penstock import AttemptError, Job, NotRetryable
 from penstock.net.errors import FetchRefused
 from penstock.storage.errors import ObjectDamaged, ObjectMissing, StorageDown
-from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.embed import CallRefused, EmbedderMisfit, KeyMissing
 from penstock_apps.knowledge.errors import FILE_GONE
 from penstock_apps.knowledge.ingest.finish import (
     FILE_DAMAGED,
@@ -85,7 +85,7 @@ def test_owner_reads_no_name_of_the_storage() -> None:
     ("error", "told"),
     [
         (KeyMissing("openai", "OPENAI_API_KEY"), f"{MODEL_FAILED} (job 7)."),
-        (Misfit("openai has refused the settings with 400."), f"{MODEL_FAILED} (job 7)."),
+        (EmbedderMisfit("openai has refused the settings with 400."), f"{MODEL_FAILED} (job 7)."),
         (ParserRefuses("Check LLAMA_CLOUD_API_KEY."), f"{PARSER_FAILED} (job 7)."),
         (NotRetryable("host db-3.internal"), f"{SERVICE_FAILED} (job 7)."),
     ],
@@ -97,7 +97,7 @@ def test_owner_reads_nothing_that_only_an_operator_can_mend(error: Exception, to
 @pytest.mark.parametrize(
     "error",
     [
-        Refused("openai", 400, 1),
+        CallRefused("openai", 400, 1),
         NotParsed("LlamaParse does not keep the file any more (404). Upload it again."),
         FetchRefused("missing", "The server of x.org has no such page (404)."),
     ],

@@ -13,7 +13,7 @@ from penstock import Penstock
 from penstock.storage.names import DATABASES_FOLDER, object_name
 from penstock_apps.knowledge.knowledge import Knowledge
 from penstock_apps.knowledge.library import Library
-from penstock_apps.knowledge.maintenance.sweep import Sweeper, Walked, sweep, sweep_storage
+from penstock_apps.knowledge.maintenance.sweep import KnowledgeSweeper, Walked, sweep, sweep_storage
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from tests.fixtures.database import Database, connected
 from tests.fixtures.until import until
@@ -47,10 +47,10 @@ async def test_raw_files_go_after_their_time_and_the_text_stays(
     await scene.rows(old)
 
     await library.set_tenant(raw_days=30)
-    assert await Sweeper(runtime).expired_files() == 0
+    assert await KnowledgeSweeper(runtime).expired_files() == 0
     await library.set_tenant(raw_days=None)
     # What waits to be read stays.
-    assert await Sweeper(runtime).expired_files() == 1
+    assert await KnowledgeSweeper(runtime).expired_files() == 1
     assert stored(objects) == 1
     document = await library.document(receipt.documents[0].id)
     assert (document.state, document.stored, document.chunks) == ("completed", False, 1)
@@ -69,10 +69,10 @@ async def test_files_of_a_broken_upload_go_when_their_hold_is_over(
     name = await runtime.storage.put("acme", file.file, file.digest)
     async with library.transaction() as on:
         await runtime.objects.hold(on, "acme", [(file.digest, name, file.size)])
-    assert await Sweeper(runtime).orphans() == 0
+    assert await KnowledgeSweeper(runtime).orphans() == 0
 
     await scene.rows("UPDATE k.object SET held_until = now() - interval '1 second'")
-    assert await Sweeper(runtime).orphans() == 1
+    assert await KnowledgeSweeper(runtime).orphans() == 1
     assert stored(objects) == 0
     assert await scene.left("acme") == {}
 
@@ -82,7 +82,7 @@ async def test_a_content_that_was_replaced_goes(
 ) -> None:
     await scene.bring(library, {"a.txt": FOX})
     await scene.bring(library, {"a.txt": HEN})
-    await until(lambda: Sweeper(runtime).orphans(), what="the old content to be found")
+    await until(lambda: KnowledgeSweeper(runtime).orphans(), what="the old content to be found")
     assert stored(objects) == 1
 
 
@@ -138,14 +138,14 @@ async def test_walk_leaves_files_that_may_be_those_of_another_database(
     await runtime.storage.register_database("another database")
     [others] = (objects / DATABASES_FOLDER).iterdir()
 
-    assert await Sweeper(runtime).storage() == Walked(0, 1)
+    assert await KnowledgeSweeper(runtime).storage() == Walked(0, 1)
     assert all_in(objects) == {kept}
     assert await scene.value("SELECT count(*) FROM k.object") == 0
     assert len(list((objects / DATABASES_FOLDER).iterdir())) == 2
     assert f"remove the mark: {DATABASES_FOLDER}/{others.name}" in caplog.text
 
     others.unlink()
-    assert await Sweeper(runtime).storage() == Walked(1, 0)
+    assert await KnowledgeSweeper(runtime).storage() == Walked(1, 0)
     assert all_in(objects) == set()
 
 
@@ -170,10 +170,10 @@ async def test_database_does_not_end_what_slow_storage_holds_up(
             await scene.rows(
                 "UPDATE k.object SET held_until = '-infinity', created_at = '2000-01-01'"
             )
-            assert await Sweeper(runtime).expired_files() == 1
+            assert await KnowledgeSweeper(runtime).expired_files() == 1
             await scene.add(library, {"b.txt": HEN})
             await scene.rows("DELETE FROM k.document")
-            assert await Sweeper(runtime).orphans() == 1
+            assert await KnowledgeSweeper(runtime).orphans() == 1
     assert all_in(objects) == set()
 
 
@@ -198,7 +198,7 @@ async def test_file_that_is_needed_and_has_no_row_gets_it_back(
     await scene.bring(library, {"a.txt": FOX})
     await scene.rows("DELETE FROM k.object")
     kept = {made_old(each, 40 * DAY) for each in all_in(objects)}
-    assert await Sweeper(runtime).storage() == Walked(0, 0)
+    assert await KnowledgeSweeper(runtime).storage() == Walked(0, 0)
     assert all_in(objects) == kept
     assert await scene.value("SELECT count(*) FROM k.object") == 1
 
@@ -216,7 +216,7 @@ async def test_chunks_drafts_and_vectors_that_nobody_needs_go(
         "INSERT INTO k.draft (tenant, document, edition, version, attempt, position, hash, tokens,"
         " heading, text) SELECT tenant, 0, edition, 1, 1, 1, hash, 1, '', '' FROM k.chunk"
     )
-    assert await Sweeper(runtime).rows() == 3
+    assert await KnowledgeSweeper(runtime).rows() == 3
     assert not (await scene.left("acme")).keys() & {"chunk", "vector", "draft"}
 
 
@@ -227,10 +227,10 @@ async def test_sweep_closes_a_batch_that_was_left_open(
     receipt = await scene.add(library, {"a.txt": FOX}, base=base)
     batch = await library.client.open_batch("knowledge", tenant="acme")
     await scene.rows("UPDATE k.source SET batch = $1, ended_at = NULL", batch.id)
-    assert await Sweeper(runtime).close_batches() == 0
+    assert await KnowledgeSweeper(runtime).close_batches() == 0
 
     await scene.rows("UPDATE penstock.batch SET created_at = now() - interval '2 hours'")
-    assert await Sweeper(runtime).close_batches() == 1
+    assert await KnowledgeSweeper(runtime).close_batches() == 1
     assert (await scene.app.get_batch(batch.id)).state != "open"
     assert receipt.total == 1
 
@@ -247,7 +247,7 @@ async def test_a_document_whose_job_ended_without_telling_is_settled(
     await scene.app.delete(other)
     await scene.rows("UPDATE k.document SET updated_at = now() - interval '1 hour'")
 
-    assert await Sweeper(runtime).settle() == 2
+    assert await KnowledgeSweeper(runtime).settle() == 2
     counts = await library.progress(source=receipt.source)
     assert (counts.cancelled, counts.failed) == (1, 1)
 
@@ -258,9 +258,9 @@ async def test_a_removal_that_gave_up_is_taken_up_again(
     receipt = await scene.bring(library, {"a.txt": FOX})
     async with library.transaction() as on:
         await runtime.removals.mark_source(on, "acme", receipt.source)
-    assert await Sweeper(runtime).resume() == 0
+    assert await KnowledgeSweeper(runtime).resume() == 0
     await scene.rows("UPDATE k.source SET deleted_at = now() - interval '1 hour'")
-    assert await Sweeper(runtime).resume() == 1
+    assert await KnowledgeSweeper(runtime).resume() == 1
     await scene.drain()
     assert not (await scene.left("acme")).keys() & {"source", "document", "chunk"}
 

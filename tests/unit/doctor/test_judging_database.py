@@ -4,11 +4,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from penstock.doctor.check import Limits, Verdict
+from penstock.doctor.check import CheckLimits, Verdict
 from penstock.doctor.checks import database as checks_database
-from penstock.doctor.checks.database import RULES, Pooling, Reached, Reading, Server, Setting, Usage
+from penstock.doctor.checks.database import (
+    RULES,
+    Pooling,
+    Reached,
+    ServerFacts,
+    Setting,
+    SettingReading,
+    Usage,
+)
 
-LIMITS = Limits()
+LIMITS = CheckLimits()
 NOON = datetime(2026, 7, 18, 12, tzinfo=UTC)
 
 
@@ -23,7 +31,7 @@ NOON = datetime(2026, 7, 18, 12, tzinfo=UTC)
     ],
 )
 def test_a_server(major: int, standby: bool, latency: float, verdict: str) -> None:
-    server = Server(f"{major}.1", major, standby, "shop", "ada")
+    server = ServerFacts(f"{major}.1", major, standby, "shop", "ada")
     [finding] = checks_database.judge_connection(Reached(server, latency), LIMITS)
     assert finding.verdict == verdict
 
@@ -43,7 +51,7 @@ def test_a_server(major: int, standby: bool, latency: float, verdict: str) -> No
 )
 def test_a_clock(ahead: float, round_trip: float, verdict: str) -> None:
     trip = timedelta(seconds=round_trip)
-    reading = Reading(NOON, NOON + trip / 2 + timedelta(seconds=ahead), NOON + trip)
+    reading = SettingReading(NOON, NOON + trip / 2 + timedelta(seconds=ahead), NOON + trip)
     [finding] = checks_database.judge_clock(reading, LIMITS)
     assert finding.verdict == verdict
 

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from penstock.doctor.check import Limits
+from penstock.doctor.check import CheckLimits
 from penstock.doctor.checks import storage
 from penstock.doctor.checks.storage import (
     HiddenSessions,
     LockTable,
     MissingPartition,
-    Partitions,
+    OldSnapshots,
+    PartitionFacts,
     Relation,
     Relations,
     SnapshotHolder,
-    Snapshots,
 )
 
-LIMITS = Limits()
+LIMITS = CheckLimits()
 SOMEDAY = date(2026, 7, 18)
 MILLION = 1_000_000
 GB = 1 << 30
@@ -40,13 +40,13 @@ GB = 1 << 30
     ],
 )
 def test_a_holder_of_a_snapshot(holder: SnapshotHolder, verdict: str) -> None:
-    [finding] = storage.judge_snapshots(Snapshots((holder,), HiddenSessions(0, "ada")), LIMITS)
+    [finding] = storage.judge_snapshots(OldSnapshots((holder,), HiddenSessions(0, "ada")), LIMITS)
     assert finding.verdict == verdict
 
 
 def test_prepared_transaction_is_quoted_for_pasting() -> None:
     holder = SnapshotHolder("prepared", 5, seconds=10**6, name="ada's")
-    [finding] = storage.judge_snapshots(Snapshots((holder,), HiddenSessions(0, "ada")), LIMITS)
+    [finding] = storage.judge_snapshots(OldSnapshots((holder,), HiddenSessions(0, "ada")), LIMITS)
     assert finding.paste == ("ROLLBACK PREPARED 'ada''s';",)
 
 
@@ -88,13 +88,13 @@ def test_a_table(relation: dict[str, Any], verdict: str) -> None:
 )
 def test_partitions_ahead(gap: int | None, verdict: str) -> None:
     found = None if gap is None else MissingPartition(gap, 30, SOMEDAY, apart=False)
-    [finding] = storage.judge_partitions(Partitions("penstock", found), LIMITS)
+    [finding] = storage.judge_partitions(PartitionFacts("penstock", found), LIMITS)
     assert finding.verdict == verdict
 
 
 def test_the_schemas_name_is_in_what_is_to_be_pasted() -> None:
     [finding] = storage.judge_partitions(
-        Partitions("Queue", MissingPartition(0, 30, SOMEDAY, apart=True)), LIMITS
+        PartitionFacts("Queue", MissingPartition(0, 30, SOMEDAY, apart=True)), LIMITS
     )
     assert finding.paste == (
         'ALTER TABLE "Queue".job_history ATTACH PARTITION "Queue"."job_history_20260718" '

@@ -5,16 +5,23 @@ from typing import Any
 
 import pytest
 
-from penstock.doctor.check import Limits
+from penstock.doctor.check import CheckLimits
 from penstock.doctor.checks import jobs as checks_jobs
 from penstock.doctor.checks import queues as checks_queues
 from penstock.doctor.checks import workers
 from penstock.doctor.checks import workers as checks_workers
-from penstock.doctor.checks.jobs import Due, Failures, LostJobs, LostWorker, Overdue, StuckJobs
+from penstock.doctor.checks.jobs import (
+    DueJobs,
+    Failures,
+    LostJobs,
+    LostWorker,
+    OverdueSchedule,
+    StuckJobs,
+)
 from penstock.doctor.checks.queues import QueueService, ReadyJobs
 from penstock.insights import Count, Unwritten, WorkerInsight
 
-LIMITS = Limits()
+LIMITS = CheckLimits()
 NOON = datetime(2026, 7, 18, 12, tzinfo=UTC)
 
 
@@ -207,7 +214,7 @@ def test_lost_jobs(seconds: float, expected: str) -> None:
 
 @pytest.mark.parametrize(("seconds", "expected"), [(None, "ok"), (59, "ok"), (60, "error")])
 def test_overdue_jobs(seconds: float | None, expected: str) -> None:
-    found = Overdue("penstock", Due(2, seconds))
+    found = OverdueSchedule("penstock", DueJobs(2, seconds))
     assert verdicts(checks_jobs.judge_overdue(found, LIMITS)) == [expected]
 
 

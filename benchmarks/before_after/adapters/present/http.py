@@ -16,7 +16,7 @@ from penstock import Penstock
 from penstock.groups.keys import SCOPES
 from penstock.service import Service
 from penstock.service.auth import Caller
-from penstock.service.server import Server, bind_socket
+from penstock.service.server import HttpServer, bind_socket
 
 
 class Door:
@@ -35,7 +35,7 @@ class Served(Queue):
 
         service = Service(app, door=Door())
         listening = bind_socket("127.0.0.1", 0)
-        server = Server(service, listening)
+        server = HttpServer(service, listening)
         async with service:
             running = asyncio.create_task(server.run())
             await server.listens()

@@ -19,7 +19,7 @@ from penstock.cli.framework import Exit, examples, expand_options
 from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output, terminal
 from penstock.connect.connector import hold_embedded
-from penstock.doctor import CHECKS, Code, Finding, Limits, Report, Result, Verdict, examine
+from penstock.doctor import CHECKS, CheckLimits, Code, Finding, Report, Result, Verdict, examine
 from penstock.wording import counted
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def doctor(
 def _examine(
     database: Database, checks: Sequence[AnyCheck], code: Code | None, timeout: float
 ) -> Report:
-    limits = Limits(reading=timeout)
+    limits = CheckLimits(reading=timeout)
     with _database_url(database) as url:
         return asyncio.run(
             examine(url, schema=database.schema, checks=checks, limits=limits, code=code)

@@ -34,7 +34,7 @@ PAGE_SIZE = 500
 
 
 @dataclass(frozen=True)
-class FailedFilter:
+class FailedFilterOptions:
     """Selects the failed jobs that match every option that is given."""
 
     queue: Annotated[str | None, filter_option("Jobs of this queue.")] = None
@@ -79,7 +79,7 @@ class FailedSelection:
     """The failed jobs to change, how many of them, and at what rate."""
 
     ids: list[str]
-    filter: FailedFilter
+    filter: FailedFilterOptions
     limit: int | None
     rate: str | None = None
 
@@ -87,7 +87,7 @@ class FailedSelection:
     def of(
         cls,
         ids: Sequence[str] | None,
-        filter: FailedFilter,
+        filter: FailedFilterOptions,
         limit: int | None,
         *,
         everything: bool,
@@ -153,7 +153,7 @@ EverythingOption = Annotated[bool, typer.Option("--all", help="All that have fai
 @expand_options
 def list_dead(
     *,
-    filter: FailedFilter,
+    filter: FailedFilterOptions,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 20,
     after: Annotated[
         str | None,
@@ -172,7 +172,7 @@ def list_dead(
 @expand_options
 def summary(
     *,
-    filter: FailedFilter,
+    filter: FailedFilterOptions,
     among: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="How many to look at, the latest first.")
     ] = 10_000,
@@ -193,7 +193,7 @@ def summary(
 def redrive(
     *,
     ids: Ids = None,
-    filter: FailedFilter,
+    filter: FailedFilterOptions,
     everything: EverythingOption = False,
     rate: Annotated[
         str | None,
@@ -227,7 +227,7 @@ def redrive(
 def purge(
     *,
     ids: Ids = None,
-    filter: FailedFilter,
+    filter: FailedFilterOptions,
     everything: EverythingOption = False,
     limit: LimitOption = None,
     dry_run: DryRun = False,
@@ -310,7 +310,7 @@ def _error_text(kind: str | None = None, message: str | None = None) -> Text:
 
 
 async def _list_failed(
-    filter: FailedFilter,
+    filter: FailedFilterOptions,
     db: DatabaseOptions,
     output: Output,
     limit: int,
@@ -338,7 +338,9 @@ async def _list_failed(
         say(f"There may be more: --after {after}, or --all.")
 
 
-async def _summarise(filter: FailedFilter, db: DatabaseOptions, output: Output, among: int) -> None:
+async def _summarise(
+    filter: FailedFilterOptions, db: DatabaseOptions, output: Output, among: int
+) -> None:
     async with open_queue_for(db, filter.tenant) as queue:
         summary = await queue.client.dead_summary(among=among, **filter.values)
     output.show(summary, lambda: _groups_table(summary, terminal().width))

@@ -11,7 +11,7 @@ import typer
 
 from penstock.cli.bulk import CANCEL, DELETE, RETRY, UNBLOCK, Selection, change_jobs
 from penstock.cli.database import OpenQueue, open_queue_for
-from penstock.cli.filters import JobFilter, StateName
+from penstock.cli.filters import JobFilterOptions, StateName
 from penstock.cli.follow import follow_job, show_job
 from penstock.cli.framework import Command, examples, expand_options, group
 from penstock.cli.options import DatabaseOptions, DryRun, Ids, Yes, parse_duration
@@ -35,7 +35,7 @@ app = group("jobs", help="Look at jobs; retry, unblock, cancel or delete them.")
 @expand_options
 def list_jobs(
     *,
-    filter: JobFilter,
+    filter: JobFilterOptions,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 20,
     after: Annotated[
         str | None,
@@ -110,7 +110,7 @@ def show(
 def retry(
     *,
     ids: Ids = None,
-    filter: JobFilter,
+    filter: JobFilterOptions,
     dry_run: DryRun = False,
     yes: Yes = False,
     db: DatabaseOptions,
@@ -134,7 +134,7 @@ def retry(
 def cancel(
     *,
     ids: Ids = None,
-    filter: JobFilter,
+    filter: JobFilterOptions,
     dry_run: DryRun = False,
     yes: Yes = False,
     db: DatabaseOptions,
@@ -155,7 +155,7 @@ def cancel(
 def unblock(
     *,
     ids: Ids = None,
-    filter: JobFilter,
+    filter: JobFilterOptions,
     dry_run: DryRun = False,
     yes: Yes = False,
     db: DatabaseOptions,
@@ -179,7 +179,7 @@ def unblock(
 def delete(
     *,
     ids: Ids = None,
-    filter: JobFilter,
+    filter: JobFilterOptions,
     dry_run: DryRun = False,
     yes: Yes = False,
     db: DatabaseOptions,
@@ -195,7 +195,7 @@ def delete(
 
 
 async def _list_page(
-    filter: JobFilter, db: DatabaseOptions, output: Output, limit: int, after: str | None
+    filter: JobFilterOptions, db: DatabaseOptions, output: Output, limit: int, after: str | None
 ) -> None:
     """Print one page of jobs, and the cursor of the next."""
     async with open_queue_for(db, filter.tenant) as queue:
@@ -210,7 +210,7 @@ async def _list_page(
 
 
 async def _list_all(
-    filter: JobFilter, db: DatabaseOptions, output: Output, after: str | None
+    filter: JobFilterOptions, db: DatabaseOptions, output: Output, after: str | None
 ) -> None:
     """Print all pages: as one JSON document, or one table after the other."""
     documents: list[dict[str, Any]] = []
@@ -227,7 +227,9 @@ async def _list_all(
         print_json({"jobs": documents, "after": None})
 
 
-async def _list_late(filter: JobFilter, db: DatabaseOptions, output: Output, limit: int) -> None:
+async def _list_late(
+    filter: JobFilterOptions, db: DatabaseOptions, output: Output, limit: int
+) -> None:
     """Print the jobs past their soft deadline, the latest first."""
     async with open_queue_for(db, filter.tenant) as queue:
         # One more than is shown tells whether there are more.
@@ -249,7 +251,7 @@ async def _list_late(filter: JobFilter, db: DatabaseOptions, output: Output, lim
         say("There are more that are late: --limit shows more of them.")
 
 
-async def _require_batch_and_workflow(filter: JobFilter, queue: OpenQueue) -> None:
+async def _require_batch_and_workflow(filter: JobFilterOptions, queue: OpenQueue) -> None:
     """Raise if the named batch or workflow does not exist; without it no job can match."""
     if filter.batch is not None:
         await queue.client.get_batch(filter.batch)

@@ -40,12 +40,12 @@ def demo(
 
     from penstock.demo import run_demo
     from penstock.demo.screen import LiveScreen, PlainScreen
-    from penstock.demo.stage import Folder, Plan
+    from penstock.demo.stage import DemoFolder, DemoPlan
 
     console = Console(stderr=output.as_json)
     screen = LiveScreen(console) if console.is_terminal else PlainScreen(console.file)
     say("Starting Postgres …")
-    result = asyncio.run(run_demo(Plan(jobs), Folder(folder), screen))
+    result = asyncio.run(run_demo(DemoPlan(jobs), DemoFolder(folder), screen))
     output.show(result.as_dict(), lambda: str(result))
     raise typer.Exit(Exit.OK if result.is_as_expected else Exit.ERROR)
 
@@ -90,15 +90,15 @@ def bench(
     They are compared with what Postgres gives a bare loop. It works in a schema of its own, which
     it drops at the end.
     """
-    from penstock.bench.plan import Plan
-    from penstock.bench.report import Live, results_table
+    from penstock.bench.plan import BenchPlan
+    from penstock.bench.report import LiveLine, results_table
     from penstock.bench.run import measure
     from penstock.cli.database import explain_database_errors
     from penstock.worker.processes import run
 
     extras = (soak, dead, tenants, batch, isolated)
-    plan = Plan(jobs, rounds, processes, tuple(backlog or ()), *extras)
+    plan = BenchPlan(jobs, rounds, processes, tuple(backlog or ()), *extras)
     database = server_options.database()
     with explain_database_errors(database):
-        document = run(measure(plan, database, Live()))
+        document = run(measure(plan, database, LiveLine()))
     output.show(document, lambda: results_table(document))

@@ -23,7 +23,7 @@ from penstock.cli.listening import process_on_port
 from penstock.cli.logs import LOG_PANEL, LogOptions
 from penstock.cli.options import DatabaseOptions, parse_duration
 from penstock.cli.output import Output
-from penstock.cli.process import Stop, exit_process, leave_systemd_to_parent, notify_systemd
+from penstock.cli.process import StopSignals, exit_process, leave_systemd_to_parent, notify_systemd
 from penstock.cli.worker_options import LIFETIME_PANEL, WORK_PANEL, Queue, StopWait, parse_queues
 from penstock.config import JobLog, Liveness, Stopping, Upkeep
 from penstock.connect.connector import skip_announcement
@@ -368,11 +368,11 @@ async def _keep_processes(command: Sequence[str], processes: int, stop_wait: flo
         on_event=on_event,
     )
     # A signal that hurries the group also hurries its processes, which end by themselves.
-    Stop("the worker processes stop", last_wait=PROCESSES_FORCED_STOP_LIMIT_S).add(group)
+    StopSignals("the worker processes stop", last_wait=PROCESSES_FORCED_STOP_LIMIT_S).add(group)
     return 0 if await group.run() else 1
 
 
-def _prepare(options: WorkOptions) -> tuple[Penstock, Worker, Stop]:
+def _prepare(options: WorkOptions) -> tuple[Penstock, Worker, StopSignals]:
     """Return the app, its worker, and the `Stop` that stops the worker from the very start."""
     app = find_app(options.target)
     options.db.apply_to(app)
@@ -380,7 +380,7 @@ def _prepare(options: WorkOptions) -> tuple[Penstock, Worker, Stop]:
     if options.is_announced:
         skip_announcement(app.database)
     worker = _make_worker(app, options)
-    stop = Stop("the worker stops", app.database)
+    stop = StopSignals("the worker stops", app.database)
     stop.add(worker)
     worker.on_stop = stop.allow_seconds
     if options.under_parent:
@@ -413,7 +413,7 @@ def _make_worker(app: Penstock, options: WorkOptions) -> Worker:
     )
 
 
-def _stop_with_stdin(stop: Stop) -> None:
+def _stop_with_stdin(stop: StopSignals) -> None:
     """Stop the worker when stdin is closed, which happens when the parent ends."""
     loop = asyncio.get_running_loop()
 

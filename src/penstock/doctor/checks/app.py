@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from penstock.doctor.check import Check, CheckContext, Code, Finding, Group, Limits, error, ok
+from penstock.doctor.check import (
+    Check,
+    CheckContext,
+    CheckGroup,
+    CheckLimits,
+    Code,
+    Finding,
+    error,
+    ok,
+)
 from penstock.errors import ArgumentsDoNotFit
 from penstock.wording import counted, listed
 
@@ -37,7 +46,7 @@ async def read(context: CheckContext) -> Comparison:
     return Comparison(context.code, tuple(waiting))
 
 
-def judge(comparison: Comparison, limits: Limits) -> Sequence[Finding]:
+def judge(comparison: Comparison, limits: CheckLimits) -> Sequence[Finding]:
     code = comparison.code
     findings = [
         *_without_task(comparison, limits),
@@ -48,7 +57,7 @@ def judge(comparison: Comparison, limits: Limits) -> Sequence[Finding]:
     return findings or [ok(f"The app {code.name} with its {tasks} can run all that waits.")]
 
 
-def _without_task(comparison: Comparison, limits: Limits) -> list[Finding]:
+def _without_task(comparison: Comparison, limits: CheckLimits) -> list[Finding]:
     code = comparison.code
     unknown: dict[tuple[str, str], WaitingJob] = {}
     for job in comparison.waiting:
@@ -108,7 +117,7 @@ def _missing_resources(code: Code) -> list[Finding]:
 
 APP = Check(
     "app",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "With --app: has the app the tasks and resources for what waits, and do the arguments fit?",
     read,
     judge,

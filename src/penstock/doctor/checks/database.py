@@ -15,9 +15,9 @@ from penstock import sql
 from penstock.doctor.check import (
     Check,
     CheckContext,
+    CheckGroup,
+    CheckLimits,
     Finding,
-    Group,
-    Limits,
     Verdict,
     error,
     ok,
@@ -45,7 +45,7 @@ from penstock.wording import listed, span
 ROUND_TRIPS_MEASURED = 5
 
 
-class Server(Struct, frozen=True):
+class ServerFacts(Struct, frozen=True):
     version: str
     major: int
     standby: bool
@@ -54,12 +54,12 @@ class Server(Struct, frozen=True):
 
 
 class Reached(Struct, frozen=True):
-    server: Server
+    server: ServerFacts
     latency: float
 
 
 async def read_connection(context: CheckContext) -> Reached:
-    [server] = await context.fetch(Server, "examine_server")
+    [server] = await context.fetch(ServerFacts, "examine_server")
     async with context.transaction() as connection:
         return Reached(
             server, median([await _round_trip(connection) for _ in range(ROUND_TRIPS_MEASURED)])
@@ -73,7 +73,7 @@ async def _round_trip(connection: Connection) -> float:
     return time.monotonic() - began
 
 
-def judge_connection(reached: Reached, limits: Limits) -> Sequence[Finding]:
+def judge_connection(reached: Reached, limits: CheckLimits) -> Sequence[Finding]:
     server = reached.server
     if server.major < limits.oldest_postgres:
         return [
@@ -112,7 +112,7 @@ def _short(seconds: float) -> str:
 
 CONNECTION = Check(
     "connection",
-    Group.DATABASE,
+    CheckGroup.DATABASE,
     "Can the database be reached, does it take writes, and how far away is it?",
     read_connection,
     judge_connection,
@@ -144,7 +144,7 @@ async def _is_shared(context: CheckContext) -> bool:
         await other.close(timeout=1)
 
 
-def judge_pooler(pooling: Pooling, _: Limits) -> Sequence[Finding]:
+def judge_pooler(pooling: Pooling, _: CheckLimits) -> Sequence[Finding]:
     if not pooling.pooled:
         return [ok("No pooler is between here and Postgres.")]
     if not pooling.shared:
@@ -160,7 +160,7 @@ def judge_pooler(pooling: Pooling, _: Limits) -> Sequence[Finding]:
 
 POOLER = Check(
     "pooler",
-    Group.DATABASE,
+    CheckGroup.DATABASE,
     "Does a pooler such as PgBouncer stand between, and in which mode?",
     read_pooler,
     judge_pooler,
@@ -201,7 +201,7 @@ async def read_rights(context: CheckContext) -> Rights:
     return Rights(context.schema, missing, owners[0] if owners else None, is_secured)
 
 
-def judge_rights(rights: Rights, _: Limits) -> Sequence[Finding]:
+def judge_rights(rights: Rights, _: CheckLimits) -> Sequence[Finding]:
     owner = rights.owner
     if owner is None:
         return [ok("There are no tables yet, so no rights are needed.")]
@@ -264,7 +264,7 @@ def _consequence(missing: Sequence[MissingRight]) -> str:
 
 RIGHTS = Check(
     "rights",
-    Group.DATABASE,
+    CheckGroup.DATABASE,
     "May the role do what a client and a worker must?",
     read_rights,
     judge_rights,
@@ -305,7 +305,7 @@ async def read_schema(context: CheckContext) -> Schema:
     )
 
 
-def judge_schema(schema: Schema, _: Limits) -> Sequence[Finding]:
+def judge_schema(schema: Schema, _: CheckLimits) -> Sequence[Finding]:
     if schema.problem is not None:
         return [error(schema.problem, "Bring the tables up to date:", "penstock migrate")]
     findings = [
@@ -365,7 +365,7 @@ def _concurrently(definition: str) -> str:
 
 SCHEMA = Check(
     "schema",
-    Group.DATABASE,
+    CheckGroup.DATABASE,
     "Are the tables and functions there, complete, and of the version that this one needs?",
     read_schema,
     judge_schema,
@@ -378,7 +378,7 @@ SCHEMA = Check(
 CLOCK_READINGS = 3
 
 
-class Reading(Struct, frozen=True):
+class SettingReading(Struct, frozen=True):
     """The time of the database, and our own before the query was sent and after it returned."""
 
     sent: datetime
@@ -400,17 +400,17 @@ class DatabaseTime(Struct, frozen=True):
     now: datetime
 
 
-async def read_clock(context: CheckContext) -> Reading:
+async def read_clock(context: CheckContext) -> SettingReading:
     """Return the quickest of several readings, since it is the most exact."""
     readings = []
     for _ in range(CLOCK_READINGS):
         sent = context.clock()
         [database_time] = await context.fetch(DatabaseTime, "get_time")
-        readings.append(Reading(sent, database_time.now, context.clock()))
+        readings.append(SettingReading(sent, database_time.now, context.clock()))
     return min(readings, key=lambda reading: reading.doubt)
 
 
-def judge_clock(reading: Reading, limits: Limits) -> Sequence[Finding]:
+def judge_clock(reading: SettingReading, limits: CheckLimits) -> Sequence[Finding]:
     apart = abs(reading.ahead.total_seconds())
     certainly_apart = apart - reading.doubt.total_seconds()
     if certainly_apart <= limits.clock_warning:
@@ -429,7 +429,7 @@ def judge_clock(reading: Reading, limits: Limits) -> Sequence[Finding]:
 
 CLOCK = Check(
     "clock",
-    Group.DATABASE,
+    CheckGroup.DATABASE,
     "Does this machine's clock agree with the database's?",
     read_clock,
     judge_clock,
@@ -448,7 +448,7 @@ class Setting(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SettingRule:
     """Which values of a setting are bad, what they cause, and which value is good."""
 
     name: str
@@ -485,47 +485,47 @@ _OFF = _is("off")
 _ERROR, _WARNING = Verdict.ERROR, Verdict.WARNING
 
 RULES = (
-    Rule("autovacuum", _OFF, _ERROR, "dead rows are never removed", "on", of_server=True),
-    Rule(
+    SettingRule("autovacuum", _OFF, _ERROR, "dead rows are never removed", "on", of_server=True),
+    SettingRule(
         "track_counts", _OFF, _ERROR, "autovacuum does not know which tables need it", "on",
         of_server=True,
     ),
-    Rule(
+    SettingRule(
         "fsync", _OFF, _ERROR, "a crash of the machine can destroy the database", "on",
         of_server=True,
     ),
-    Rule(
+    SettingRule(
         "full_page_writes", _OFF, _ERROR, "a crash of the machine can destroy the database", "on",
         of_server=True,
     ),
-    Rule(
+    SettingRule(
         "synchronous_commit", _OFF, _WARNING,
         "a crash of the server can lose jobs that were enqueued inside your own transactions", "on",
     ),
-    Rule(
+    SettingRule(
         "default_transaction_read_only", _is("on"), _ERROR, "no job can be enqueued or run", "off"
     ),
-    Rule(
+    SettingRule(
         "default_transaction_isolation", _is("serializable", "repeatable read"), _WARNING,
         "claims and settles that meet fail and must be tried again", "'read committed'",
     ),
-    Rule(
+    SettingRule(
         "statement_timeout", _under(5000), _WARNING,
         "large claims and settles on a busy server are given up", "'60s'",
     ),
-    Rule(
+    SettingRule(
         "lock_timeout", _under(500), _WARNING,
         "an enqueue with a key that another transaction holds is given up", "'10s'",
     ),
-    Rule(
+    SettingRule(
         "idle_in_transaction_session_timeout", _under(10_000), _WARNING,
         "handlers lose their transactions while they wait for something else", "'5min'",
     ),
-    Rule(
+    SettingRule(
         "idle_session_timeout", _under(120_000), _WARNING,
         "workers lose the connections on which they listen", "0",
     ),
-    Rule(
+    SettingRule(
         "transaction_timeout", _under(60_000), _WARNING,
         "handlers lose transactions that take a while", "0",
     ),
@@ -537,7 +537,7 @@ async def read_settings(context: CheckContext) -> list[Setting]:
     return await context.fetch(Setting, "examine_settings", [rule.name for rule in RULES])
 
 
-def judge_settings(settings: Sequence[Setting], _: Limits) -> Sequence[Finding]:
+def judge_settings(settings: Sequence[Setting], _: CheckLimits) -> Sequence[Finding]:
     by_name = {setting.name: setting for setting in settings}
     findings = [
         rule.finding(by_name[rule.name])
@@ -549,7 +549,7 @@ def judge_settings(settings: Sequence[Setting], _: Limits) -> Sequence[Finding]:
 
 SETTINGS = Check(
     "settings",
-    Group.DATABASE,
+    CheckGroup.DATABASE,
     "Are there settings of the server or the role that hurt?",
     read_settings,
     judge_settings,
@@ -580,7 +580,7 @@ async def read_connections(context: CheckContext) -> list[Usage]:
     return await context.fetch(Usage, "examine_connections")
 
 
-def judge_connections(usages: Sequence[Usage], limits: Limits) -> Sequence[Finding]:
+def judge_connections(usages: Sequence[Usage], limits: CheckLimits) -> Sequence[Finding]:
     nearly_full = [each for each in usages if each.share >= limits.connections_warning_share]
     if nearly_full:
         return [_usage_finding(each, limits) for each in nearly_full]
@@ -588,7 +588,7 @@ def judge_connections(usages: Sequence[Usage], limits: Limits) -> Sequence[Findi
     return [ok(f"{fullest.used} of {fullest.most} connections of the {fullest.whose} are in use.")]
 
 
-def _usage_finding(usage: Usage, limits: Limits) -> Finding:
+def _usage_finding(usage: Usage, limits: CheckLimits) -> Finding:
     finding = error if usage.share >= limits.connections_error_share else warning
     return finding(
         f"{usage.used} of {usage.most} connections of the {usage.limited} are in use; "
@@ -611,7 +611,7 @@ def _raise_limit(usage: Usage) -> str:
 
 CONNECTIONS = Check(
     "connections",
-    Group.DATABASE,
+    CheckGroup.DATABASE,
     "Are there connections left?",
     read_connections,
     judge_connections,

@@ -9,7 +9,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from penstock.doctor.check import Check, CheckContext, Finding, Group, Limits, error, ok, warning
+from penstock.doctor.check import (
+    Check,
+    CheckContext,
+    CheckGroup,
+    CheckLimits,
+    Finding,
+    error,
+    ok,
+    warning,
+)
 from penstock.sql import quote
 from penstock.wording import counted, listed, span
 
@@ -45,13 +54,13 @@ async def read_stuck(context: CheckContext) -> list[StuckJobs]:
     return await context.fetch(StuckJobs, "examine_stuck_jobs", context.limits.sample_jobs)
 
 
-def judge_stuck(stuck: Sequence[StuckJobs], limits: Limits) -> Sequence[Finding]:
+def judge_stuck(stuck: Sequence[StuckJobs], limits: CheckLimits) -> Sequence[Finding]:
     return [_stuck_finding(each, limits) for each in stuck] or [
         ok("Workers can run every job they get.")
     ]
 
 
-def _stuck_finding(stuck: StuckJobs, limits: Limits) -> Finding:
+def _stuck_finding(stuck: StuckJobs, limits: CheckLimits) -> Finding:
     detail = f" {stuck.message}" if stuck.message else ""
     verdict = error if stuck.seconds >= limits.stuck_error else warning
     return verdict(
@@ -68,7 +77,7 @@ def _verb(reason: str) -> str:
 
 STUCK = Check(
     "stuck-jobs",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Are there jobs that no worker can run: unknown task, unfit arguments, missing resource?",
     read_stuck,
     judge_stuck,
@@ -97,7 +106,7 @@ async def read_lost(context: CheckContext) -> LostJobs:
     return LostJobs(context.schema, tuple(workers))
 
 
-def judge_lost(lost: LostJobs, limits: Limits) -> Sequence[Finding]:
+def judge_lost(lost: LostJobs, limits: CheckLimits) -> Sequence[Finding]:
     long_gone = [each for each in lost.by_worker if each.seconds >= limits.lost]
     if long_gone:
         return [_lost_finding(lost.schema, each, limits) for each in long_gone]
@@ -106,7 +115,7 @@ def judge_lost(lost: LostJobs, limits: Limits) -> Sequence[Finding]:
     return [ok(f"No job waits to be taken back from a lost worker.{also}")]
 
 
-def _lost_finding(schema: str, lost: LostWorker, limits: Limits) -> Finding:
+def _lost_finding(schema: str, lost: LostWorker, limits: CheckLimits) -> Finding:
     worker = lost.worker or "(long forgotten)"
     jobs = counted(lost.jobs, "job", limits.sample_jobs)
     return error(
@@ -119,7 +128,7 @@ def _lost_finding(schema: str, lost: LostWorker, limits: Limits) -> Finding:
 
 LOST = Check(
     "lost-jobs",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Are there running jobs whose worker is gone, and that nobody takes back?",
     read_lost,
     judge_lost,
@@ -146,7 +155,7 @@ async def read_overtime(context: CheckContext) -> list[Overtime]:
     )
 
 
-def judge_overtime(overtime: Sequence[Overtime], _: Limits) -> Sequence[Finding]:
+def judge_overtime(overtime: Sequence[Overtime], _: CheckLimits) -> Sequence[Finding]:
     return [_overtime_finding(each) for each in overtime] or [ok("No job runs past its timeout.")]
 
 
@@ -163,7 +172,7 @@ def _overtime_finding(overtime: Overtime) -> Finding:
 
 OVERTIME = Check(
     "overtime-jobs",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Are there jobs that run on past their timeout?",
     read_overtime,
     judge_overtime,
@@ -173,24 +182,24 @@ OVERTIME = Check(
 # Do scheduled jobs become ready when their time has come?
 
 
-class Due(Struct, frozen=True):
+class DueJobs(Struct, frozen=True):
     """Scheduled jobs whose time has come. `seconds` is how long ago that of the first one was."""
 
     jobs: int
     seconds: float | None
 
 
-class Overdue(Struct, frozen=True):
+class OverdueSchedule(Struct, frozen=True):
     schema: str
-    due: Due
+    due: DueJobs
 
 
-async def read_overdue(context: CheckContext) -> Overdue:
-    [due] = await context.fetch(Due, "examine_overdue_jobs", context.limits.sample_jobs)
-    return Overdue(context.schema, due)
+async def read_overdue(context: CheckContext) -> OverdueSchedule:
+    [due] = await context.fetch(DueJobs, "examine_overdue_jobs", context.limits.sample_jobs)
+    return OverdueSchedule(context.schema, due)
 
 
-def judge_overdue(overdue: Overdue, limits: Limits) -> Sequence[Finding]:
+def judge_overdue(overdue: OverdueSchedule, limits: CheckLimits) -> Sequence[Finding]:
     due = overdue.due
     if due.seconds is None or due.seconds < limits.overdue:
         return [ok("Scheduled jobs become ready in time.")]
@@ -206,7 +215,7 @@ def judge_overdue(overdue: Overdue, limits: Limits) -> Sequence[Finding]:
 
 OVERDUE = Check(
     "overdue-jobs",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do scheduled jobs become ready when their time has come?",
     read_overdue,
     judge_overdue,
@@ -230,11 +239,13 @@ async def read_schedules(context: CheckContext) -> list[ScheduleProblem]:
     return await context.fetch(ScheduleProblem, "examine_schedules", context.limits.sample_jobs)
 
 
-def judge_schedules(schedules: Sequence[ScheduleProblem], limits: Limits) -> Sequence[Finding]:
+def judge_schedules(schedules: Sequence[ScheduleProblem], limits: CheckLimits) -> Sequence[Finding]:
     return list(_schedule_findings(schedules, limits)) or [ok("Schedules fire in time.")]
 
 
-def _schedule_findings(schedules: Sequence[ScheduleProblem], limits: Limits) -> Iterator[Finding]:
+def _schedule_findings(
+    schedules: Sequence[ScheduleProblem], limits: CheckLimits
+) -> Iterator[Finding]:
     active = [each for each in schedules if each.is_active]
     if late := [each for each in active if each.overdue >= limits.overdue]:
         longest = span(max(each.overdue for each in late))
@@ -267,7 +278,7 @@ def _show_command(schedule: ScheduleProblem) -> str:
 
 SCHEDULES = Check(
     "schedules",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do schedules fire, and can what they enqueue be run?",
     read_schedules,
     judge_schedules,
@@ -296,7 +307,7 @@ async def read_batches(context: CheckContext) -> list[UnfinishedBatch]:
     )
 
 
-def judge_batches(batches: Sequence[UnfinishedBatch], limits: Limits) -> Sequence[Finding]:
+def judge_batches(batches: Sequence[UnfinishedBatch], limits: CheckLimits) -> Sequence[Finding]:
     forgotten = [each for each in batches if each.is_open]
     held_up = [each for each in batches if not each.is_open]
     findings = []
@@ -342,7 +353,7 @@ def _subject(batches: Sequence[UnfinishedBatch]) -> str:
 
 BATCHES = Check(
     "batches",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do batches come to their end, or are they open, or over, without anybody finishing them?",
     read_batches,
     judge_batches,
@@ -365,12 +376,12 @@ async def read_late(context: CheckContext) -> list[LateJobs]:
     return await context.fetch(LateJobs, "examine_late_jobs", context.limits.sample_jobs)
 
 
-def judge_late(late_jobs: Sequence[LateJobs], limits: Limits) -> Sequence[Finding]:
+def judge_late(late_jobs: Sequence[LateJobs], limits: CheckLimits) -> Sequence[Finding]:
     findings = [_late_finding(late, limits) for late in late_jobs]
     return findings or [ok("No job is past its soft deadline.")]
 
 
-def _late_finding(late: LateJobs, limits: Limits) -> Finding:
+def _late_finding(late: LateJobs, limits: CheckLimits) -> Finding:
     lanes = f" in {counted(late.lanes, 'lane')}" if late.lanes > 1 else ""
     return warning(
         f"The queue {late.queue} has {counted(late.jobs, 'job', limits.sample_jobs)}{lanes} past "
@@ -381,7 +392,9 @@ def _late_finding(late: LateJobs, limits: Limits) -> Finding:
     )
 
 
-LATE = Check("late-jobs", Group.JOBS, "Are jobs past their soft deadline?", read_late, judge_late)
+LATE = Check(
+    "late-jobs", CheckGroup.JOBS, "Are jobs past their soft deadline?", read_late, judge_late
+)
 
 
 # Have many jobs failed for good within the last hour, and of what?
@@ -409,7 +422,7 @@ async def read_failed(context: CheckContext) -> list[Failures]:
     return await context.fetch(Failures, "examine_failures", context.limits.sample_jobs)
 
 
-def judge_failed(failures: Sequence[Failures], limits: Limits) -> Sequence[Finding]:
+def judge_failed(failures: Sequence[Failures], limits: CheckLimits) -> Sequence[Finding]:
     by_task = groupby(sorted(failures, key=lambda each: each.task), key=lambda each: each.task)
     findings = [
         _failed_finding(task, kinds, limits)
@@ -420,7 +433,7 @@ def judge_failed(failures: Sequence[Failures], limits: Limits) -> Sequence[Findi
     return findings or [ok(f"{counted(total, 'job')} failed for good in the last hour.")]
 
 
-def _failed_finding(task: str, kinds: Sequence[Failures], limits: Limits) -> Finding:
+def _failed_finding(task: str, kinds: Sequence[Failures], limits: CheckLimits) -> Finding:
     jobs = sum(kind.jobs for kind in kinds)
     most_frequent = max(kinds, key=lambda kind: kind.jobs)
     detail = f": {most_frequent.message}" if most_frequent.message else ""
@@ -440,7 +453,7 @@ def _failed_finding(task: str, kinds: Sequence[Failures], limits: Limits) -> Fin
 
 FAILED = Check(
     "failed-jobs",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Have many jobs failed for good within the last hour, and of what?",
     read_failed,
     judge_failed,

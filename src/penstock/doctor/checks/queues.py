@@ -9,7 +9,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.doctor.check import Check, CheckContext, Finding, Group, Limits, error, ok, warning
+from penstock.doctor.check import (
+    Check,
+    CheckContext,
+    CheckGroup,
+    CheckLimits,
+    Finding,
+    error,
+    ok,
+    warning,
+)
 from penstock.doctor.checks.workers import living, read_workers
 from penstock.insights import Window, WorkerInsight
 from penstock.insights.queues import lane_window
@@ -90,7 +99,7 @@ async def read_unserved(context: CheckContext) -> QueueService:
     return QueueService(tuple(ready_jobs), tuple(living(await read_workers(context))))
 
 
-def judge_unserved(service: QueueService, limits: Limits) -> Sequence[Finding]:
+def judge_unserved(service: QueueService, limits: CheckLimits) -> Sequence[Finding]:
     # Paused queues are meant to wait, and have a check of their own.
     active = [each for each in service.waiting if each.paused is None]
     findings: list[Finding] = []
@@ -114,7 +123,7 @@ def judge_unserved(service: QueueService, limits: Limits) -> Sequence[Finding]:
 
 
 def _unserved_queue_finding(
-    verdict: Callable[..., Finding], queue: str, by_task: Sequence[ReadyJobs], limits: Limits
+    verdict: Callable[..., Finding], queue: str, by_task: Sequence[ReadyJobs], limits: CheckLimits
 ) -> Finding:
     jobs = sum(ready.jobs for ready in by_task)
     return verdict(
@@ -127,7 +136,7 @@ def _unserved_queue_finding(
 
 
 def _unserved_task_findings(
-    by_task: Sequence[ReadyJobs], workers: Sequence[WorkerInsight], limits: Limits
+    by_task: Sequence[ReadyJobs], workers: Sequence[WorkerInsight], limits: CheckLimits
 ) -> list[Finding]:
     return [
         error(
@@ -144,7 +153,7 @@ def _unserved_task_findings(
 
 UNSERVED = Check(
     "unserved-jobs",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Are there ready jobs in a queue, or of a task, that no living worker serves?",
     read_unserved,
     judge_unserved,
@@ -168,7 +177,7 @@ async def read_unserved_tenants(context: CheckContext) -> TenantService:
     return TenantService(tuple(await read_waiting_lanes(context)), tuple(alive))
 
 
-def judge_unserved_tenants(service: TenantService, limits: Limits) -> Sequence[Finding]:
+def judge_unserved_tenants(service: TenantService, limits: CheckLimits) -> Sequence[Finding]:
     unserved: dict[str, list[WaitingLane]] = {}
     for lane in service.lanes:
         # A queue without any worker has a check of its own.
@@ -197,7 +206,7 @@ def _unserved_tenants_finding(queue: str, lanes: Sequence[WaitingLane]) -> Findi
 
 UNSERVED_TENANTS = Check(
     "unserved-tenants",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do jobs wait for a worker that serves their tenant?",
     read_unserved_tenants,
     judge_unserved_tenants,
@@ -211,7 +220,7 @@ async def read_paused(context: CheckContext) -> list[ReadyJobs]:
     return [ready for ready in await read_ready_jobs(context) if ready.paused is not None]
 
 
-def judge_paused(ready_jobs: Sequence[ReadyJobs], limits: Limits) -> Sequence[Finding]:
+def judge_paused(ready_jobs: Sequence[ReadyJobs], limits: CheckLimits) -> Sequence[Finding]:
     findings = [
         _paused_finding(queue, list(by_task), limits)
         for queue, by_task in groupby(ready_jobs, key=lambda ready: ready.queue)
@@ -219,7 +228,7 @@ def judge_paused(ready_jobs: Sequence[ReadyJobs], limits: Limits) -> Sequence[Fi
     return findings or [ok("No job waits in a queue that is paused.")]
 
 
-def _paused_finding(queue: str, by_task: Sequence[ReadyJobs], limits: Limits) -> Finding:
+def _paused_finding(queue: str, by_task: Sequence[ReadyJobs], limits: CheckLimits) -> Finding:
     jobs = sum(ready.jobs for ready in by_task)
     return warning(
         f"The queue {queue} has been paused for {span(by_task[0].paused or 0)} with "
@@ -232,7 +241,7 @@ def _paused_finding(queue: str, by_task: Sequence[ReadyJobs], limits: Limits) ->
 
 PAUSED = Check(
     "paused-queues",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do jobs wait in queues that are paused?",
     read_paused,
     judge_paused,
@@ -246,7 +255,7 @@ async def read_paused_lanes(context: CheckContext) -> list[WaitingLane]:
     return [lane for lane in await read_waiting_lanes(context) if lane.paused is not None]
 
 
-def judge_paused_lanes(lanes: Sequence[WaitingLane], _: Limits) -> Sequence[Finding]:
+def judge_paused_lanes(lanes: Sequence[WaitingLane], _: CheckLimits) -> Sequence[Finding]:
     findings = [
         _paused_lanes_finding(queue, list(paused))
         for queue, paused in groupby(lanes, key=lambda lane: lane.queue)
@@ -267,7 +276,7 @@ def _paused_lanes_finding(queue: str, lanes: Sequence[WaitingLane]) -> Finding:
 
 PAUSED_LANES = Check(
     "paused-lanes",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do jobs wait in lanes that are paused?",
     read_paused_lanes,
     judge_paused_lanes,
@@ -281,7 +290,7 @@ async def read_windows(context: CheckContext) -> list[WaitingLane]:
     return [lane for lane in await read_waiting_lanes(context) if lane.window.is_shut]
 
 
-def judge_windows(lanes: Sequence[WaitingLane], _: Limits) -> Sequence[Finding]:
+def judge_windows(lanes: Sequence[WaitingLane], _: CheckLimits) -> Sequence[Finding]:
     findings = [
         _windows_finding(queue, list(shut))
         for queue, shut in groupby(lanes, key=lambda lane: lane.queue)
@@ -303,7 +312,7 @@ def _windows_finding(queue: str, lanes: Sequence[WaitingLane]) -> Finding:
 
 WINDOWS = Check(
     "closed-windows",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do jobs wait for a window that never opens?",
     read_windows,
     judge_windows,
@@ -320,7 +329,7 @@ async def read_shut_limits(context: CheckContext) -> list[WaitingLane]:
     return [lane for lane in await read_waiting_lanes(context) if lane.shut_by is not None]
 
 
-def judge_shut_limits(lanes: Sequence[WaitingLane], _: Limits) -> Sequence[Finding]:
+def judge_shut_limits(lanes: Sequence[WaitingLane], _: CheckLimits) -> Sequence[Finding]:
     by_key: dict[str, list[WaitingLane]] = {}
     for lane in lanes:
         by_key.setdefault(lane.shut_by or "", []).append(lane)
@@ -341,7 +350,7 @@ def _shut_limits_finding(key: str, lanes: Sequence[WaitingLane]) -> Finding:
 
 SHUT_LIMITS = Check(
     "shut-limits",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do jobs wait for a limit that lets none of them run?",
     read_shut_limits,
     judge_shut_limits,
@@ -362,7 +371,7 @@ async def read_closed_buckets(context: CheckContext) -> list[ClosedBucket]:
     return await context.fetch(ClosedBucket, "examine_closed_buckets")
 
 
-def judge_closed_buckets(closed: Sequence[ClosedBucket], limits: Limits) -> Sequence[Finding]:
+def judge_closed_buckets(closed: Sequence[ClosedBucket], limits: CheckLimits) -> Sequence[Finding]:
     findings = [_closed_buckets_finding(each) for each in closed if each.seconds >= limits.closed]
     return findings or [ok(f"No bucket is closed for {span(limits.closed)} or longer.")]
 
@@ -379,7 +388,7 @@ def _closed_buckets_finding(closed: ClosedBucket) -> Finding:
 
 CLOSED_BUCKETS = Check(
     "closed-buckets",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Is a bucket closed for long?",
     read_closed_buckets,
     judge_closed_buckets,
@@ -393,7 +402,7 @@ async def read_laneless(context: CheckContext) -> list[WaitingLane]:
     return [lane for lane in await read_waiting_lanes(context) if lane.fair]
 
 
-def judge_laneless(lanes: Sequence[WaitingLane], limits: Limits) -> Sequence[Finding]:
+def judge_laneless(lanes: Sequence[WaitingLane], limits: CheckLimits) -> Sequence[Finding]:
     findings = []
     for queue, group in groupby(lanes, key=lambda lane: lane.queue):
         waiting_lanes = list(group)
@@ -414,7 +423,7 @@ def _laneless_finding(queue: str, jobs: int) -> Finding:
 
 LANELESS = Check(
     "laneless-jobs",
-    Group.JOBS,
+    CheckGroup.JOBS,
     "Do the jobs of fair queues take turns?",
     read_laneless,
     judge_laneless,

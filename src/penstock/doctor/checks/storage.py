@@ -11,9 +11,9 @@ from msgspec import Struct
 from penstock.doctor.check import (
     Check,
     CheckContext,
+    CheckGroup,
+    CheckLimits,
     Finding,
-    Group,
-    Limits,
     error,
     ok,
     skipped,
@@ -51,18 +51,18 @@ class HiddenSessions(Struct, frozen=True):
     role: str
 
 
-class Snapshots(Struct, frozen=True):
+class OldSnapshots(Struct, frozen=True):
     holders: tuple[SnapshotHolder, ...]
     hidden: HiddenSessions
 
 
-async def read_snapshots(context: CheckContext) -> Snapshots:
+async def read_snapshots(context: CheckContext) -> OldSnapshots:
     holders = await context.fetch(SnapshotHolder, "examine_snapshots")
     [hidden] = await context.fetch(HiddenSessions, "examine_hidden_sessions")
-    return Snapshots(tuple(holders), hidden)
+    return OldSnapshots(tuple(holders), hidden)
 
 
-def judge_snapshots(snapshots: Snapshots, limits: Limits) -> Sequence[Finding]:
+def judge_snapshots(snapshots: OldSnapshots, limits: CheckLimits) -> Sequence[Finding]:
     findings = [
         _snapshot_finding(each, limits) for each in snapshots.holders if _is_old(each, limits)
     ]
@@ -81,19 +81,19 @@ def judge_snapshots(snapshots: Snapshots, limits: Limits) -> Sequence[Finding]:
     return findings
 
 
-def _is_old(holder: SnapshotHolder, limits: Limits) -> bool:
+def _is_old(holder: SnapshotHolder, limits: CheckLimits) -> bool:
     if holder.seconds is not None:
         return holder.seconds >= limits.snapshot_warning
     return holder.transactions >= limits.snapshot_warning_transactions
 
 
-def _is_very_old(holder: SnapshotHolder, limits: Limits) -> bool:
+def _is_very_old(holder: SnapshotHolder, limits: CheckLimits) -> bool:
     if holder.seconds is not None:
         return holder.seconds >= limits.snapshot_error
     return holder.transactions >= limits.snapshot_error_transactions
 
 
-def _snapshot_finding(holder: SnapshotHolder, limits: Limits) -> Finding:
+def _snapshot_finding(holder: SnapshotHolder, limits: CheckLimits) -> Finding:
     verdict = error if _is_very_old(holder, limits) else warning
     return verdict(*DESCRIBE[holder.kind](holder))
 
@@ -152,7 +152,7 @@ def _literal(text: str) -> str:
 
 SNAPSHOTS = Check(
     "snapshots",
-    Group.STORAGE,
+    CheckGroup.STORAGE,
     "Does an old transaction, a replication slot or a standby keep vacuum from its work?",
     read_snapshots,
     judge_snapshots,
@@ -189,7 +189,7 @@ async def read_bloat(context: CheckContext) -> Relations:
     return Relations(schema, tuple(await context.fetch(Relation, "examine_bloat", schema, TABLES)))
 
 
-def judge_bloat(relations: Relations, limits: Limits) -> Sequence[Finding]:
+def judge_bloat(relations: Relations, limits: CheckLimits) -> Sequence[Finding]:
     findings = [
         finding
         for relation in relations.relations
@@ -210,7 +210,7 @@ def judge_bloat(relations: Relations, limits: Limits) -> Sequence[Finding]:
     ]
 
 
-def _relation_findings(relation: Relation, name: str, limits: Limits) -> list[Finding]:
+def _relation_findings(relation: Relation, name: str, limits: CheckLimits) -> list[Finding]:
     findings = []
     if relation.unattended:
         findings.append(
@@ -234,11 +234,11 @@ def _relation_findings(relation: Relation, name: str, limits: Limits) -> list[Fi
     return findings
 
 
-def _has_many_dead_rows(relation: Relation, limits: Limits) -> bool:
+def _has_many_dead_rows(relation: Relation, limits: CheckLimits) -> bool:
     return relation.dead >= max(limits.dead_rows, limits.dead_rows_per_live * relation.live)
 
 
-def _is_bloated(relation: Relation, limits: Limits) -> bool:
+def _is_bloated(relation: Relation, limits: CheckLimits) -> bool:
     if relation.expected is None or relation.bytes < limits.bloat_bytes:
         return False
     return relation.bytes >= limits.bloat_factor * relation.expected
@@ -267,7 +267,7 @@ def _vacuum_age(relation: Relation) -> str:
 
 BLOAT = Check(
     "bloat",
-    Group.STORAGE,
+    CheckGroup.STORAGE,
     "Are the queue's tables and indexes full of dead rows, or much larger than their live ones?",
     read_bloat,
     judge_bloat,
@@ -294,17 +294,17 @@ class MissingPartition(Struct, frozen=True):
     parent: str | None = None
 
 
-class Partitions(Struct, frozen=True):
+class PartitionFacts(Struct, frozen=True):
     schema: str
     gap: MissingPartition | None
 
 
-async def read_partitions(context: CheckContext) -> Partitions:
+async def read_partitions(context: CheckContext) -> PartitionFacts:
     gaps = await context.fetch(MissingPartition, "examine_partitions", context.schema, DAYS_AHEAD)
-    return Partitions(context.schema, gaps[0] if gaps else None)
+    return PartitionFacts(context.schema, gaps[0] if gaps else None)
 
 
-def judge_partitions(partitions: Partitions, limits: Limits) -> Sequence[Finding]:
+def judge_partitions(partitions: PartitionFacts, limits: CheckLimits) -> Sequence[Finding]:
     gap = partitions.gap
     if gap is None or gap.ahead > limits.partitions_warning_days:
         days = DAYS_AHEAD if gap is None else gap.ahead - 1
@@ -344,7 +344,7 @@ def _gap_remedy(schema: str, gap: MissingPartition) -> tuple[str, ...]:
 
 PARTITIONS = Check(
     "partitions",
-    Group.STORAGE,
+    CheckGroup.STORAGE,
     "Has the history its partitions for the next days?",
     read_partitions,
     judge_partitions,
@@ -377,7 +377,7 @@ async def read_expired(context: CheckContext) -> list[ExpiredPartition]:
     return await context.fetch(ExpiredPartition, "list_expired_partitions", context.schema, since)
 
 
-def judge_expired(expired: Sequence[ExpiredPartition], limits: Limits) -> Sequence[Finding]:
+def judge_expired(expired: Sequence[ExpiredPartition], limits: CheckLimits) -> Sequence[Finding]:
     if not expired:
         return [ok("No partition of the history is kept beyond its day.")]
     return [
@@ -394,7 +394,7 @@ def judge_expired(expired: Sequence[ExpiredPartition], limits: Limits) -> Sequen
 
 EXPIRED = Check(
     "expired-partitions",
-    Group.STORAGE,
+    CheckGroup.STORAGE,
     "Are partitions dropped once their day has passed?",
     read_expired,
     judge_expired,
@@ -426,7 +426,7 @@ async def read_locks(context: CheckContext) -> LockTable:
     return lock_table
 
 
-def judge_locks(lock_table: LockTable, limits: Limits) -> Sequence[Finding]:
+def judge_locks(lock_table: LockTable, limits: CheckLimits) -> Sequence[Finding]:
     history = f"{counted(lock_table.partitions, 'partition')} of the history"
     needed = min(limits.history_readers, lock_table.transactions)
     if lock_table.readers >= needed:
@@ -446,7 +446,7 @@ def judge_locks(lock_table: LockTable, limits: Limits) -> Sequence[Finding]:
 
 LOCKS = Check(
     "locks",
-    Group.STORAGE,
+    CheckGroup.STORAGE,
     "Is there room in the lock table for those who read the whole history?",
     read_locks,
     judge_locks,

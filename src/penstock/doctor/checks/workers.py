@@ -11,9 +11,9 @@ from msgspec import Struct
 from penstock.doctor.check import (
     Check,
     CheckContext,
+    CheckGroup,
+    CheckLimits,
     Finding,
-    Group,
-    Limits,
     error,
     ok,
     skipped,
@@ -43,7 +43,7 @@ def living(workers: Iterable[WorkerInsight]) -> list[WorkerInsight]:
 MAX_JOBS_NAMED = 3
 
 
-def judge_workers(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
+def judge_workers(workers: Sequence[WorkerInsight], limits: CheckLimits) -> Sequence[Finding]:
     alive = living(workers)
     living_processes = {(worker.name, worker.host, worker.pid) for worker in alive}
     expired = [worker for worker in workers if not worker.is_alive]
@@ -138,7 +138,7 @@ def _full_name(worker: WorkerInsight) -> str:
 
 WORKERS = Check(
     "workers",
-    Group.WORKERS,
+    CheckGroup.WORKERS,
     "Are there workers, and do they renew their leases?",
     read_workers,
     judge_workers,
@@ -148,7 +148,7 @@ WORKERS = Check(
 # Do all workers run the same version of Penstock?
 
 
-def judge_versions(workers: Sequence[WorkerInsight], _: Limits) -> Sequence[Finding]:
+def judge_versions(workers: Sequence[WorkerInsight], _: CheckLimits) -> Sequence[Finding]:
     by_version: dict[str, list[str]] = defaultdict(list)
     for worker in living(workers):
         by_version[worker.penstock or "unknown"].append(worker.name)
@@ -170,7 +170,7 @@ def judge_versions(workers: Sequence[WorkerInsight], _: Limits) -> Sequence[Find
 
 VERSIONS = Check(
     "versions",
-    Group.WORKERS,
+    CheckGroup.WORKERS,
     "Do all workers run the same version of Penstock?",
     read_workers,
     judge_versions,
@@ -180,7 +180,7 @@ VERSIONS = Check(
 # Have all workers opened the resources that their tasks need?
 
 
-def judge_resources(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
+def judge_resources(workers: Sequence[WorkerInsight], limits: CheckLimits) -> Sequence[Finding]:
     alive = living(workers)
     missing: dict[str, list[WorkerInsight]] = defaultdict(list)
     for worker in alive:
@@ -209,7 +209,7 @@ def _resources_finding(resource: str, lacking: Sequence[WorkerInsight], alive: i
 
 RESOURCES = Check(
     "resources",
-    Group.WORKERS,
+    CheckGroup.WORKERS,
     "Have all workers opened the resources that their tasks need?",
     read_workers,
     judge_resources,
@@ -219,7 +219,7 @@ RESOURCES = Check(
 # Does a worker lead the maintenance?
 
 
-def judge_leader(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
+def judge_leader(workers: Sequence[WorkerInsight], limits: CheckLimits) -> Sequence[Finding]:
     alive = living(workers)
     if not alive:
         return [skipped("No worker is alive.")]
@@ -239,14 +239,14 @@ def judge_leader(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[F
 
 
 LEADER = Check(
-    "leader", Group.WORKERS, "Does a worker lead the maintenance?", read_workers, judge_leader
+    "leader", CheckGroup.WORKERS, "Does a worker lead the maintenance?", read_workers, judge_leader
 )
 
 
 # Are workers told of new jobs at once?
 
 
-def judge_notifications(workers: Sequence[WorkerInsight], limits: Limits) -> Sequence[Finding]:
+def judge_notifications(workers: Sequence[WorkerInsight], limits: CheckLimits) -> Sequence[Finding]:
     alive = living(workers)
     if not alive:
         return [skipped("No worker is alive.")]
@@ -266,7 +266,7 @@ def judge_notifications(workers: Sequence[WorkerInsight], limits: Limits) -> Seq
 
 NOTIFICATIONS = Check(
     "notifications",
-    Group.WORKERS,
+    CheckGroup.WORKERS,
     "Are workers told of new jobs at once?",
     read_workers,
     judge_notifications,
@@ -310,7 +310,7 @@ async def _may_wait_for_rate(context: CheckContext) -> bool:
     return any(each.closed_until or each.refills_in != 0 for each in page.limits)
 
 
-def judge_idle_grants(grants: Sequence[IdleGrant], _: Limits) -> Sequence[Finding]:
+def judge_idle_grants(grants: Sequence[IdleGrant], _: CheckLimits) -> Sequence[Finding]:
     findings = [_idle_grants_finding(grant) for grant in grants]
     return findings or [ok("No worker waits for slots that nobody uses.")]
 
@@ -328,7 +328,7 @@ def _idle_grants_finding(grant: IdleGrant) -> Finding:
 
 IDLE_GRANTS = Check(
     "idle-grants",
-    Group.WORKERS,
+    CheckGroup.WORKERS,
     "Are slots of a limit waited for although nobody uses them?",
     read_idle_grants,
     judge_idle_grants,

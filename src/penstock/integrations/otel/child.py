@@ -13,7 +13,7 @@ from opentelemetry import context as current
 from penstock.connect.tracing import Requests
 from penstock.integrations.otel import tracing
 from penstock.integrations.otel.metrics import Meters
-from penstock.integrations.otel.tracing import OtelTracing, Sent
+from penstock.integrations.otel.tracing import OtelTracing, SentJobs
 from penstock.outcome import Transition
 from penstock.store import ClaimedJob
 from penstock.telemetry import Events
@@ -30,7 +30,7 @@ class ChildTracing:
     def active(self) -> ChildTracing:
         return self
 
-    def sending(self, requests: Requests) -> AbstractContextManager[Sent]:
+    def sending(self, requests: Requests) -> AbstractContextManager[SentJobs]:
         return self._client.sending(requests)
 
     def carried(self, requests: Requests) -> Requests:

@@ -163,7 +163,7 @@ class OtelTracing:
         return None if is_proxy else self
 
     @contextmanager
-    def sending(self, requests: Requests) -> Iterator[Sent]:
+    def sending(self, requests: Requests) -> Iterator[SentJobs]:
         with self._tracer.start_as_current_span(
             name("send", {request.options.queue for request in requests}),
             kind=SpanKind.PRODUCER,
@@ -172,7 +172,7 @@ class OtelTracing:
             set_status_on_exception=False,
         ) as span:
             try:
-                yield Sent(with_context(list(requests), current.get_current()), span)
+                yield SentJobs(with_context(list(requests), current.get_current()), span)
             except BaseException as error:
                 _mark_failed(span, type(error).__name__)
                 raise
@@ -190,7 +190,7 @@ class OtelTracing:
         followed.end()
 
 
-class Sent:
+class SentJobs:
     """The span of one enqueue, and its requests with the context."""
 
     def __init__(self, requests: Requests, span: trace.Span) -> None:

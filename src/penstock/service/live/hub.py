@@ -101,7 +101,7 @@ class Update(Struct, frozen=True, eq=False):
 EndReason = Literal["left", "stopping", "over", "binary"]
 
 
-class Ended(Exception):
+class StreamEnded(Exception):
     """Raised when a listener gets no more updates."""
 
     def __init__(self, reason: EndReason) -> None:
@@ -109,7 +109,7 @@ class Ended(Exception):
         super().__init__(reason)
 
 
-class Listener:
+class Mailbox:
     """A mailbox with room for the newest state of each subject.
 
     A newer state replaces one that was not taken yet, so a slow client may miss states in between,
@@ -165,7 +165,7 @@ class Listener:
     def _take(self) -> Update | None:
         # A stopping server still sends the updates that wait. A client that has left gets none.
         if self._end_reason is not None and (self._end_reason == "left" or not self._updates):
-            raise Ended(self._end_reason)
+            raise StreamEnded(self._end_reason)
         return self._updates.pop(next(iter(self._updates))) if self._updates else None
 
 
@@ -210,17 +210,17 @@ class _WatchedSubject:
         self.due = -NEVER
         self._interval = interval
         self._next_interval = interval.shortest
-        self._listeners: set[Listener] = set()
+        self._listeners: set[Mailbox] = set()
         # New listeners, with the time when they joined. Only a poll that began after that time
         # gives them their first state.
-        self._new: dict[Listener, float] = {}
+        self._new: dict[Mailbox, float] = {}
 
-    def join(self, listener: Listener) -> None:
+    def join(self, listener: Mailbox) -> None:
         self._new[listener] = time.monotonic()
         self._listeners.discard(listener)
         self.due = min(self.due, self.polled_at + self._interval.shortest)
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: Mailbox) -> None:
         self._listeners.discard(listener)
         self._new.pop(listener, None)
 
@@ -258,7 +258,7 @@ class _WatchedSubject:
         return last.is_same(update.present.version)
 
     @staticmethod
-    def _put(listeners: Iterable[Listener], update: Update) -> None:
+    def _put(listeners: Iterable[Mailbox], update: Update) -> None:
         for listener in listeners:
             listener.put(update)
 
@@ -279,7 +279,7 @@ class Watcher:
         """Return whether nobody listens and no poll is running."""
         return not self._watched and self._task is None
 
-    def join(self, listener: Listener, subject: Subject) -> None:
+    def join(self, listener: Mailbox, subject: Subject) -> None:
         """Give the listener the present state as soon as it is known, and then each change."""
         watched = self._watched.get(subject.id)
         if watched is None:
@@ -291,7 +291,7 @@ class Watcher:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"penstock live {self._kind}")
 
-    def leave(self, listener: Listener, subject: Subject) -> None:
+    def leave(self, listener: Mailbox, subject: Subject) -> None:
         if (watched := self._watched.get(subject.id)) is None:
             return
         watched.leave(listener)
@@ -362,7 +362,7 @@ class Hub:
         self._client_of = client_of
         self._application_kinds: dict[str, ReadSnapshots] = {}
         self._watchers: dict[tuple[str | None, str], Watcher] = {}
-        self._listeners: set[Listener] = set()
+        self._listeners: set[Mailbox] = set()
         self._query_slots = asyncio.Semaphore(MAX_CONCURRENT_QUERIES)
         self._empty = asyncio.Event()
         self._empty.set()
@@ -390,25 +390,25 @@ class Hub:
             return partial(read_snapshots, tenant)
         return partial(self._client_of(tenant).present, cast(SubjectKind, kind))
 
-    def enter(self) -> Listener:
+    def enter(self) -> Mailbox:
         """Add a listener. Raises a Problem if there are too many, or the server is stopping."""
         if self._is_stopping:
             raise Problem(503, "stopping", "This server is about to stop: connect again.")
         if len(self._listeners) >= MAX_LISTENERS:
             detail = f"At most {MAX_LISTENERS:,} connections listen to one server; try again later."
             raise Problem(503, "too-many-listeners", detail)
-        listener = Listener()
+        listener = Mailbox()
         self._listeners.add(listener)
         self._empty.clear()
         return listener
 
-    def exit(self, listener: Listener) -> None:
+    def exit(self, listener: Mailbox) -> None:
         """Remove a listener that has left all its subjects."""
         self._listeners.discard(listener)
         if not self._listeners:
             self._empty.set()
 
-    def join(self, listener: Listener, tenant: str | None, subject: Subject) -> None:
+    def join(self, listener: Mailbox, tenant: str | None, subject: Subject) -> None:
         """Let a listener watch a subject, as far as a tenant may see it; None sees all."""
         key = tenant, subject.kind
         if (watcher := self._watchers.get(key)) is None:
@@ -417,7 +417,7 @@ class Hub:
             watcher = self._watchers[key] = Watcher(fetch, subject.kind, self._query_slots)
         watcher.join(listener, subject)
 
-    def leave(self, listener: Listener, tenant: str | None, subject: Subject) -> None:
+    def leave(self, listener: Mailbox, tenant: str | None, subject: Subject) -> None:
         if (watcher := self._watchers.get((tenant, subject.kind))) is not None:
             watcher.leave(listener, subject)
         listener.forget(subject)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from penstock.service.live.access import LiveAccess
-from penstock.service.live.hub import Ended, Hub, Listener, Subject
+from penstock.service.live.hub import Hub, Mailbox, StreamEnded, Subject
 from penstock.service.live.streams import KEEPALIVE_S, MAX_CONNECTION_S, SEND_TIMEOUT_S
 from penstock.service.problems import Problem, problem_body
 
@@ -39,7 +39,7 @@ class SocketSession:
         self._socket = socket
         self._hub = hub
         self._access = access
-        self._listener: Listener = hub.enter()
+        self._listener: Mailbox = hub.enter()
         # By subject: the version that the client says it has seen, until an update was sent.
         self._seen: dict[Subject, str | None] = {}
         self._sending = asyncio.Lock()
@@ -141,7 +141,7 @@ class SocketSession:
                     self._seen[update.subject] = None
                     if update.is_final:
                         self._leave(update.subject)
-        except Ended as end:
+        except StreamEnded as end:
             if end.reason != "left":
                 await self._close(UNSUPPORTED if end.reason == "binary" else RESTART)
 

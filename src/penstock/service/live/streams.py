@@ -10,7 +10,7 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.service.live.hub import Ended, Hub, Listener, Subject, Update
+from penstock.service.live.hub import Hub, Mailbox, StreamEnded, Subject, Update
 from penstock.service.problems import Problem
 
 # Proxies may cut connections that are silent for longer.
@@ -36,7 +36,7 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, listener: Listener, first: Update | None, headers: Mapping[str, str] | None = None
+        self, listener: Mailbox, first: Update | None, headers: Mapping[str, str] | None = None
     ) -> None:
         """`first` is sent at once. It is None if the client has seen the present state."""
         super().__init__(headers={**STREAM_HEADERS, **(headers or {})})
@@ -77,7 +77,7 @@ class EventStream(Response):
             while update is None or not update.is_final:
                 update = await self._listener.next(KEEPALIVE_S)
                 await _send(send, _KEEPALIVE if update is None else frame(update))
-        except Ended as end:
+        except StreamEnded as end:
             if end.reason == "left":
                 return
         await _send(send, b"", more=False)
@@ -127,10 +127,10 @@ async def open_stream(
     return stream
 
 
-async def _first_update(listener: Listener) -> Update:
+async def _first_update(listener: Mailbox) -> Update:
     try:
         update = await listener.first(FIRST_STATE_TIMEOUT_S)
-    except Ended:
+    except StreamEnded:
         update = None
     if update is None:
         raise Problem(503, "database-lost", "The database does not answer, or this server stops.")
@@ -144,6 +144,6 @@ def expect_existing(update: Update) -> Update:
     return update
 
 
-def _leave(hub: Hub, listener: Listener, tenant: str | None, subject: Subject) -> None:
+def _leave(hub: Hub, listener: Mailbox, tenant: str | None, subject: Subject) -> None:
     hub.leave(listener, tenant, subject)
     hub.exit(listener)

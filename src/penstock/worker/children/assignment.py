@@ -14,7 +14,7 @@ from penstock.outcome import Died, TimedOut
 from penstock.tasks.settings import Process
 from penstock.worker.attempt import Attempt
 from penstock.worker.children.channel import ChildConnection
-from penstock.worker.children.messages import Ended, StartAttempt
+from penstock.worker.children.messages import AttemptEnded, StartAttempt
 
 
 class NoProcess(Exception):
@@ -33,7 +33,7 @@ class LostJob(Exception):
 
 
 # How a child's attempt ended; None if it was stopped and has no outcome.
-ChildReply = Ended | Death | None
+ChildReply = AttemptEnded | Death | None
 NO_REPLY: Final = Exception("The child has not replied yet.")
 
 

@@ -18,10 +18,10 @@ from penstock.isolation.client import StartedChild
 from penstock.isolation.death import Cause
 from penstock.isolation.protocol import Frames, InvalidMessage, frame_message, receive
 from penstock.worker.children.messages import (
+    CallRequest,
+    CallResponse,
     FromChild,
     FromWorker,
-    Request,
-    Response,
     decode_error,
     encode,
     encode_error,
@@ -40,7 +40,7 @@ MAX_MESSAGE_BYTES: Final = 64 * 2**20
 # How long a supervisor may take to report a death after the channel has closed.
 DEATH_REPORT_WAIT_S: Final = 1.0
 
-ServeRequest = Callable[["Assignment | None", Request], Awaitable[Any]]
+ServeRequest = Callable[["Assignment | None", CallRequest], Awaitable[Any]]
 OnMessage = Callable[["ChildConnection", FromChild], None]
 OnBroken = Callable[["ChildConnection", Cause, object], None]
 
@@ -128,7 +128,7 @@ class ChildConnection:
             )
 
     def _dispatch(self, message: FromChild) -> None:
-        if isinstance(message, Request):
+        if isinstance(message, CallRequest):
             # It is for the present assignment: in a moment that may be another one.
             task = self._loop.create_task(self._respond(message, self.assignment))
             self._serving.add(task)
@@ -136,11 +136,11 @@ class ChildConnection:
         else:
             self._on_message(self, message)
 
-    async def _respond(self, request: Request, assignment: Assignment | None) -> None:
+    async def _respond(self, request: CallRequest, assignment: Assignment | None) -> None:
         try:
-            response = Response(request.call, await self._serve(assignment, request))
+            response = CallResponse(request.call, await self._serve(assignment, request))
         except Exception as error:
-            response = Response(request.call, None, encode_error(error))
+            response = CallResponse(request.call, None, encode_error(error))
         if request.call:
             self.send(response)
 
@@ -201,14 +201,14 @@ class Channel:
         number = self._last_call
         future = self._calls[number] = asyncio.get_running_loop().create_future()
         try:
-            self.send(Request(number, token, method, list(args)))
+            self.send(CallRequest(number, token, method, list(args)))
             return await future
         finally:
             del self._calls[number]
 
     def notify(self, token: UUID, method: str, *args: Any) -> None:
         """Have the worker do something for an attempt, without waiting for a response."""
-        self.send(Request(0, token, method, list(args)))
+        self.send(CallRequest(0, token, method, list(args)))
 
     def _handle(self) -> None:
         if (data := receive(self._channel)) is None:
@@ -218,12 +218,12 @@ class Channel:
             return
         for frame in self._frames.feed(data):
             message = read_from_worker(frame)
-            if isinstance(message, Response):
+            if isinstance(message, CallResponse):
                 self._respond(message)
             else:
                 self._on_message(message)
 
-    def _respond(self, response: Response) -> None:
+    def _respond(self, response: CallResponse) -> None:
         future = self._calls.get(response.call)
         if future is None or future.done():
             return

@@ -12,7 +12,7 @@ from penstock.config import Database, JobLog
 from penstock.errors import Misuse
 from penstock.isolation.child import find
 from penstock.isolation.client import main_module
-from penstock.isolation.protocol import Plan
+from penstock.isolation.protocol import ChildPlan
 from penstock.tasks import Registry, Task
 from penstock.worker.children.messages import ChildSettings
 from penstock.worker.run.resources import Opener, Resources
@@ -86,7 +86,7 @@ class Imports:
         park_limit: float,
         tracing: str | None,
         log: JobLog,
-    ) -> Plan:
+    ) -> ChildPlan:
         """Return the plan for child processes."""
         settings = ChildSettings(
             worker=worker,
@@ -99,7 +99,7 @@ class Imports:
             tracing=tracing,
             log=log,
         )
-        return Plan(
+        return ChildPlan(
             main_loop=MAIN_LOOP,
             settings=settings,
             modules=self.modules,

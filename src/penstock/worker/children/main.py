@@ -26,15 +26,15 @@ from penstock.worker.children import logs
 from penstock.worker.children.channel import Channel
 from penstock.worker.children.messages import (
     Abandoned,
+    AttemptEnded,
+    ChildReady,
     ChildSettings,
-    Ended,
     FromWorker,
     Idle,
     Leave,
     ProgressReport,
-    Ready,
     StartAttempt,
-    Stop,
+    StopAttempt,
 )
 from penstock.worker.children.remote import RemoteBudgets, RemoteJournal
 from penstock.worker.claim.queue import QueueState
@@ -122,7 +122,7 @@ class MainLoop:
         self._tasks: Registry = find(settings.registry)()
         self._states: dict[str, QueueState] = {}
         self._attempt: Attempt | None = None
-        self._stop: Stop | None = None
+        self._stop: StopAttempt | None = None
         self._settled = False
         self._is_idle = True
         self._report_due = 0.0
@@ -148,7 +148,7 @@ class MainLoop:
             log=self._settings.log,
         )
         self._channel.listen(self._handle, self._exit)
-        self._channel.send(Ready())
+        self._channel.send(ChildReady())
         await self._leaving.wait()
         await self._resources.close()
 
@@ -156,7 +156,7 @@ class MainLoop:
         match message:
             case StartAttempt():
                 self._receive_order(message)
-            case Stop():
+            case StopAttempt():
                 self._stop = message
                 if self._attempt is not None:
                     self._attempt.stop(message.reason)
@@ -233,7 +233,7 @@ class MainLoop:
         if idle:
             self._limits_page.end(self._row)
         self._channel.send(
-            Ended(
+            AttemptEnded(
                 msgspec.structs.replace(settlement.transition, result=None),
                 settlement.result,
                 settlement.is_check,

@@ -61,7 +61,7 @@ class StartAttempt(Struct, tag=True, array_like=True):
     start_by: float
 
 
-class Stop(Struct, tag=True, array_like=True):
+class StopAttempt(Struct, tag=True, array_like=True):
     """Stop the attempt."""
 
     reason: StopReason
@@ -75,7 +75,7 @@ class RemoteError(Struct, array_like=True):
     fields: dict[str, Any]
 
 
-class Response(Struct, tag=True, array_like=True):
+class CallResponse(Struct, tag=True, array_like=True):
     """The result of a call."""
 
     call: int
@@ -90,11 +90,11 @@ class Leave(Struct, tag=True, array_like=True):
 # From the child
 
 
-class Ready(Struct, tag=True, array_like=True):
+class ChildReady(Struct, tag=True, array_like=True):
     """The child can run its first attempt."""
 
 
-class Ended(Struct, tag=True, array_like=True):
+class AttemptEnded(Struct, tag=True, array_like=True):
     """The attempt's outcome. If the child is not idle, the handler still runs."""
 
     transition: Transition
@@ -140,7 +140,7 @@ class Logged(Struct, tag=True, array_like=True):
     fields: dict[str, str | int | float | bool | None]
 
 
-class Request(Struct, tag=True, array_like=True):
+class CallRequest(Struct, tag=True, array_like=True):
     """A call that only the worker can serve, for the attempt with this token."""
 
     call: int
@@ -149,8 +149,8 @@ class Request(Struct, tag=True, array_like=True):
     args: list[Any]
 
 
-FromWorker = StartAttempt | Stop | Response | Leave
-FromChild = Ready | Ended | Idle | Abandoned | ProgressReport | Logged | Request
+FromWorker = StartAttempt | StopAttempt | CallResponse | Leave
+FromChild = ChildReady | AttemptEnded | Idle | Abandoned | ProgressReport | Logged | CallRequest
 
 encode = msgspec.msgpack.Encoder().encode
 read_from_worker = msgspec.msgpack.Decoder(FromWorker).decode

@@ -17,7 +17,7 @@ from penstock.errors import ConfigError, StaleAttempt
 from penstock.isolation import child as child_module
 from penstock.isolation.client import SupervisorClient
 from penstock.isolation.death import Cause, Death, death_of_supervisor
-from penstock.isolation.protocol import Plan
+from penstock.isolation.protocol import ChildPlan
 from penstock.outcome import Died, TimedOut
 from penstock.store import ClaimedJob
 from penstock.tasks import Task
@@ -36,15 +36,15 @@ from penstock.worker.children.assignment import (
 from penstock.worker.children.channel import ChildConnection
 from penstock.worker.children.messages import (
     Abandoned,
-    Ended,
+    AttemptEnded,
+    CallRequest,
+    ChildReady,
     FromChild,
     Idle,
     Leave,
     Logged,
     ProgressReport,
-    Ready,
-    Request,
-    Stop,
+    StopAttempt,
 )
 from penstock.worker.children.remote import build_calls
 from penstock.worker.run.budgets import Budgets
@@ -81,7 +81,7 @@ class ChildPool:
 
     def __init__(
         self,
-        plan: Callable[[], Plan],
+        plan: Callable[[], ChildPlan],
         names: Collection[str],
         journal: Journal,
         budgets: Budgets,
@@ -171,7 +171,7 @@ class ChildPool:
     async def _stop(self, assignment: Assignment, child: ChildConnection) -> None:
         """Tell the handler to stop, and kill the child if it does not stop in time."""
         assignment.future = self._loop.create_future()
-        child.send(Stop(assignment.attempt.stop_reason or "cancelled"))
+        child.send(StopAttempt(assignment.attempt.stop_reason or "cancelled"))
         assignment.timer = self._loop.call_later(
             assignment.process.grace_seconds, self._kill, child
         )
@@ -307,10 +307,10 @@ class ChildPool:
     def _handle(self, child: ChildConnection, message: FromChild) -> None:
         assignment = child.assignment
         match message:
-            case Ready() if not child.is_ready:
+            case ChildReady() if not child.is_ready:
                 child.is_ready = True
                 self._release_child(child)
-            case Ended() if assignment is not None:
+            case AttemptEnded() if assignment is not None:
                 assignment.end(message)
                 if message.idle:
                     self._release_child(child, assignment, message.resident)
@@ -495,7 +495,7 @@ class ChildPool:
 
     # Requests of handlers
 
-    async def _serve(self, assignment: Assignment | None, request: Request) -> Any:
+    async def _serve(self, assignment: Assignment | None, request: CallRequest) -> Any:
         if assignment is None or not assignment.is_for(request.token):
             # The request comes from a task or thread that an earlier handler has left behind.
             raise StaleAttempt("", 0)

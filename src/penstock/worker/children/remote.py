@@ -11,7 +11,7 @@ from msgspec import convert
 
 from penstock.errors import StaleAttempt
 from penstock.store import ClaimedJob
-from penstock.store.steps import Awaited, Saved
+from penstock.store.steps import AwaitedEvent, Saved
 from penstock.store.workflows import Added
 from penstock.tasks.workflow import Parent
 from penstock.worker.attempt import Attempt
@@ -82,8 +82,10 @@ class RemoteJournal(Journal):
 
     async def wait_for_event(
         self, attempt: Attempt, step: str, name: str, after: int, timeout: float | None
-    ) -> Awaited:
-        return Awaited(*await self._call(attempt, "wait_for_event", step, name, after, timeout))
+    ) -> AwaitedEvent:
+        return AwaitedEvent(
+            *await self._call(attempt, "wait_for_event", step, name, after, timeout)
+        )
 
     async def parents(self, attempt: Attempt) -> list[Parent]:
         return convert(await self._call(attempt, "parents"), list[Parent])

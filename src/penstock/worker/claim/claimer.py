@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from penstock.errors import LeaseLost
-from penstock.lifecycle import Health, ScanBudget, Service
+from penstock.lifecycle import DatabaseHealth, ScanBudget, Service
 from penstock.store import ClaimedJob, Pool, Store, errors
 from penstock.telemetry import Events, JobsClaimed
 from penstock.worker.claim import plan
@@ -57,7 +57,7 @@ class Claimer(Service):
         pool: Pool,
         store: Store,
         lease_keeper: LeaseKeeper,
-        health: Health,
+        health: DatabaseHealth,
         events: Events,
         *,
         limit_keeper: LimitKeeper,
@@ -169,7 +169,7 @@ class Scanner(Service):
         state: QueueState,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         *,
         min_interval: Callable[[], float],
         on_found: Callable[[], None],

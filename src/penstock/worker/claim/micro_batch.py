@@ -17,7 +17,7 @@ MIN_ITEM_LIMIT = 1000
 NOT_SCHEDULED = -1
 
 
-class Entry(NamedTuple):
+class GatheredJob(NamedTuple):
     """A claimed job, and the value that its handler will get."""
 
     job: ClaimedJob
@@ -53,7 +53,7 @@ def _check_key(task: Task[..., Any], key: object) -> None:
         ) from error
 
 
-class Group:
+class ItemGroup:
     """Items that will share a call."""
 
     __slots__ = ("due", "entries", "key", "number", "task")
@@ -63,7 +63,7 @@ class Group:
         self.key = key
         # When the call begins if a slot is free, whether or not the group is full.
         self.due = due
-        self.entries: list[Entry] = []
+        self.entries: list[GatheredJob] = []
         self.number = NOT_SCHEDULED
 
     @property
@@ -81,8 +81,8 @@ class MicroBatchGroups:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._open: dict[Hashable, Group] = {}
-        self._due: list[tuple[float, int, Group]] = []
+        self._open: dict[Hashable, ItemGroup] = {}
+        self._due: list[tuple[float, int, ItemGroup]] = []
         self._numbers = count()
         self._max_group_size = 0
         self._free_places = 0
@@ -103,7 +103,7 @@ class MicroBatchGroups:
             for entry in group.entries:
                 yield entry.job
 
-    def _groups(self) -> list[Group]:
+    def _groups(self) -> list[ItemGroup]:
         return [group for _, number, group in self._due if number == group.number]
 
     @property
@@ -140,7 +140,7 @@ class MicroBatchGroups:
     def is_full(self) -> bool:
         return self.size >= self._max_items
 
-    def add(self, task: Task[..., Any], key: Hashable, entry: Entry, now: float) -> None:
+    def add(self, task: Task[..., Any], key: Hashable, entry: GatheredJob, now: float) -> None:
         """Put an item into the group of its key, and begin that group if there is none."""
         group = self._open.get(key)
         if group is None:
@@ -155,20 +155,20 @@ class MicroBatchGroups:
             group.due = min(now, group.due)
             self._schedule(group)
 
-    def _begin(self, task: Task[..., Any], key: Hashable, now: float) -> Group:
+    def _begin(self, task: Task[..., Any], key: Hashable, now: float) -> ItemGroup:
         assert task.settings.batch is not None
-        group = self._open[key] = Group(task, key, now + task.settings.batch.seconds)
+        group = self._open[key] = ItemGroup(task, key, now + task.settings.batch.seconds)
         self._max_group_size = max(self._max_group_size, group.size)
         self._free_places += group.size
         self._schedule(group)
         return group
 
-    def _schedule(self, group: Group) -> None:
+    def _schedule(self, group: ItemGroup) -> None:
         """Put a group into the heap by when it is due. An earlier entry of it no longer counts."""
         group.number = next(self._numbers)
         heappush(self._due, (group.due, group.number, group))
 
-    def next(self, now: float) -> Group | None:
+    def next(self, now: float) -> ItemGroup | None:
         """Remove and return the group that has been due for longest; None if none is due."""
         due = self.next_due
         if due is None or due > now:
@@ -187,7 +187,7 @@ class MicroBatchGroups:
             heappop(self._due)
         return None
 
-    def _forget(self, group: Group) -> None:
+    def _forget(self, group: ItemGroup) -> None:
         group.number = NOT_SCHEDULED
         self.size -= len(group.entries)
         if self._open.get(group.key) is group:
@@ -204,7 +204,7 @@ class MicroBatchGroups:
                     self._remove(group, entry)
                     return
 
-    def _remove(self, group: Group, entry: Entry) -> None:
+    def _remove(self, group: ItemGroup, entry: GatheredJob) -> None:
         group.entries.remove(entry)
         self.size -= 1
         if self._open.get(group.key) is group:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import ClaimedJob, Pool, Store
 
 IDLE_PAUSE_S = 3600.0
@@ -13,7 +13,7 @@ class Mover(Service):
 
     name = "lanes"
 
-    def __init__(self, pool: Pool, store: Store, health: Health) -> None:
+    def __init__(self, pool: Pool, store: Store, health: DatabaseHealth) -> None:
         super().__init__(health)
         self._pool = pool
         self._store = store

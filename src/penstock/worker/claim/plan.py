@@ -8,7 +8,7 @@ from penstock.store import LaneCursor
 from penstock.worker.claim.cursors import PlannedTake, parse_lane_name
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.limits.book import Grants
-from penstock.worker.limits.grants import Grant
+from penstock.worker.limits.grants import LimitGrant
 from penstock.worker.limits.keeper import LimitKeeper
 
 # A plan may ask the limits of at least this many cursors: other workers often hold some's slots.
@@ -74,7 +74,7 @@ class _Planner:
         self._is_asking = False
         self._asks_left = max(wanted, MIN_ASKS)
         # The grants that have no room. They are not asked again.
-        self._full: set[Grant] = set()
+        self._full: set[LimitGrant] = set()
 
     def plan(self) -> ClaimPlan:
         rotation = self._state.cursors.rotation

@@ -12,7 +12,7 @@ from penstock.worker.claim.cursors import Cursors
 from penstock.worker.claim.micro_batch import MicroBatchGroups
 from penstock.worker.claim.prefetch import PrefetchBuffer
 from penstock.worker.limits.slots import Slots
-from penstock.worker.tenants import ALL, Tenants
+from penstock.worker.tenants import ALL, TenantFilter
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 # At most this many waiting lanes are checked for prefetched jobs.
@@ -29,7 +29,7 @@ class QueueState:
         name: str,
         slots: int,
         max_ahead: int,
-        tenants: Tenants = ALL,
+        tenants: TenantFilter = ALL,
         timing: Timing = DEFAULT_TIMING,
     ) -> None:
         self.name = name

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from penstock.job import UNIT_SEPARATOR, split_lane
 from penstock.store import ClaimedJob
-from penstock.store.rules import Limit, Rules
-from penstock.worker.limits.grants import Grant
+from penstock.store.rules import LimitRule, Rules
+from penstock.worker.limits.grants import LimitGrant
 
 # The limits of this many lanes are remembered.
 MAX_LANES_REMEMBERED = 50_000
 
-Grants = tuple[Grant, ...]
+Grants = tuple[LimitGrant, ...]
 
 
 class LimitBook:
@@ -21,7 +21,7 @@ class LimitBook:
     def __init__(self, max_ahead: int) -> None:
         self._max_ahead = max_ahead
         self._rules = Rules()
-        self._grants: dict[str, Grant] = {}
+        self._grants: dict[str, LimitGrant] = {}
         self._by_lane: dict[tuple[str, str], Grants] = {}
         self._by_job: dict[tuple[str, str, str], Grants] = {}
         # Whether there is any limit.
@@ -30,13 +30,13 @@ class LimitBook:
     def __len__(self) -> int:
         return len(self._grants)
 
-    def __iter__(self) -> Iterator[Grant]:
+    def __iter__(self) -> Iterator[LimitGrant]:
         return iter(tuple(self._grants.values()))
 
-    def get(self, key: str) -> Grant | None:
+    def get(self, key: str) -> LimitGrant | None:
         return self._grants.get(key)
 
-    def apply(self, rules: Rules) -> list[Grant]:
+    def apply(self, rules: Rules) -> list[LimitGrant]:
         """Put new limits in force, and return the grants that they change."""
         self._rules = rules
         self.is_on = bool(rules.limits)
@@ -44,7 +44,7 @@ class LimitBook:
         changed = []
         for key, grant in self._grants.items():
             # A key without a limit is kept for the jobs that run with it, and then given back.
-            limit = rules.limit_of(key) or Limit(key)
+            limit = rules.limit_of(key) or LimitRule(key)
             if limit != grant.limit:
                 grant.change(limit)
                 changed.append(grant)
@@ -55,7 +55,7 @@ class LimitBook:
         for grant in self._grants.values():
             grant.forget()
 
-    def drop(self, grant: Grant) -> None:
+    def drop(self, grant: LimitGrant) -> None:
         """Drop a grant that nothing uses any more."""
         del self._grants[grant.key]
         self._forget_lanes()
@@ -94,13 +94,13 @@ class LimitBook:
     def _find(self, keys: Iterable[str]) -> Grants:
         return tuple(grant for key in keys if (grant := self._grant(key)) is not None)
 
-    def _grant(self, key: str) -> Grant | None:
+    def _grant(self, key: str) -> LimitGrant | None:
         grant = self._grants.get(key)
         if grant is None:
             limit = self._rules.limit_of(key)
             if limit is None:
                 return None
-            grant = self._grants[key] = Grant(key, limit, self._max_ahead)
+            grant = self._grants[key] = LimitGrant(key, limit, self._max_ahead)
         return grant
 
     def grants_of_job(self, job: ClaimedJob) -> Grants:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from penstock.store.rules import Limit
+from penstock.store.rules import LimitRule
 from penstock.worker.limits.buckets import Bucket
 from penstock.worker.limits.slots import Slots
 
 UNLIMITED = 1_000_000_000
 
 
-class Grant:
+class LimitGrant:
     """One limited key in this worker. A start needs a free slot and a token, as the limit says."""
 
     __slots__ = (
@@ -31,7 +31,7 @@ class Grant:
         "used_at",
     )
 
-    def __init__(self, key: str, limit: Limit, max_ahead: int) -> None:
+    def __init__(self, key: str, limit: LimitRule, max_ahead: int) -> None:
         self.key = key
         self.slots = Slots(0, max_ahead)
         self.tokens_held = Bucket()
@@ -53,7 +53,7 @@ class Grant:
         self.used_at = time.monotonic()
         self.limit = limit
 
-    def change(self, limit: Limit) -> None:
+    def change(self, limit: LimitRule) -> None:
         """Put a new limit in force, and keep what it allows."""
         self.limit = limit
         self.tokens_held.limit_to(int(limit.burst or 0))

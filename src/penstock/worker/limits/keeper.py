@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from penstock.errors import LeaseLost
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import ClaimedJob, Pool, Store, errors
-from penstock.store.grants import Granted, Limits, SlotRequest
+from penstock.store.grants import Granted, LimitStatements, SlotRequest
 from penstock.store.rules import Rules
 from penstock.worker.lease import LeaseKeeper
 from penstock.worker.limits.book import Grants, LimitBook
-from penstock.worker.limits.grants import UNLIMITED, Grant
+from penstock.worker.limits.grants import UNLIMITED, LimitGrant
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 # What comes up within this time is asked for together.
@@ -44,7 +44,7 @@ class LimitKeeper(Service):
         pool: Pool,
         store: Store,
         lease_keeper: LeaseKeeper,
-        health: Health,
+        health: DatabaseHealth,
         *,
         max_slots: int,
         max_ahead: int,
@@ -54,20 +54,20 @@ class LimitKeeper(Service):
         super().__init__(health)
         self._timing = timing
         self._pool = pool
-        self._limits = Limits(store)
+        self._limits = LimitStatements(store)
         self._lease_keeper = lease_keeper
         self._max_slots = max_slots
         self._on_room = on_room
         self.book = LimitBook(max_ahead)
-        self._to_ask: set[Grant] = set()
-        self._being_asked: set[Grant] = set()
-        self._refused: set[Grant] = set()
-        self._with_tokens: set[Grant] = set()
-        self._tokens_to_return: Counter[Grant] = Counter()
+        self._to_ask: set[LimitGrant] = set()
+        self._being_asked: set[LimitGrant] = set()
+        self._refused: set[LimitGrant] = set()
+        self._with_tokens: set[LimitGrant] = set()
+        self._tokens_to_return: Counter[LimitGrant] = Counter()
         # Grants with slots that nothing here uses now, and grants that were released because they
         # were of no use.
-        self._unused: set[Grant] = set()
-        self._released: set[Grant] = set()
+        self._unused: set[LimitGrant] = set()
+        self._released: set[LimitGrant] = set()
         self._reviewed_at = 0.0
         self.answer_count = 0
 
@@ -96,7 +96,7 @@ class LimitKeeper(Service):
         """Return whether an answer is due that may make room."""
         return not (self._to_ask.isdisjoint(grants) and self._being_asked.isdisjoint(grants))
 
-    def _request(self, grant: Grant, wanted: int) -> None:
+    def _request(self, grant: LimitGrant, wanted: int) -> None:
         grant.used_at = now = time.monotonic()
         demand, grant.demand = grant.demand, max(grant.demand, wanted)
         if grant.retry_at > now:
@@ -119,13 +119,13 @@ class LimitKeeper(Service):
                 grant.is_unneeded = True
                 self._ask_soon(grant)
 
-    def _may_get_more(self, grant: Grant) -> bool:
+    def _may_get_more(self, grant: LimitGrant) -> bool:
         limit = grant.limit
         if limit.slots is not None and grant.slots.limit < min(limit.slots, self._max_slots):
             return grant.share is None
         return limit.rate is not None and grant.tokens_wanted > 0
 
-    def _ask_soon(self, grant: Grant) -> None:
+    def _ask_soon(self, grant: LimitGrant) -> None:
         self._to_ask.add(grant)
         self.wake()
 
@@ -228,7 +228,7 @@ class LimitKeeper(Service):
         if grant is not None and grant.slots.limit:
             self.note_change(key)
 
-    def release_if_wanted(self, grant: Grant) -> None:
+    def release_if_wanted(self, grant: LimitGrant) -> None:
         """Give a grant back at once if another worker wants it and nothing here uses it."""
         if grant.is_wanted_elsewhere and grant.slots.limit and not grant.is_busy:
             grant.is_unneeded = True
@@ -299,12 +299,12 @@ class LimitKeeper(Service):
                     self._drop(grant)
         return True
 
-    def _drop(self, grant: Grant) -> None:
+    def _drop(self, grant: LimitGrant) -> None:
         self.book.drop(grant)
         for grants in (self._refused, self._unused, self._released):
             grants.discard(grant)
 
-    def _slots_to_ask(self, grant: Grant) -> int:
+    def _slots_to_ask(self, grant: LimitGrant) -> int:
         limit = grant.limit.slots
         if grant.is_unneeded and not grant.is_busy:
             return 0
@@ -314,7 +314,7 @@ class LimitKeeper(Service):
             return 0
         return min(limit, self._max_slots)
 
-    def _slots_to_keep(self, grant: Grant) -> int:
+    def _slots_to_keep(self, grant: LimitGrant) -> int:
         """Return how many slots may be in use until the answer comes.
 
         The answer gives none of these away.
@@ -323,7 +323,7 @@ class LimitKeeper(Service):
             return grant.slots.used
         return max(min(grant.slots.limit, self._slots_to_ask(grant)), grant.slots.used)
 
-    async def _ask_slots(self, asking: Sequence[Grant]) -> bool:
+    async def _ask_slots(self, asking: Sequence[LimitGrant]) -> bool:
         lease = await self._lease_keeper.wait_for_lease()
         asks: dict[str, SlotRequest] = {}
         unneeded = {grant for grant in asking if grant.is_unneeded}
@@ -432,7 +432,7 @@ class LimitKeeper(Service):
             grant.tokens_held.limit_to(0)
         await self._give_back_tokens()
 
-    def _record_refusals(self, asked: set[Grant]) -> None:
+    def _record_refusals(self, asked: set[LimitGrant]) -> None:
         now = time.monotonic()
         for grant in asked:
             if grant.retry_at > now and grant.demand:
@@ -450,15 +450,15 @@ class LimitKeeper(Service):
         return min(self._timing.limit_idle / 2, max(pause, ASK_DELAY_S / 5))
 
 
-def _most_slots(grant: Grant) -> int:
+def _most_slots(grant: LimitGrant) -> int:
     slots = grant.limit.slots
     return UNLIMITED if slots is None else slots
 
 
-def _has_slots(grant: Grant) -> bool:
+def _has_slots(grant: LimitGrant) -> bool:
     return grant.limit.slots is not None or grant.is_registered
 
 
-def _split_in_statements(grants: Sequence[Grant]) -> Iterator[Sequence[Grant]]:
+def _split_in_statements(grants: Sequence[LimitGrant]) -> Iterator[Sequence[LimitGrant]]:
     for start in range(0, len(grants), MAX_KEYS_PER_STATEMENT):
         yield grants[start : start + MAX_KEYS_PER_STATEMENT]

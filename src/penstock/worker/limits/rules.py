@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import Pool, Store
 from penstock.store.rules import Rules
 from penstock.worker.timing import DEFAULT_TIMING, Timing
@@ -26,7 +26,7 @@ class RulesReader(Service):
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         queues: Sequence[str],
         on_change: Callable[[Rules], None],
         timing: Timing = DEFAULT_TIMING,

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import Executor, Pool, Store, errors
-from penstock.store.grants import Limits
+from penstock.store.grants import LimitStatements
 from penstock.tasks import Budget, NotNow
 from penstock.tasks.options import seconds
 from penstock.worker.attempt import StopReason
@@ -44,7 +44,7 @@ class BudgetWriter(Service):
 
     name = "budgets"
 
-    def __init__(self, pool: Pool, health: Health) -> None:
+    def __init__(self, pool: Pool, health: DatabaseHealth) -> None:
         super().__init__(health)
         self._pool = pool
         self._unwritten: deque[BudgetWrite] = deque()
@@ -131,7 +131,7 @@ class Budgets:
         self._pool = pool
         self._writer = writer
         self._explain = explain
-        self._limits = Limits(store)
+        self._limits = LimitStatements(store)
         self._connection_slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self._rng = random.Random()
         self._shares: dict[str, float] = {}

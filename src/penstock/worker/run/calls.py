@@ -19,7 +19,7 @@ from penstock.tasks import Context, Item, NotNow, Task
 from penstock.tasks.handler.failure import describe_unawaited, retry_after
 from penstock.tasks.handler.waits import suspension
 from penstock.worker.attempt import Attempt
-from penstock.worker.claim.micro_batch import Entry
+from penstock.worker.claim.micro_batch import GatheredJob
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.run.context import CallContext
@@ -32,7 +32,7 @@ from penstock.worker.run.threads import Bridge, call_in_thread
 logger = logging.getLogger("penstock.worker")
 
 
-class Calls:
+class SharedCalls:
     """Starts shared calls, and hands on the outcomes of their items."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Calls:
         self._loop = asyncio.get_running_loop()
 
     def start(
-        self, task: Task[Any, Any], entries: Iterable[Entry], state: QueueState, worker: str
+        self, task: Task[Any, Any], entries: Iterable[GatheredJob], state: QueueState, worker: str
     ) -> SharedCall:
         """Start a call for some items. Each is an attempt of its own, with its own timeout."""
         call = self.prepare(task, entries, state, worker)
@@ -71,7 +71,7 @@ class Calls:
         return call
 
     def prepare(
-        self, task: Task[Any, Any], entries: Iterable[Entry], state: QueueState, worker: str
+        self, task: Task[Any, Any], entries: Iterable[GatheredJob], state: QueueState, worker: str
     ) -> SharedCall:
         """Create the call of some items without starting it."""
         call = SharedCall(task, state)

@@ -27,12 +27,12 @@ from penstock.tasks.reader import Call
 from penstock.tasks.settings import Process
 from penstock.worker.attempt import Attempt
 from penstock.worker.children.assignment import LostJob, NoProcess, NotStarted
-from penstock.worker.children.messages import Ended
+from penstock.worker.children.messages import AttemptEnded
 from penstock.worker.children.pool import ChildPool
-from penstock.worker.claim.micro_batch import Entry, Group, group_key
+from penstock.worker.claim.micro_batch import GatheredJob, ItemGroup, group_key
 from penstock.worker.claim.queue import QueueState
 from penstock.worker.run.budgets import Budgets
-from penstock.worker.run.calls import Calls
+from penstock.worker.run.calls import SharedCalls
 from penstock.worker.run.context import AttemptContext, Report
 from penstock.worker.run.items import SharedCall
 from penstock.worker.run.journal import Journal
@@ -92,7 +92,7 @@ class Executor:
             park_shortest=timing.parked,
             log=log or JobLog(),
         )
-        self._calls = Calls(
+        self._calls = SharedCalls(
             self._outcomes,
             self._context,
             self._threads,
@@ -119,7 +119,9 @@ class Executor:
         if (call := self._decode_or_park(task, job)) is None:
             return None
         if task.settings.batch is not None:
-            return self._calls.start(task, [Entry(job, *call[0])], state, self._worker).attempts[0]
+            return self._calls.start(
+                task, [GatheredJob(job, *call[0])], state, self._worker
+            ).attempts[0]
         job.worker = self._worker
         attempt = Attempt(job, task, state)
         body = self._trace(attempt, partial(self._handler(task), attempt, call))
@@ -149,7 +151,7 @@ class Executor:
             return None
         attempt: Attempt
         if task.settings.batch is not None:
-            item = self._calls.prepare(task, [Entry(job, None)], state, self._worker)
+            item = self._calls.prepare(task, [GatheredJob(job, None)], state, self._worker)
             [attempt] = item.attempts
             body = partial(self._run_item, item)
             attempt.future = item.future = self._loop.create_task(
@@ -188,10 +190,10 @@ class Executor:
         except Exception as error:
             self._outcomes.settle(job, task.failed(error), task, None)
             return False
-        state.groups.add(task, key, Entry(job, value), self._loop.time())
+        state.groups.add(task, key, GatheredJob(job, value), self._loop.time())
         return True
 
-    def start_call(self, group: Group, state: QueueState) -> SharedCall:
+    def start_call(self, group: ItemGroup, state: QueueState) -> SharedCall:
         """Start the call of a group's items."""
         return self._calls.start(group.task, group.entries, state, self._worker)
 
@@ -332,7 +334,7 @@ class Executor:
             # There is no child process to run it, or not any more.
             self._put_back(attempt, "no_process", error)
         else:
-            if isinstance(answer, Ended):
+            if isinstance(answer, AttemptEnded):
                 self._outcomes.settle_child_outcome(attempt, answer)
             elif attempt.stop_reason is not None or answer is None:
                 self._outcomes.handle_stop(attempt, asyncio.CancelledError())

@@ -14,7 +14,7 @@ from penstock.lifecycle import MAX_BACKOFF_S, MIN_BACKOFF_S
 from penstock.outcome import DONE
 from penstock.store import Pool, Settlement, Store, errors
 from penstock.store.errors import queue_error
-from penstock.store.steps import Awaited, Events, Saved, Steps
+from penstock.store.steps import AwaitedEvent, EventStatements, Saved, Steps
 from penstock.store.workflows import Added, Workflows
 from penstock.tasks.workflow import Parent
 from penstock.worker.attempt import Attempt, StopReason
@@ -75,7 +75,7 @@ class Journal:
         self._store = store
         self._explain = explain
         self._steps = Steps(store)
-        self._events = Events(store)
+        self._events = EventStatements(store)
         self._workflows = Workflows(store)
         self._lock_wait = timing.step_lock_wait
         self._connection_slots = asyncio.Semaphore(MAX_CONNECTIONS)
@@ -118,7 +118,7 @@ class Journal:
 
     async def wait_for_event(
         self, attempt: Attempt, step: str, name: str, after: int, timeout: float | None
-    ) -> Awaited:
+    ) -> AwaitedEvent:
         """Return the first event after another one, or that the attempt must wait."""
         job = attempt.job
         return await self._retry(

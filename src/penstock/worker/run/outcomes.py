@@ -31,7 +31,7 @@ from penstock.tasks.handler.failure import describe_unawaited, http_retry_after
 from penstock.tasks.handler.waits import Suspended, suspension
 from penstock.wording import span
 from penstock.worker.attempt import Attempt
-from penstock.worker.children.messages import Ended
+from penstock.worker.children.messages import AttemptEnded
 from penstock.worker.run.budgets import Budgets
 from penstock.worker.settle.report import log_fields
 
@@ -243,7 +243,7 @@ class Outcomes:
             worker=self._worker,
         )
 
-    def settle_child_outcome(self, attempt: Attempt, ended: Ended) -> None:
+    def settle_child_outcome(self, attempt: Attempt, ended: AttemptEnded) -> None:
         """Settle an attempt whose outcome a child process has decided."""
         job, transition = attempt.job, ended.transition
         attempt.completed = ended.completed

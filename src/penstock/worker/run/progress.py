@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from penstock.job import storable
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import Pool, Store, errors
 from penstock.worker.attempt import Attempt
 
@@ -18,12 +18,12 @@ MAX_MESSAGE_CHARS = 1000
 Report = tuple[Attempt, float, float | None, str | None]
 
 
-class Progress(Service):
+class ProgressWriter(Service):
     """Collects reports from any thread, and writes the newest of each job."""
 
     name = "progress"
 
-    def __init__(self, pool: Pool, store: Store, health: Health) -> None:
+    def __init__(self, pool: Pool, store: Store, health: DatabaseHealth) -> None:
         super().__init__(health)
         self._pool = pool
         self._store = store

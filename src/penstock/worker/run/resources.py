@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from penstock.config import Database
 from penstock.errors import Misuse, ResourceMissing
 from penstock.job import storable
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 logger = logging.getLogger("penstock.resources")
@@ -87,7 +87,7 @@ class WorkerResources(OpenResources, Service):
     def __init__(
         self,
         resources: Resources,
-        health: Health,
+        health: DatabaseHealth,
         database: Database,
         excluded: Collection[type[Any]] = (),
         timing: Timing = DEFAULT_TIMING,

@@ -16,7 +16,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from penstock.lifecycle import Health, Service
+from penstock.lifecycle import DatabaseHealth, Service
 from penstock.store import ClaimedJob, Pool, Store, errors
 from penstock.wording import counted
 from penstock.worker.timing import DEFAULT_TIMING, Timing
@@ -68,7 +68,7 @@ class Suspects(Service):
     name = "marks of suspects"
 
     def __init__(
-        self, pool: Pool, store: Store, health: Health, timing: Timing = DEFAULT_TIMING
+        self, pool: Pool, store: Store, health: DatabaseHealth, timing: Timing = DEFAULT_TIMING
     ) -> None:
         super().__init__(health)
         self._timing = timing

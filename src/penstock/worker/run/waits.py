@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, json
 
 from penstock.errors import EventTimeout, PollTimeout, StaleAttempt
 from penstock.outcome import Snooze, Waiting
-from penstock.store.steps import Awaited
+from penstock.store.steps import AwaitedEvent
 from penstock.tasks.handler.failure import retry_after
 from penstock.tasks.handler.steps import StepResult, step_name
 from penstock.tasks.handler.waits import Pending, PollSettings, PollState, Suspended, as_pending
@@ -69,7 +69,7 @@ async def wait_for_event(saved_steps: SavedSteps, name: str, timeout: float | No
 async def _ask_for_event(
     saved_steps: SavedSteps, step: str, name: str, after: int, timeout: float | None
 ) -> str:
-    awaited: Awaited = await saved_steps.journal.wait_for_event(
+    awaited: AwaitedEvent = await saved_steps.journal.wait_for_event(
         saved_steps.attempt, step, name, after, timeout
     )
     message = f"The job waits for the event {name!r}."

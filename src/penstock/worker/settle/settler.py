@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from penstock.insights import Unwritten
-from penstock.lifecycle import Health
+from penstock.lifecycle import DatabaseHealth
 from penstock.outcome import DONE, RELEASED, Transition
 from penstock.store import Answer, Pool, Settlement, Store
 from penstock.store import errors as store_errors
@@ -22,7 +22,7 @@ from penstock.wording import counted
 CHECKS_PER_LIMIT = 8
 
 
-class Overdue:
+class OverdueWatch:
     """Checks the unwritten outcomes at regular times, and reports those that are overdue.
 
     One settle may take minutes, or fail and be retried in parts for as long, so a report at its end
@@ -111,7 +111,7 @@ OnSettled = Callable[[Sequence[Settlement]], None]
 OnRefused = Callable[[Settlement, Answer], None]
 
 
-class Refused(NamedTuple):
+class RefusedOutcome(NamedTuple):
     """An outcome that could not be written, neither as it is nor as a failure."""
 
     settlement: Settlement
@@ -159,7 +159,7 @@ class Settler:
         self,
         pool: Pool,
         store: Store,
-        health: Health,
+        health: DatabaseHealth,
         *,
         partitions_ahead: int,
         retry_most: float,
@@ -181,7 +181,7 @@ class Settler:
         # Outcomes that have waited this long are logged at ERROR, with what keeps them from being
         # written.
         self._report_after = min(report_after, retry_most)
-        self._overdue = Overdue(self._report_after, self._all_unwritten, self._report_overdue)
+        self._overdue = OverdueWatch(self._report_after, self._all_unwritten, self._report_overdue)
         self._before_settle = before_settle
         self._on_settled = on_settled
         self._on_refused = on_refused
@@ -189,7 +189,7 @@ class Settler:
         self._on_unwritten_changed = on_unwritten_changed
         self._waiting: list[Settlement] = []
         self._busy: list[Settlement] = []
-        self._kept: list[Refused] = []
+        self._kept: list[RefusedOutcome] = []
         # The batch of the flush under way, and which of its rows are written, answered or retried
         # later.
         self._in_flight: list[Settlement] = []
@@ -200,7 +200,7 @@ class Settler:
         self._kept_pause = KEPT_RETRY_FIRST * retry_most
         # In the flush under way: rows that were refused, rows that were not tried after these, and
         # the states of rows that were written.
-        self._refused_rows: list[Refused] = []
+        self._refused_rows: list[RefusedOutcome] = []
         self._untried: list[Settlement] = []
         self._written: set[str] = set()
         # Since when outcomes have been retried or kept; and for those kept, whether each alone is
@@ -492,7 +492,7 @@ class Settler:
         ):
             await self._fail(row, error)
         else:
-            self._refused_rows.append(Refused(row, error, is_only_one))
+            self._refused_rows.append(RefusedOutcome(row, error, is_only_one))
 
     async def _is_unstorable(self, row: Settlement, error: Exception) -> bool:
         """Return whether no table could store an outcome. Each refused one is tested once."""
@@ -519,7 +519,7 @@ class Settler:
                 self._retry_soon(row, again)
             else:
                 is_only_one = _state_of(row) in self._written and store_errors.is_row_fault(again)
-                self._refused_rows.append(Refused(row, again, is_only_one))
+                self._refused_rows.append(RefusedOutcome(row, again, is_only_one))
             return
         logger.error(
             "The outcome of job %d could not be written, so the job has failed: %s", row.id, error
@@ -538,7 +538,7 @@ class Settler:
         self._in_flight = []
         self._answered.clear()
 
-        def needs_proof(row: Refused) -> bool:
+        def needs_proof(row: RefusedOutcome) -> bool:
             """Return whether to try a row again, since others of its state were written.
 
             If it is refused once more now, it is the only one.
@@ -554,13 +554,13 @@ class Settler:
             self._retry_kept()
         if kept:
             # The untried rows go first: one of them may show that the database writes again.
-            others = [Refused(settlement, kept[0].error, False) for settlement in untried]
+            others = [RefusedOutcome(settlement, kept[0].error, False) for settlement in untried]
             self._keep_for_retry([*others, *kept])
         elif not self._kept_jobs:
             # No row is kept, nor being tried once more.
             self._clear_unwritten()
 
-    async def _count_loss(self, refused: Refused) -> bool:
+    async def _count_loss(self, refused: RefusedOutcome) -> bool:
         """Take back a job whose outcome alone is refused. It has run, so this counts as a loss."""
         row, error, _ = refused
         try:
@@ -579,7 +579,7 @@ class Settler:
             )
         return bool(lost)
 
-    def _keep_for_retry(self, rows: list[Refused]) -> None:
+    def _keep_for_retry(self, rows: list[RefusedOutcome]) -> None:
         """Keep rows and retry them later, with growing pauses."""
         self._kept += rows
         now = time.monotonic()
@@ -616,7 +616,7 @@ class Settler:
             self._kept_timer = loop.call_later(self._kept_pause, self._retry_kept)
             self._kept_pause = min(2 * self._kept_pause, self._retry_most)
 
-    def _may_concern_all(self, row: Refused) -> bool:
+    def _may_concern_all(self, row: RefusedOutcome) -> bool:
         """Return whether a row may be refused because all rows of its state are."""
         job = row.settlement.id
         if row.is_of_all:
@@ -788,7 +788,7 @@ class Settler:
         if not (isinstance(error, RowLocked) or store_errors.is_unavailable(error)):
             self._warn(error)
         if time.monotonic() - since >= self._report_after:
-            self._refused_rows.append(Refused(settlement, error, False))
+            self._refused_rows.append(RefusedOutcome(settlement, error, False))
             return
         self._answered.add(attempt_key(settlement))
         self._busy.append(settlement)

@@ -16,11 +16,11 @@ from penstock.cli.options import DatabaseOptions, confirm
 from penstock.cli.output import Output, say, terminal
 from penstock.wording import counted
 from penstock_apps.knowledge.cli.names import NameResolver, describe, open_library
-from penstock_apps.knowledge.cli.options import Page
+from penstock_apps.knowledge.cli.options import PageOptions
 from penstock_apps.knowledge.errors import BaseBroken
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.counts import BaseContents, Counts, Snapshots
+from penstock_apps.knowledge.store.counts import BaseContents, Counts, CountSnapshots
 from penstock_apps.knowledge.store.documents import Document
 from penstock_apps.knowledge.store.sources import Source
 
@@ -76,7 +76,7 @@ class Catalog:
         async with self._library.transaction() as on:
             within = None if base is None else base.id
             sources = await self._runtime.sources.list(on, tenant, within, after, limit)
-            snapshots = Snapshots(self._runtime.tables)
+            snapshots = CountSnapshots(self._runtime.tables)
             states = await snapshots.sources(on, tenant, [each.id for each in sources])
         counts = {each.id: each.counts for each in states}
         return [ListedSource(each, counts.get(each.id, Counts())) for each in sources]
@@ -236,7 +236,7 @@ async def show_sources(
     tenant: str,
     base: str | None,
     state: str | None,
-    page: Page,
+    page: PageOptions,
     where: DatabaseOptions,
     output: Output,
 ) -> None:
@@ -255,7 +255,7 @@ async def show_documents(
     base: str | None,
     source: str | None,
     state: str | None,
-    page: Page,
+    page: PageOptions,
     where: DatabaseOptions,
     output: Output,
 ) -> None:

@@ -33,8 +33,8 @@ from penstock_apps.knowledge.cli.progress import (
     RESUMABLE,
     DeletionGuard,
     FileProblem,
-    Screen,
-    Summary,
+    IngestScreen,
+    IngestSummary,
     screen_for,
     wait_for_documents,
     wait_for_index,
@@ -67,8 +67,8 @@ class IngestOptions:
 
 
 async def run_ingest(
-    app: Penstock, files: FileSearch, options: IngestOptions, screen: Screen
-) -> Summary:
+    app: Penstock, files: FileSearch, options: IngestOptions, screen: IngestScreen
+) -> IngestSummary:
     """Ingest files that are new or changed, wait for them unless told not to, and sum up."""
     began = time.monotonic()
     knowledge = Knowledge(app)
@@ -91,7 +91,7 @@ class IngestRun:
         base: Base,
         files: FileSearch,
         options: IngestOptions,
-        screen: Screen,
+        screen: IngestScreen,
     ) -> None:
         self._knowledge = knowledge
         self._app = runtime.app
@@ -230,7 +230,7 @@ class IngestRun:
                 }
         return outcomes
 
-    async def summary(self, seconds: float) -> Summary:
+    async def summary(self, seconds: float) -> IngestSummary:
         """Sum up the run."""
         outcomes = await self._read_outcomes()
         ended = {key: held for key, held in outcomes.items() if held and not held.is_under_way}
@@ -253,7 +253,7 @@ class IngestRun:
             for (_, path), each in sorted(ended.items())
             if each.is_skipped
         ]
-        return Summary(
+        return IngestSummary(
             batch=self._batch,
             total=self._files.total + sum(_is_attached(each) for each in outcomes.values()),
             completed=len(completed),
@@ -307,8 +307,13 @@ def retry_source(
 
 
 async def _retry(
-    name: str, tenant: str, base: str | None, effort: Effort, where: DatabaseOptions, screen: Screen
-) -> Summary:
+    name: str,
+    tenant: str,
+    base: str | None,
+    effort: Effort,
+    where: DatabaseOptions,
+    screen: IngestScreen,
+) -> IngestSummary:
     began = time.monotonic()
     async with open_library(where, tenant) as (knowledge, library):
         names = NameResolver(library)
@@ -350,11 +355,13 @@ async def _list_held(library: Library, source: Source) -> dict[str, HeldDocument
         return await library.runtime.documents.list_held(on, library.tenant, source.id)
 
 
-def _summarize(batch: str | None, documents: Mapping[str, HeldDocument], seconds: float) -> Summary:
+def _summarize(
+    batch: str | None, documents: Mapping[str, HeldDocument], seconds: float
+) -> IngestSummary:
     completed = [each for each in documents.values() if each.state == "completed"]
     skipped = {path: each for path, each in documents.items() if each.is_skipped}
     failed = {path: each for path, each in documents.items() if each.has_failed}
-    return Summary(
+    return IngestSummary(
         batch=batch,
         total=len(documents),
         completed=len(completed),

@@ -13,7 +13,7 @@ from penstock.cli.output import Output
 from penstock_apps.knowledge.cli.options import (
     DEFAULT_TENANT,
     Effort,
-    Page,
+    PageOptions,
     Tenant,
     expect_knowledge,
 )
@@ -61,7 +61,7 @@ def list_sources(
             show_default=False,
         ),
     ] = None,
-    page: Page,
+    page: PageOptions,
     where: DatabaseOptions,
     output: Output,
 ) -> None:
@@ -97,7 +97,7 @@ def list_documents(
         Literal["pending", "processing", "completed", "skipped", "failed", "cancelled"] | None,
         typer.Option(help="Only those in this state.", show_default=False),
     ] = None,
-    page: Page,
+    page: PageOptions,
     where: DatabaseOptions,
     output: Output,
 ) -> None:

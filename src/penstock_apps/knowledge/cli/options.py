@@ -68,7 +68,7 @@ def expect_knowledge() -> None:
 
 
 @dataclass(frozen=True)
-class Page:
+class PageOptions:
     """The options of commands that list many rows."""
 
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 100

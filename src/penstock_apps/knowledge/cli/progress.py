@@ -49,7 +49,7 @@ class RenamedFolder(Struct, frozen=True):
         )
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class IngestSummary(Struct, frozen=True, kw_only=True):
     """The result of an ingest: counts, duration and problems."""
 
     batch: str | None
@@ -137,7 +137,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 LINE_INTERVAL_S = 5.0
 
 
-class Screen(Protocol):
+class IngestScreen(Protocol):
     """Displays the progress of an ingest."""
 
     def __enter__(self) -> Self: ...
@@ -160,7 +160,7 @@ class Screen(Protocol):
         """Print a line."""
 
 
-def screen_for(output: Output) -> Screen:
+def screen_for(output: Output) -> IngestScreen:
     """Return progress bars for a terminal, else a line every few seconds on stderr."""
     console = terminal(stderr=True)
     return Bars(console) if console.is_terminal else Lines(quiet=output.as_json)
@@ -267,7 +267,11 @@ class StallWatch:
     """Finds and prints, once each, the reasons why no document completes for a while."""
 
     def __init__(
-        self, library: Library, sources: Sequence[int], screen: Screen, still: float = STALL_AFTER_S
+        self,
+        library: Library,
+        sources: Sequence[int],
+        screen: IngestScreen,
+        still: float = STALL_AFTER_S,
     ) -> None:
         self._library = library
         self._sources = sources
@@ -328,7 +332,7 @@ async def wait_for_documents(
     library: Library,
     sources: Sequence[int],
     total: int,
-    screen: Screen,
+    screen: IngestScreen,
     *,
     still: float = STALL_AFTER_S,
 ) -> None:
@@ -347,7 +351,7 @@ async def wait_for_documents(
         await asyncio.sleep(POLL_INTERVAL_S)
 
 
-async def wait_for_index(library: Library, base: Base, screen: Screen) -> None:
+async def wait_for_index(library: Library, base: Base, screen: IngestScreen) -> None:
     """Wait until a large base has its index, unless no worker starts to build it."""
     job = await library.request_index(base)
     start_deadline, deadline = (

@@ -2,20 +2,20 @@
 
 from penstock_apps.knowledge.embed.choice import embedder_of
 from penstock_apps.knowledge.embed.embedder import (
+    CallRefused,
     Embedder,
+    EmbedderMisfit,
     Embedding,
     KeyMissing,
-    Misfit,
-    Refused,
     Vectors,
 )
 
 __all__ = [
+    "CallRefused",
     "Embedder",
+    "EmbedderMisfit",
     "Embedding",
     "KeyMissing",
-    "Misfit",
-    "Refused",
     "Vectors",
     "embedder_of",
 ]

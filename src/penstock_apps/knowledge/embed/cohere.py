@@ -27,7 +27,7 @@ class VectorsByType(Struct):
     floats: list[list[float]] = field(name="float")
 
 
-class Answer(Struct):
+class CohereAnswer(Struct):
     embeddings: VectorsByType
 
 
@@ -69,5 +69,5 @@ class Cohere:
         }
         if self._sends_dimensions:
             body["output_dimension"] = self.dimensions
-        answer = await self._remote.ask(body, Answer, len(texts))
+        answer = await self._remote.ask(body, CohereAnswer, len(texts))
         return vectors_of("Cohere", answer.embeddings.floats, len(texts), self.dimensions)

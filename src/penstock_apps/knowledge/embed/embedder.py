@@ -27,11 +27,11 @@ class KeyMissing(KnowledgeError, NotRetryable):
         )
 
 
-class Misfit(KnowledgeError, NotRetryable):
+class EmbedderMisfit(KnowledgeError, NotRetryable):
     """A model API refused the settings or the key, or its answer does not fit the call."""
 
 
-class Refused(KnowledgeError, NotRetryable):
+class CallRefused(KnowledgeError, NotRetryable):
     """A model API refused a call, and its texts may be at fault.
 
     Send them in halves to find the one that is. If there was a single text, it is at fault.

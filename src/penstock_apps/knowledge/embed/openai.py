@@ -26,13 +26,13 @@ KEY_VARIABLE_PREFIX: Final = "PENSTOCK_EMBEDDING_KEY_"
 DEFAULT_MODEL: Final = "text-embedding-3-small"
 
 
-class Item(Struct):
+class OpenAIEmbedding(Struct):
     embedding: list[float] | str
     index: int = 0
 
 
-class Answer(Struct):
-    data: list[Item]
+class OpenAIAnswer(Struct):
+    data: list[OpenAIEmbedding]
 
 
 class OpenAI:
@@ -90,7 +90,7 @@ class OpenAI:
         if self._is_openai:
             # Base64 takes a quarter of the bytes. Other servers may not know it.
             body["encoding_format"] = "base64"
-        answer = await self._remote.ask(body, Answer, len(texts))
+        answer = await self._remote.ask(body, OpenAIAnswer, len(texts))
         items = sorted(answer.data, key=lambda item: item.index)
         return vectors_of(
             self._name, [item.embedding for item in items], len(texts), self.dimensions

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from penstock import Retryable, asked_wait
-from penstock_apps.knowledge.embed.embedder import Misfit, Refused
+from penstock_apps.knowledge.embed.embedder import CallRefused, EmbedderMisfit
 from penstock_apps.knowledge.embed.numeric import normalised, np
 
 if TYPE_CHECKING:
@@ -26,18 +26,20 @@ def vectors_of(
 ) -> Vectors:
     """Return one row for each text. An answer is a list of numbers, or the same in base64."""
     if len(answers) != texts:
-        raise Misfit(f"{provider} has answered {len(answers):,} vectors for {texts:,} texts.")
+        raise EmbedderMisfit(
+            f"{provider} has answered {len(answers):,} vectors for {texts:,} texts."
+        )
     vectors = np.empty((texts, dimensions), np.float32)
     for row, vector in enumerate(answers):
         numbers = np.frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
         if len(numbers) != dimensions:
-            raise Misfit(
+            raise EmbedderMisfit(
                 f"{provider} has answered vectors of {len(numbers):,} dimensions; the settings say "
                 f"{dimensions:,}. Set embedding.dimensions to what the model has."
             )
         vectors[row] = numbers
     if not np.isfinite(vectors).all():
-        raise Misfit(f"{provider} has answered a vector that holds no number.")
+        raise EmbedderMisfit(f"{provider} has answered a vector that holds no number.")
     return normalised(vectors)
 
 
@@ -87,7 +89,7 @@ class Remote:
         except TimeoutError:
             raise self._retryable_error(f"did not answer in {self._timeout:g} s") from None
         except httpx.InvalidURL:
-            raise Misfit(f"The address of {self._provider} is no address.") from None
+            raise EmbedderMisfit(f"The address of {self._provider} is no address.") from None
         except httpx.HTTPError as error:
             # This error is not chained, because it contains the request, and with it the key.
             raise self._retryable_error(f"could not be asked ({type(error).__name__})") from None
@@ -96,7 +98,7 @@ class Remote:
         try:
             return msgspec.json.decode(response.content, type=answer)
         except msgspec.DecodeError:
-            raise Misfit(
+            raise EmbedderMisfit(
                 f"{self._provider} has answered with something else than embeddings. "
                 "Check the setting base_url."
             ) from None
@@ -121,12 +123,12 @@ class Remote:
     def _error_for(self, response: httpx.Response, texts: int) -> Exception:
         status = response.status_code
         if status in (401, 403):
-            return Misfit(
+            return EmbedderMisfit(
                 f"{self._provider} has refused the key with {status}. "
                 f"Check the environment variable {self._key_from}."
             )
         if status == 404:
-            return Misfit(
+            return EmbedderMisfit(
                 f"{self._provider} has no such model or no such address (404). "
                 "Check the settings model and base_url."
             )
@@ -137,8 +139,8 @@ class Remote:
                 f"is busy or broken ({status})", asked_wait(response.headers)
             )
         if status in BAD_REQUEST_STATUSES and not _is_about_settings(response.text):
-            return Refused(self._provider, status, texts)
-        return Misfit(
+            return CallRefused(self._provider, status, texts)
+        return EmbedderMisfit(
             f"{self._provider} has refused the settings with {status}. "
             "Check model, dimensions and base_url."
         )

@@ -23,13 +23,13 @@ KEY_VARIABLE: Final = "VOYAGE_API_KEY"
 DEFAULT_MODEL: Final = "voyage-3.5"
 
 
-class Item(Struct):
+class VoyageEmbedding(Struct):
     embedding: list[float] | str
     index: int = 0
 
 
-class Answer(Struct):
-    data: list[Item]
+class VoyageAnswer(Struct):
+    data: list[VoyageEmbedding]
 
 
 class Voyage:
@@ -66,6 +66,6 @@ class Voyage:
         body: dict[str, Any] = {"model": self._model, "input": texts, "input_type": use}
         if self._sends_dimensions:
             body["output_dimension"] = self.dimensions
-        answer = await self._remote.ask(body, Answer, len(texts))
+        answer = await self._remote.ask(body, VoyageAnswer, len(texts))
         items = sorted(answer.data, key=lambda item: item.index)
         return vectors_of("Voyage", [item.embedding for item in items], len(texts), self.dimensions)

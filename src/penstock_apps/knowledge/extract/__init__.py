@@ -5,6 +5,6 @@ The libraries for a format are imported with its first file.
 
 from penstock_apps.knowledge.extract.detect import sniff
 from penstock_apps.knowledge.extract.extract import extract
-from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.limits import ReadLimits
 
-__all__ = ["Limits", "extract", "sniff"]
+__all__ = ["ReadLimits", "extract", "sniff"]

@@ -12,7 +12,7 @@ from xml.parsers.expat import ParserCreate, XMLParserType
 from zipfile import ZipFile, ZipInfo
 
 from penstock_apps.knowledge.errors import Unreadable
-from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
+from penstock_apps.knowledge.extract.limits import MEGABYTE, ReadLimits
 
 MAX_XML_DEPTH = 256
 
@@ -125,7 +125,7 @@ class Archive:
     The sizes that it declares are checked when it is opened, and the real ones while it is read.
     """
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: ReadLimits) -> None:
         self.limits = limits
         self.bytes_left = limits.inflated
         self.zip = ZipFile(path)
@@ -249,7 +249,7 @@ def inflates_error() -> Unreadable:
     )
 
 
-def too_many_references_error(limits: Limits) -> Unreadable:
+def too_many_references_error(limits: ReadLimits) -> Unreadable:
     return Unreadable(
         "too_large",
         f"The file has more than {limits.references:,} links between its parts, the most that are "

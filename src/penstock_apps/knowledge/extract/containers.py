@@ -33,7 +33,7 @@ from penstock_apps.knowledge.extract.detect import (
     sniff,
 )
 from penstock_apps.knowledge.extract.extract import extract
-from penstock_apps.knowledge.extract.limits import MEGABYTE, Limits
+from penstock_apps.knowledge.extract.limits import MEGABYTE, ReadLimits
 from penstock_apps.knowledge.file_names import display_name
 from penstock_apps.knowledge.text import Attachment, Extracted, Section
 
@@ -42,7 +42,7 @@ from penstock_apps.knowledge.text import Attachment, Extracted, Section
 EPUB_PAGES = ("application/xhtml+xml", "text/html")
 
 
-def read_epub(path: Path, name: str, limits: Limits) -> Extracted:
+def read_epub(path: Path, name: str, limits: ReadLimits) -> Extracted:
     with Archive(path, limits) as archive:
         container = archive.xml("META-INF/container.xml")
         root = next(container.iter("rootfile")).get("full-path", "")
@@ -124,7 +124,7 @@ def parsed_header(name: str, value: str) -> Any:
 MAIL_POLICY = BoundedPolicy(refold_source="none")
 
 
-def read_mail(path: Path, name: str, limits: Limits) -> Extracted:
+def read_mail(path: Path, name: str, limits: ReadLimits) -> Extracted:
     with path.open("rb") as file:
         message = message_from_binary_file(file, policy=MAIL_POLICY)
     assert isinstance(message, EmailMessage)
@@ -210,7 +210,7 @@ def part_bytes(part: MIMEPart) -> tuple[bytes, str | None]:
 
 
 def list_attachments(
-    message: EmailMessage, main: MIMEPart | None, limits: Limits
+    message: EmailMessage, main: MIMEPart | None, limits: ReadLimits
 ) -> tuple[str, tuple[Attachment, ...]]:
     """Return a line that names the attachments, and the attachments that are read.
 
@@ -269,7 +269,7 @@ def attachment_of(part: MIMEPart, name: str) -> Attachment:
 # A gzip file is read as the file in it.
 
 
-def read_gzip(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
+def read_gzip(path: Path, name: str, limits: ReadLimits, charset: str | None = None) -> Extracted:
     plausible_bytes = max(10 * MEGABYTE, path.stat().st_size * limits.ratio)
     bytes_left = min(limits.inflated, limits.bytes, plausible_bytes)
     # The folder is beside the file, so that it is swept with it if this process is killed.
@@ -299,7 +299,7 @@ def inner_name(name: str) -> str:
 LOCKED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
 
-def read_ole(path: Path, name: str, limits: Limits) -> Extracted:
+def read_ole(path: Path, name: str, limits: ReadLimits) -> Extracted:
     if LOCKED_STREAM in path.read_bytes():
         raise locked_error()
     raise Skipped(

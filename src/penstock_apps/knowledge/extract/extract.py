@@ -12,10 +12,10 @@ from penstock_apps.knowledge.errors import Skipped, Unreadable
 from penstock_apps.knowledge.extract import ocr
 from penstock_apps.knowledge.extract.clean import clean_line, clean_text
 from penstock_apps.knowledge.extract.detect import encoding_of_mark, is_named_as_text, sniff
-from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.limits import ReadLimits
 from penstock_apps.knowledge.text import Extracted, Section
 
-Reader = Callable[[Path, str, Limits], Extracted]
+Reader = Callable[[Path, str, ReadLimits], Extracted]
 
 # A kind's module is imported with the first file of that kind.
 READERS = {
@@ -49,14 +49,14 @@ KINDS_WITH_CHARSET = frozenset({"code", "csv", "gzip", "html", "markdown", "text
 
 
 def extract(
-    path: Path, name: str, *, limits: Limits | None = None, media_type: str | None = None
+    path: Path, name: str, *, limits: ReadLimits | None = None, media_type: str | None = None
 ) -> Extracted:
     """Return the text of a file, which its owner calls `name`.
 
     `media_type` is the one that the sender declares, as in `text/html; charset=koi8-r`. Raises
     `Unreadable` if the file has no text that can be read here.
     """
-    limits = limits or Limits()
+    limits = limits or ReadLimits()
     size = path.stat().st_size
     if size == 0:
         raise Skipped("empty", "The file is empty. There is nothing in it to read.")
@@ -114,7 +114,7 @@ def declared_charset(media_type: str | None) -> str | None:
     return message.get_content_charset()
 
 
-def run_reader(read: Reader, path: Path, name: str, limits: Limits) -> Extracted:
+def run_reader(read: Reader, path: Path, name: str, limits: ReadLimits) -> Extracted:
     """Read a file, and raise `Unreadable` for any error of a parser.
 
     A lack of memory is not the file's fault, so it is raised as it is.
@@ -131,7 +131,7 @@ def run_reader(read: Reader, path: Path, name: str, limits: Limits) -> Extracted
         ) from None
 
 
-def check_and_clean(extracted: Extracted, limits: Limits) -> Extracted:
+def check_and_clean(extracted: Extracted, limits: ReadLimits) -> Extracted:
     """Clean the text, and raise `Unreadable` if there is none or too much of it."""
     sections = tuple(
         Section(text, section.page)
@@ -166,7 +166,7 @@ def no_text_error(kind: str) -> Unreadable:
     return Unreadable("no_text", f"No text was found in the file. {remedy}")
 
 
-def too_much_text_error(limits: Limits) -> Unreadable:
+def too_much_text_error(limits: ReadLimits) -> Unreadable:
     return Unreadable(
         "too_large",
         f"The file holds more than {limits.characters:,} characters of text, the most "

@@ -11,7 +11,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, create_tag
 
 from penstock_apps.knowledge.extract import markup
 from penstock_apps.knowledge.extract.detect import declared_encoding, decode
-from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.limits import ReadLimits
 from penstock_apps.knowledge.extract.tables import MAX_LIST_DEPTH
 from penstock_apps.knowledge.text import Extracted, Section
 
@@ -63,7 +63,7 @@ OPTIONS = ConversionOptions(
 )
 
 
-def read(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
+def read(path: Path, name: str, limits: ReadLimits, charset: str | None = None) -> Extracted:
     data = path.read_bytes()
     text, title, metadata = read_page(decode(data, charset, declared_encoding(data)))
     return Extracted((Section(text),), kind="html", title=title, metadata=metadata)

@@ -8,7 +8,7 @@ MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """The largest values of a file that is read. A larger one is refused."""
 
     bytes: int = 200 * MEGABYTE

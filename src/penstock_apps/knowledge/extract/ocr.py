@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock_apps.knowledge.errors import Skipped, Unreadable
-from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.limits import ReadLimits
 from penstock_apps.knowledge.text import Extracted, Section
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ DOTS_PER_INCH = 200
 MAX_DOTS = 8_000
 
 
-def read(path: Path, name: str, limits: Limits) -> Extracted:
+def read(path: Path, name: str, limits: ReadLimits) -> Extracted:
     if not available():
         raise Skipped(
             "unsupported",

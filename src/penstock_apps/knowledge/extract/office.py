@@ -16,7 +16,7 @@ from penstock_apps.knowledge.extract.archive import (
     properties,
 )
 from penstock_apps.knowledge.extract.detect import MIMETYPES
-from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.limits import ReadLimits
 from penstock_apps.knowledge.extract.tables import list_item, records, table
 from penstock_apps.knowledge.text import Extracted, Section
 
@@ -91,7 +91,7 @@ MAX_HEADING_LEVEL = 6
 DOCX_EXTRA_PARTS = ("footnotes", "endnotes", "header", "footer", "comments")
 
 
-def read_docx(path: Path, name: str, limits: Limits) -> Extracted:
+def read_docx(path: Path, name: str, limits: ReadLimits) -> Extracted:
     with Archive(path, limits) as archive:
         main = archive.part("officeDocument") or "word/document.xml"
         levels = docx_heading_levels(archive, main)
@@ -199,7 +199,7 @@ PPTX_TITLES = ("title", "ctrTitle")
 PPTX_REPEATED_SHAPES = ("dt", "ftr", "hdr", "sldNum", "sldImg")
 
 
-def read_pptx(path: Path, name: str, limits: Limits) -> Extracted:
+def read_pptx(path: Path, name: str, limits: ReadLimits) -> Extracted:
     with Archive(path, limits) as archive:
         names = pptx_slides(archive)
         if len(names) > limits.pages:
@@ -213,7 +213,7 @@ def read_pptx(path: Path, name: str, limits: Limits) -> Extracted:
     return Extracted(sections, kind="pptx", title=title, metadata=metadata)
 
 
-def too_many_slides_error(slides: int, limits: Limits) -> Unreadable:
+def too_many_slides_error(slides: int, limits: ReadLimits) -> Unreadable:
     return Unreadable(
         "too_many_pages",
         f"The presentation has {slides:,} slides; at most {limits.pages:,} are read. Split it.",
@@ -289,7 +289,7 @@ MAX_REPEATED = 100
 MAX_REPEATED_CHARACTERS = 100
 
 
-def read_odf(path: Path, name: str, limits: Limits) -> Extracted:
+def read_odf(path: Path, name: str, limits: ReadLimits) -> Extracted:
     with Archive(path, limits) as archive:
         if "META-INF/manifest.xml" in archive.names:
             manifest = archive.xml("META-INF/manifest.xml")
@@ -306,7 +306,7 @@ def read_odf(path: Path, name: str, limits: Limits) -> Extracted:
     return Extracted(sections, kind=kind, title=meta.pop("title", None), metadata=meta)
 
 
-def odf_sections(body: Element, kind: str, limits: Limits) -> Iterator[Section]:
+def odf_sections(body: Element, kind: str, limits: ReadLimits) -> Iterator[Section]:
     if kind == "odp":
         pages = [*body.iter("page")]
         if len(pages) > limits.pages:

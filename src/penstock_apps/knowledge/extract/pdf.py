@@ -16,7 +16,7 @@ import pypdfium2.raw as pdfium
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract import ocr
 from penstock_apps.knowledge.extract.extract import too_much_text_error
-from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.limits import ReadLimits
 from penstock_apps.knowledge.text import Extracted, Section
 
 # PDFium writes strings into a buffer. Halves of surrogate pairs are left out.
@@ -134,7 +134,7 @@ PLACEHOLDER_TITLES = ("untitled", "unspecified", "anonymous")
 MAX_SCAN_CHARACTERS = 20
 
 
-def read(path: Path, name: str, limits: Limits) -> Extracted:
+def read(path: Path, name: str, limits: ReadLimits) -> Extracted:
     with open_pdf(path) as document:
         pages = len(document)
         if pages > limits.pages:
@@ -180,7 +180,7 @@ def open_pdf(path: Path) -> pypdfium2.PdfDocument:
         raise
 
 
-def page_texts(document: pypdfium2.PdfDocument, limits: Limits) -> list[str]:
+def page_texts(document: pypdfium2.PdfDocument, limits: ReadLimits) -> list[str]:
     """Return the text of each page, which is '' if the page is broken.
 
     Raises `Unreadable` if all pages are broken, or the text is too long.
@@ -245,7 +245,7 @@ def clean_page_text(text: str) -> str:
     return text
 
 
-def ocr_pages(document: pypdfium2.PdfDocument, texts: list[str], limits: Limits) -> list[str]:
+def ocr_pages(document: pypdfium2.PdfDocument, texts: list[str], limits: ReadLimits) -> list[str]:
     """Read the pages without text by OCR, up to the limit, and return the texts of all pages."""
     pages_left = limits.scanned
     read_texts = []

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from penstock_apps.knowledge.extract.archive import Archive, iter_elements, properties
 from penstock_apps.knowledge.extract.detect import decode
 from penstock_apps.knowledge.extract.extract import too_much_text_error
-from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.limits import ReadLimits
 from penstock_apps.knowledge.extract.tables import records
 from penstock_apps.knowledge.text import Extracted, Section
 
@@ -31,7 +31,7 @@ COLUMN = re.compile("[A-Z]{1,3}")
 class Workbook:
     """A workbook: its sheets, and the strings and styles that their cells refer to."""
 
-    def __init__(self, archive: Archive, limits: Limits) -> None:
+    def __init__(self, archive: Archive, limits: ReadLimits) -> None:
         self.archive = archive
         self.limits = limits
         self.main = archive.part("officeDocument") or "xl/workbook.xml"
@@ -122,7 +122,7 @@ class Workbook:
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.15g}"
 
 
-def read_xlsx(path: Path, name: str, limits: Limits) -> Extracted:
+def read_xlsx(path: Path, name: str, limits: ReadLimits) -> Extracted:
     with Archive(path, limits) as archive:
         sections = tuple(Workbook(archive, limits).sections())
         metadata = properties(archive)
@@ -169,7 +169,7 @@ CSV_DELIMITERS = ",;\t|"
 csv.field_size_limit(2**31 - 1)
 
 
-def read_csv(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
+def read_csv(path: Path, name: str, limits: ReadLimits, charset: str | None = None) -> Extracted:
     text = decode(path.read_bytes(), charset).replace("\x00", "")
     lines = text.splitlines(keepends=True)
     rows = csv.reader(lines, delimiter=csv_delimiter(lines[:50]))

@@ -11,7 +11,7 @@ from typing import Any
 from penstock_apps.knowledge.errors import Unreadable
 from penstock_apps.knowledge.extract.detect import SUFFIXES, declared_encoding, decode
 from penstock_apps.knowledge.extract.extract import too_much_text_error
-from penstock_apps.knowledge.extract.limits import Limits
+from penstock_apps.knowledge.extract.limits import ReadLimits
 from penstock_apps.knowledge.text import Extracted, Section
 
 # Text is read as it is. Source code becomes a block of code, so that no comment becomes a heading.
@@ -19,7 +19,7 @@ from penstock_apps.knowledge.text import Extracted, Section
 FENCE = re.compile("^[ \t]*(`{3,})", re.MULTILINE)
 
 
-def read_plain(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
+def read_plain(path: Path, name: str, limits: ReadLimits, charset: str | None = None) -> Extracted:
     data = path.read_bytes()
     text = decode(data, charset, declared_encoding(data))
     suffix = Path(name).suffix.lower().removeprefix(".")
@@ -46,7 +46,9 @@ ATX = re.compile(r"^#[ \t]+(\S.*)$", re.MULTILINE)
 SETEXT = re.compile(r"^(\S.*)\n=+[ \t]*$", re.MULTILINE)
 
 
-def read_markdown(path: Path, name: str, limits: Limits, charset: str | None = None) -> Extracted:
+def read_markdown(
+    path: Path, name: str, limits: ReadLimits, charset: str | None = None
+) -> Extracted:
     text = decode(path.read_bytes(), charset).replace("\r\n", "\n")
     metadata = {}
     if front := FRONT_MATTER.match(text):
@@ -67,7 +69,7 @@ def first_heading(text: str) -> str | None:
 # The text of a notebook is read as it is, and its code as blocks.
 
 
-def read_notebook(path: Path, name: str, limits: Limits) -> Extracted:
+def read_notebook(path: Path, name: str, limits: ReadLimits) -> Extracted:
     notebook = json.loads(decode(path.read_bytes()))
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "")
     text = "\n\n".join(notebook_cell(cell, language) for cell in notebook["cells"])
@@ -85,7 +87,7 @@ def notebook_cell(cell: dict[str, Any], language: str) -> str:
 MAX_JSON_DEPTH = 100
 
 
-def read_json(path: Path, name: str, limits: Limits) -> Extracted:
+def read_json(path: Path, name: str, limits: ReadLimits) -> Extracted:
     text = decode(path.read_bytes())
     kind = SUFFIXES.get(Path(name).suffix.lower().removeprefix("."), "json")
     try:
@@ -95,7 +97,7 @@ def read_json(path: Path, name: str, limits: Limits) -> Extracted:
     return Extracted((Section("\n\n".join(json_records(values, limits))),), kind=kind)
 
 
-def json_records(values: list[Any], limits: Limits) -> Iterator[str]:
+def json_records(values: list[Any], limits: ReadLimits) -> Iterator[str]:
     """Yield the text of each record.
 
     A name is repeated on each line, so a small file may have a large text. Its characters are
@@ -347,7 +349,7 @@ class RtfReader:
             self.out.append(text)
 
 
-def read_rtf(path: Path, name: str, limits: Limits) -> Extracted:
+def read_rtf(path: Path, name: str, limits: ReadLimits) -> Extracted:
     text = RtfReader().text(path.read_bytes().decode("latin-1"))
     # Characters beyond the first 65,536 are written as two halves, which this joins.
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

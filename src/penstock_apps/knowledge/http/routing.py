@@ -22,7 +22,7 @@ from penstock.service.dependencies import Enqueuer, Operator, Reader, runtime_of
 from penstock.service.problems import Problem, from_driver, from_error
 from penstock.storage.errors import LinkRefused, ObjectMissing, StorageDown, StorageError
 from penstock.storage.storage import Storage
-from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.embed import CallRefused, EmbedderMisfit, KeyMissing
 from penstock_apps.knowledge.errors import (
     KnowledgeError,
     NotFound,
@@ -138,9 +138,9 @@ STATUSES: Final[tuple[tuple[type[PenstockError], int], ...]] = (
     (VectorMissing, 503),
     (TablesMissing, 503),
     (Unreadable, 422),
-    (Refused, 422),
+    (CallRefused, 422),
     (KeyMissing, 503),
-    (Misfit, 503),
+    (EmbedderMisfit, 503),
     (Retryable, 503),
 )
 UPLOAD_STATUSES: Final = {

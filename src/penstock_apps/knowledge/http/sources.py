@@ -38,7 +38,7 @@ from penstock_apps.knowledge.http.routing import Change, KnowledgeRoute, Read
 from penstock_apps.knowledge.library import Library
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.bases import Base
-from penstock_apps.knowledge.store.counts import Counts, Snapshots
+from penstock_apps.knowledge.store.counts import Counts, CountSnapshots
 from penstock_apps.knowledge.store.tables import Connection
 
 SOURCE: Final = "knowledge-source"
@@ -70,7 +70,7 @@ async def _sources(
     runtime: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
 ) -> dict[str, Present]:
     async with _transaction_as(runtime, tenant) as on:
-        sources = await Snapshots(runtime.tables).sources(on, tenant, [int(id) for id in ids])
+        sources = await CountSnapshots(runtime.tables).sources(on, tenant, [int(id) for id in ids])
     under_way = {each.batch for each in sources if each.counts.state == "processing"} - {None}
     batches = await runtime.app.present("batch", sorted(map(str, under_way))) if under_way else {}
     snapshots = {}
@@ -94,7 +94,9 @@ async def _documents(
     runtime: KnowledgeRuntime, tenant: str | None, ids: Sequence[str]
 ) -> dict[str, Present]:
     async with _transaction_as(runtime, tenant) as on:
-        documents = await Snapshots(runtime.tables).documents(on, tenant, [int(id) for id in ids])
+        documents = await CountSnapshots(runtime.tables).documents(
+            on, tenant, [int(id) for id in ids]
+        )
     shown = {str(each.id): DocumentShown.of(each) for each in documents}
     return {id: _present(each, each, each.state in ENDED) for id, each in shown.items()}
 

@@ -16,7 +16,7 @@ from penstock.net.guard import Allowed
 from penstock.storage.names import belongs_to, object_name
 from penstock_apps.knowledge.chunk import split
 from penstock_apps.knowledge.errors import FILE_GONE, OverQuota, Unreadable
-from penstock_apps.knowledge.extract import Limits, extract
+from penstock_apps.knowledge.extract import ReadLimits, extract
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.settings import FETCH_PREFIX
 from penstock_apps.knowledge.store.bases import Edition
@@ -98,12 +98,12 @@ class DocumentJob:
 
     async def _extract(self, path: Path) -> Extracted:
         settings = self._runtime.settings
-        limits = Limits(
+        limits = ReadLimits(
             bytes=settings.file_bytes,
             pages=settings.pages,
             inflated=settings.inflated_bytes,
             characters=settings.characters,
-            nested=max(0, Limits().nested - self._work.depth),
+            nested=max(0, ReadLimits().nested - self._work.depth),
         )
         reading = asyncio.ensure_future(
             asyncio.to_thread(

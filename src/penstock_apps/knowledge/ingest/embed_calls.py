@@ -22,7 +22,7 @@ from penstock import (
     UnknownBudget,
     task,
 )
-from penstock_apps.knowledge.embed import Embedder, Embedding, Refused
+from penstock_apps.knowledge.embed import CallRefused, Embedder, Embedding
 from penstock_apps.knowledge.ingest.finish import describe_error
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.drafts import DraftPart, DraftText
@@ -172,7 +172,7 @@ class EmbedRound:
         try:
             async with self._within_budget(sum(each.tokens for each in texts)):
                 vectors = await model.embed([each.embedded for each in texts])
-        except Refused as error:
+        except CallRefused as error:
             if len(texts) == 1:
                 await self._refuse_text(texts[0], str(error))
                 return

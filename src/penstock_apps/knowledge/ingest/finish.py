@@ -17,7 +17,7 @@ from penstock.storage.errors import (
     StorageRefuses,
 )
 from penstock.telemetry import JobFinished
-from penstock_apps.knowledge.embed import KeyMissing, Misfit, Refused
+from penstock_apps.knowledge.embed import CallRefused, EmbedderMisfit, KeyMissing
 from penstock_apps.knowledge.errors import FILE_GONE
 from penstock_apps.knowledge.extras import NotInstalled
 from penstock_apps.knowledge.ingest.llamaparse import NotParsed, ParserRefuses
@@ -81,13 +81,13 @@ def describe_error(error: Exception, job: str) -> str:
             return FILE_GONE
         case ObjectDamaged():
             return FILE_DAMAGED
-        case FetchRefused() | Refused(texts=1):
+        case FetchRefused() | CallRefused(texts=1):
             return str(error)
         case ParserRefuses():
             return f"{PARSER_FAILED} (job {job})."
         case NotParsed():
             return str(error)
-        case KeyMissing() | Misfit() | NotInstalled() | Refused() | Retryable():
+        case KeyMissing() | EmbedderMisfit() | NotInstalled() | CallRefused() | Retryable():
             return f"{MODEL_FAILED} (job {job})."
     return describe_fault(job)
 

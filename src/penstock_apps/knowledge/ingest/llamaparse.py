@@ -54,14 +54,14 @@ class Operation(Struct):
     error_message: str | None = None
 
 
-class Page(Struct):
+class ParsedPage(Struct):
     page: int
     md: str | None = None
     text: str | None = None
 
 
 class Pages(Struct):
-    pages: list[Page]
+    pages: list[ParsedPage]
 
 
 class LlamaParse:

@@ -60,7 +60,7 @@ class Swept(Struct, frozen=True, omit_defaults=True):
 )
 async def sweep(ctx: Context) -> Swept:
     """Fold counts, settle documents that nobody settled, remove what nobody needs."""
-    sweeper = Sweeper(ctx.resource(KnowledgeRuntime))
+    sweeper = KnowledgeSweeper(ctx.resource(KnowledgeRuntime))
     return Swept(
         folded=await sweeper.fold(),
         settled=await sweeper.settle(),
@@ -90,10 +90,10 @@ class Walked(Struct, frozen=True):
 )
 async def sweep_storage(ctx: Context) -> Walked:
     """Walk through all stored files, and remove those that crashes left behind."""
-    return await Sweeper(ctx.resource(KnowledgeRuntime)).storage()
+    return await KnowledgeSweeper(ctx.resource(KnowledgeRuntime)).storage()
 
 
-class Sweeper:
+class KnowledgeSweeper:
     """The steps of a sweep. Each is bounded and safe to repeat; the next sweep does the rest."""
 
     def __init__(self, runtime: KnowledgeRuntime) -> None:

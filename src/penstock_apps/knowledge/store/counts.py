@@ -115,7 +115,7 @@ class SourceSnapshot(Struct, frozen=True):
     counts: Counts
 
 
-class Snapshots:
+class CountSnapshots:
     """Reads what live updates show. With None as the tenant, it reads those of all tenants."""
 
     def __init__(self, tables: TablePool) -> None:
