@@ -5,9 +5,11 @@ version took the first one's name, older versions went, and what wrapped its old
 Whoever keeps the schema anew empties these tables, and the text of the merged functions.
 """
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 RENAMED = {
     "announce_v2": "notify_enqueued_v1",
@@ -102,6 +104,10 @@ TYPES = {
     "Tenants": "TenantFilter",
     "life": "core",
 }
+# Descriptions in the OpenAPI document, in plain English now.
+API_TEXTS: dict[str, str] = json.loads(
+    (Path(__file__).parent / "api_texts.json").read_text("utf-8")
+)
 # Lines of what routes ask, which are cut: all lists of jobs name the table of jobs by the same
 # letter, and a function was renamed.
 ASKED = {
@@ -150,6 +156,19 @@ def knowledge_of_today(kept: str) -> str:
     for before, now in KNOWLEDGE_RENAMED.items():
         kept = re.sub(rf"\b{before}\b", now, kept)
     return kept
+
+
+def api_of_today(kept: str) -> str:
+    """The kept OpenAPI document with the texts of today."""
+    return json.dumps(_reworded(json.loads(kept)), indent=1, sort_keys=True) + "\n"
+
+
+def _reworded(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _reworded(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_reworded(value) for value in part]
+    return API_TEXTS.get(part, part) if isinstance(part, str) else part
 
 
 def calls_of_today(kept: str) -> str:

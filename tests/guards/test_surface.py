@@ -22,7 +22,7 @@ from tests.fixtures.database import Database
 from tests.fixtures.service import asked, service_of
 from tests.fixtures.worker import worker_of
 from tests.guards.kept import compare
-from tests.guards.renames import names_of_today
+from tests.guards.renames import api_of_today, names_of_today
 
 WIDTH = 100
 
@@ -101,7 +101,7 @@ def test_the_routes_are_as_they_were_kept() -> None:
     Knowledge(app)
     document = Service(app).asgi.openapi()
     del document["info"]["version"]
-    compare("openapi.json", json.dumps(document, indent=1, sort_keys=True) + "\n")
+    compare("openapi.json", json.dumps(document, indent=1, sort_keys=True) + "\n", api_of_today)
 
 
 def test_what_errors_mean_to_programs_is_as_it_was_kept() -> None:
