@@ -1,4 +1,4 @@
-"""`penstock`: everything from the terminal."""
+"""The `penstock` command: run, watch and change a queue from the terminal."""
 
 from penstock.cli.root import app, main
 

@@ -1,4 +1,7 @@
-"""`python -m penstock.cli`: the command where no script is installed, and in worker processes."""
+"""Run `penstock` as `python -m penstock.cli`.
+
+Worker processes start like this, and it also works where no script is installed.
+"""
 
 from penstock.cli import main
 

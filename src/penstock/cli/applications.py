@@ -1,4 +1,4 @@
-"""The applications that come with Penstock; it finds them by their entry points."""
+"""The applications that come with Penstock. Their entry points say where to import them from."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: dict[str, LazyCommand]) -> None:
-    """Add the commands of all applications to those of the root, by name."""
+    """Add the commands of all applications to the commands of the root, by name."""
     for entry in _entries("penstock.commands"):
         entry.load()(commands)
 
 
 def install(app: Penstock) -> list[str]:
-    """Add the applications whose packages are installed to an app, and return their names."""
+    """Add to the app each application whose packages can be imported, and return their names."""
     installed = []
     for entry in _entries("penstock.applications"):
         with suppress(ImportError):
@@ -33,7 +33,11 @@ def install(app: Penstock) -> list[str]:
 
 
 async def migrate(database: Database, requested: Collection[str]) -> list[str]:
-    """Migrate the applications that are requested or present, and return what was applied."""
+    """Migrate each requested application, and each one whose tables already exist.
+
+    Return the names of the applied migrations. Raises `CommandError` if a requested application is
+    not installed.
+    """
     from penstock.app.app import Penstock
 
     names: list[str] = []
@@ -49,7 +53,7 @@ async def migrate(database: Database, requested: Collection[str]) -> list[str]:
 
 
 async def find_renamed(database: Database) -> dict[str, str]:
-    """Return the schemas of applications that still use a former schema name, with that name."""
+    """Return schemas whose functions still refer to a former name of the schema, with that name."""
     from penstock.app.app import Penstock
 
     app = Penstock(database.url, schema=database.schema)

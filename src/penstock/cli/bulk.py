@@ -45,11 +45,12 @@ MAX_JOBS_SHOWN = 20
 
 @dataclass(slots=True)
 class ChangeResult:
-    """The result of every command that retries, cancels or deletes jobs.
+    """The result of a command that retries, cancels or deletes jobs.
 
-    `skipped` has the reason for each job that was not changed, and `holders` the job that holds its
-    unique key. `due` is when the last job becomes due if they come back at a rate. `workflows` has
-    for each workflow how many of its steps were retried without what was cancelled because of them.
+    `skipped` maps the id of each job that was not changed to the reason. `holders` maps a job whose
+    unique key is taken to the job that holds the key. `due` is when the last job becomes due, if
+    the jobs are retried at a rate. `workflows` counts, by workflow, the retried steps whose
+    dependents were cancelled because the step had failed.
     """
 
     past: str
@@ -99,7 +100,7 @@ class ChangeResult:
 
 
 def describe_changes(number: int, past: str, skipped: Mapping[str, int]) -> str:
-    """Say how many jobs were changed, and how many were not, for each reason."""
+    """Say how many jobs were changed and, for each reason, how many were not."""
     message = f"{counted(number, 'job')} {_were(number)} {past}."
     for reason, count in sorted(skipped.items()):
         message += f" {counted(count, 'job')} {_were(count)} left: {REASONS.get(reason, reason)}."
@@ -107,7 +108,10 @@ def describe_changes(number: int, past: str, skipped: Mapping[str, int]) -> str:
 
 
 def describe_steps(workflows: Mapping[str, int]) -> str:
-    """Say how to retry what was cancelled because of these steps; empty if there are none."""
+    """Say how to retry the jobs that were cancelled because of retried steps.
+
+    `workflows` counts these steps by workflow. Return an empty string if there are none.
+    """
     if not workflows:
         return ""
     number, names = sum(workflows.values()), sorted(workflows, key=int)
@@ -121,7 +125,7 @@ def describe_steps(workflows: Mapping[str, int]) -> str:
 
 
 def describe_rate(rate: str | None, due: datetime | None) -> str:
-    """Say when the last job is due, if they come back at a rate; otherwise empty."""
+    """Say when the last retried job is due. Return an empty string if no rate was given."""
     if rate is None or due is None:
         return ""
     return f" At {rate} the last of them is due at {format_time(due)} UTC."
@@ -133,7 +137,7 @@ def _were(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """What to do with jobs, and the client's answers that mean that it was done."""
+    """An action on many jobs, and the replies of the client that mean success."""
 
     past: str
     success: Set[str]
@@ -155,7 +159,7 @@ UNBLOCK = BulkAction(
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The jobs to change: their ids, or a filter and the states that it means by default."""
+    """The jobs to change: either ids, or a filter with default states."""
 
     ids: list[str]
     filter: JobFilterOptions
@@ -165,7 +169,10 @@ class Selection:
     def of(
         cls, ids: Sequence[str] | None, filter: JobFilterOptions, states: list[StateName]
     ) -> Selection:
-        """Select jobs by ids or by a filter; raise `BadParameter` for both or neither."""
+        """Select jobs by ids or by a filter.
+
+        Raises `BadParameter` for both or neither. Only --tenant can be combined with ids.
+        """
         if bool(ids) == (filter.is_given and not (ids and filter.is_only_tenant)):
             raise typer.BadParameter(
                 "name the jobs by their ids, or by at least one filter; not by both, except that "
@@ -175,11 +182,11 @@ class Selection:
 
     @property
     def matching_states(self) -> list[StateName]:
-        """The states that the filter matches."""
+        """The states that the filter names, or else the default states."""
         return self.filter.state or self.states
 
     async def pages(self, queue: OpenQueue) -> AsyncIterator[tuple[list[str], bool]]:
-        """Yield the ids by page, and whether there is a next page."""
+        """Yield pages of job ids, each with a flag that says whether another page may follow."""
         for start in range(0, len(self.ids), PAGE_SIZE):
             yield self.ids[start : start + PAGE_SIZE], start + PAGE_SIZE < len(self.ids)
         if not self.ids:
@@ -196,9 +203,9 @@ def change_jobs(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Change the jobs and report it.
+    """Change the selected jobs and print the result, or only print the jobs of a dry run.
 
-    It asks first if a filter selects the jobs, or if completed jobs would run again.
+    Ask the user first if a filter selects the jobs, or if completed jobs would run again.
     """
     if dry_run or not (selection.ids or yes):
         jobs, more = asyncio.run(_read_first_page(selection, db))
@@ -226,7 +233,7 @@ def change_jobs(
 
 
 def _describe_reruns(action: BulkAction, jobs: Sequence[Job]) -> str:
-    """Say which completed jobs will run again; empty if there are none."""
+    """Say which completed jobs will run again. Return an empty string if there are none."""
     completed = [f"{job.id} ({job.task})" for job in jobs if job.state == COMPLETED]
     if action is not RETRY or not completed:
         return ""
@@ -235,7 +242,7 @@ def _describe_reruns(action: BulkAction, jobs: Sequence[Job]) -> str:
 
 
 async def _find_completed(selection: Selection, db: DatabaseOptions) -> list[Job]:
-    """Return the completed jobs among the selected ones."""
+    """Return the selected jobs that have completed."""
     completed: list[Job] = []
     async with open_queue_for(db, selection.filter.tenant) as queue:
         async for ids, _ in selection.pages(queue):
@@ -245,7 +252,7 @@ async def _find_completed(selection: Selection, db: DatabaseOptions) -> list[Job
 
 
 async def _read_first_page(selection: Selection, db: DatabaseOptions) -> tuple[list[Job], bool]:
-    """Return the first page of jobs, and whether there is a next one."""
+    """Return the first page of selected jobs, and whether another page may follow."""
     async with open_queue_for(db, selection.filter.tenant) as queue:
         ids, more = await anext(selection.pages(queue))
         jobs = await read_jobs(queue, ids, selection.filter.tenant)
@@ -253,7 +260,7 @@ async def _read_first_page(selection: Selection, db: DatabaseOptions) -> tuple[l
 
 
 async def read_jobs(queue: OpenQueue, ids: Sequence[str], tenant: str | None) -> dict[str, Job]:
-    """Return the jobs by id; only those of the tenant, if one is named."""
+    """Return jobs by id. If a tenant is named, leave out the jobs of other tenants."""
     jobs = await queue.app.store.get(queue.executor, list(_keys_of(ids).values()))
     return {job.id: job for job in jobs if tenant is None or job.tenant == tenant}
 
@@ -261,7 +268,7 @@ async def read_jobs(queue: OpenQueue, ids: Sequence[str], tenant: str | None) ->
 async def _change_all(
     action: BulkAction, selection: Selection, db: DatabaseOptions
 ) -> ChangeResult:
-    """Change all selected jobs by page, with a count on stderr meanwhile."""
+    """Change all selected jobs page by page, and show the count so far on stderr."""
     changed = ChangeResult(action.past)
     tenant = selection.filter.tenant
     async with open_queue_for(db, tenant) as queue:
@@ -289,13 +296,16 @@ async def _change_all(
 async def _apply(
     action: BulkAction, queue: OpenQueue, ids: Sequence[str], tenant: str | None
 ) -> dict[str, str]:
-    """Change one page, and return the answer for each id; jobs of other tenants are missing."""
+    """Change one page of jobs, and return the reply for each id.
+
+    The reply for a job of another tenant is that the job is missing.
+    """
     jobs_of_tenant = ids if tenant is None else list(await read_jobs(queue, ids, tenant))
     return dict.fromkeys(ids, MISSING) | await action.call(queue.client, jobs_of_tenant)
 
 
 def _keys_of(ids: Sequence[str]) -> dict[str, int]:
-    """Return the number in each id; leave out what cannot be an id."""
+    """Return the database key of each id. Leave out strings that cannot be ids."""
     keys = {}
     for job in ids:
         with suppress(JobNotFound):

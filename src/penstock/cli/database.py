@@ -54,7 +54,10 @@ from penstock.worker.room import retry_while_full
 
 
 def current_user() -> str | None:
-    """Return the name of the user who runs the command, for the audit; None if unknown."""
+    """Return the name of the user who runs the command, or None if it is unknown.
+
+    The audit log records this name.
+    """
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -62,7 +65,11 @@ def current_user() -> str | None:
 
 
 def find_app(target: str) -> Penstock:
-    """Import the module `shop.jobs`; return its only app, or the one that `shop.jobs:app` names."""
+    """Import a module, and return its Penstock app.
+
+    `shop.jobs` means the only app of the module, and `shop.jobs:app` the app of that name. Raises
+    `CommandError` if the module cannot be imported, has no such app, or has several.
+    """
     module_name, _, attribute = target.partition(":")
     module = _import_module(module_name)
     if attribute:
@@ -121,9 +128,9 @@ def _get_named_app(module: ModuleType, attribute: str) -> Penstock:
 
 
 class TenantPool(Adapter):
-    """A pool that acts as one tenant, under row level security.
+    """A pool that runs statements for one tenant, under row level security.
 
-    Each statement runs in a transaction of its own that is set to the tenant.
+    Each statement runs in a transaction of its own in which the tenant is set.
     """
 
     manner = "async"
@@ -148,7 +155,8 @@ class TenantPool(Adapter):
 class OpenQueue:
     """An open queue, to read and to change.
 
-    If row level security applies to the role, the queue is seen as one tenant or not at all.
+    If row level security applies to the role, the role sees the jobs of one tenant at a time, so
+    commands must name the tenant.
     """
 
     app: Penstock
@@ -158,21 +166,21 @@ class OpenQueue:
 
     @property
     def client(self) -> Client:
-        """A client that acts for the user who runs the command; as the tenant, if there is one."""
+        """A client that records who runs the command, restricted to the tenant if there is one."""
         name = current_user()
         client = self.app if name is None else self.app.acting(name)
         return client if self.tenant is None else client.for_tenant(self.tenant)
 
     @property
     def executor(self) -> Executor:
-        """Where statements run: on the pool, or on one that acts as the tenant."""
+        """The pool that runs statements, restricted to the tenant if there is one."""
         if self.tenant is None:
             return self.pool
         return TenantPool(self.pool, self.app.store, self.tenant)
 
     @property
     def insights(self) -> Insights:
-        """Reads on the queue, as the tenant if there is one."""
+        """Reads on the queue, restricted to the tenant if there is one."""
         insights_class = Insights if self.tenant is None else TenantInsights
         return insights_class(self.app.store, self.executor)
 
@@ -186,9 +194,9 @@ class OpenQueue:
         return self
 
     def for_tenant(self, tenant: str | None) -> OpenQueue:
-        """Return the queue as a tenant, if the role sees only one tenant at a time.
+        """Return the queue, restricted to the tenant if the role sees only one tenant at a time.
 
-        Raises `NotAllowed` if such a role names no tenant.
+        Raises `NotAllowed` if the role needs a tenant and none is named.
         """
         if not self.rights.is_confined:
             return self
@@ -206,7 +214,7 @@ class OpenQueue:
 
 
 class _AppWithoutCode(Penstock):
-    """An app without code. It never migrates: the schema is used as it is."""
+    """An app without tasks, for commands that need only the database. It never migrates."""
 
     def _make_connector(self, database: Database) -> Connector:
         return Connector(database, migrates=False)
@@ -214,21 +222,21 @@ class _AppWithoutCode(Penstock):
 
 @asynccontextmanager
 async def open_queue(db: DatabaseOptions) -> AsyncIterator[OpenQueue]:
-    """Open the queue that the options name, with all of its tenants."""
+    """Open the queue that the options name, for a command that reads all tenants."""
     async with open_unscoped_queue(db) as queue:
         yield queue.for_all_tenants()
 
 
 @asynccontextmanager
 async def open_queue_for(db: DatabaseOptions, tenant: str | None) -> AsyncIterator[OpenQueue]:
-    """Open the queue that the options name; as the tenant, if the role sees only one at a time."""
+    """Open the queue that the options name, restricted to the tenant if the role needs one."""
     async with open_unscoped_queue(db) as queue:
         yield queue.for_tenant(tenant)
 
 
 @asynccontextmanager
 async def open_unscoped_queue(db: DatabaseOptions) -> AsyncIterator[OpenQueue]:
-    """Open the queue that the options name, before it is known which tenant the command is about.
+    """Open the queue that the options name, without restricting it to a tenant yet.
 
     An existing embedded server is started, but none is created.
     """
@@ -253,9 +261,10 @@ async def open_queue_of_app(app: Penstock) -> AsyncIterator[OpenQueue]:
 
 
 async def _read_rights(app: Penstock) -> RoleRights:
-    """Return what the role may do, read on a connection of its own.
+    """Return the rights of the role, read on a separate connection.
 
-    The reading pool stays unused here: it connects only when a command reads.
+    The pool for reads is not used, because it connects only when a command reads. Raises
+    `SchemaMissing` if the schema does not exist.
     """
     connection = await connect(app.url, name="penstock")
     try:
@@ -269,9 +278,9 @@ async def _read_rights(app: Penstock) -> RoleRights:
 
 @asynccontextmanager
 async def open_app(app: Penstock, *, waits_for_room: bool = False) -> AsyncIterator[None]:
-    """Open an app, and close it in any case.
+    """Open an app, and close it at the end of the block.
 
-    `waits_for_room` keeps trying while the server accepts no more connections.
+    With `waits_for_room`, keep trying while the server accepts no more connections.
     """
     with explain_database_errors(app.database):
         await (retry_while_full(app.open, app.events) if waits_for_room else app.open())
@@ -283,7 +292,7 @@ async def open_app(app: Penstock, *, waits_for_room: bool = False) -> AsyncItera
 
 @asynccontextmanager
 async def open_reading_pool(app: Penstock) -> AsyncIterator[Pool]:
-    """Open a small pool for reads, apart from the app's own."""
+    """Open a small pool for reads, separate from the app's own pool."""
     pool = await open_pool(app.url, size=2, name="penstock cli")
     try:
         yield pool
@@ -292,7 +301,7 @@ async def open_reading_pool(app: Penstock) -> AsyncIterator[Pool]:
 
 
 def require_embedded_server(database: Database) -> None:
-    """Raise `NoDatabase` if there is no embedded server: a read does not create one."""
+    """Raise `NoDatabase` if there is no embedded server, because a read must not create one."""
     require_named_database(database)
     server = Server(database.data_dir)
     if server.status().socket_dir is None:
@@ -326,7 +335,10 @@ def explain_database_errors(database: Database) -> Iterator[None]:
 
 @contextmanager
 def explain_lost_database(database: Database, consequence: str) -> Iterator[None]:
-    """Explain that the database was lost midway; `consequence` says what happens to the rest."""
+    """Raise `DatabaseUnreachable` if the connection is lost within the block.
+
+    `consequence` is the last sentence of the message, which says what happens to unfinished work.
+    """
     try:
         yield
     except Exception as error:

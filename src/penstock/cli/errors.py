@@ -28,9 +28,9 @@ from penstock.wording import how_to_install
 
 
 class CommandError(PenstockError):
-    """A command cannot do what it was asked; the message says why.
+    """A command could not do what the user asked; the message says why.
 
-    `details` are for programs: they are in the JSON document beside the message.
+    `details` are added to the JSON document of the error, for programs.
     """
 
     def __init__(self, message: str, **details: Any) -> None:
@@ -108,11 +108,14 @@ class Unexpected(CommandError):
 
 
 class Unfinished(CommandError):
-    """The command stopped midway; the cause says why, and the details what was done by then."""
+    """The command stopped midway. `__cause__` says why, and `details` say what was done before."""
 
 
 class Interrupted(CommandError):
-    """The user pressed Ctrl-C; the message says what goes on. `at_once` means that it was twice."""
+    """The user pressed Ctrl-C; the message says what happens to unfinished work.
+
+    With `at_once`, the process exits without waiting for threads or tasks that still run.
+    """
 
     def __init__(self, message: str, *, at_once: bool = False, **details: Any) -> None:
         self.at_once = at_once
@@ -120,12 +123,12 @@ class Interrupted(CommandError):
 
 
 def kind_of(error: PenstockError) -> str:
-    """Return the error's kind in JSON: `job_not_found`."""
+    """Return the kind of an error for its JSON document, such as `job_not_found`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(reason_of(error)).__name__).lower()
 
 
 def details_of(error: PenstockError) -> dict[str, Any]:
-    """Return what programs need beside the message, such as the id of the job."""
+    """Return the details of an error for its JSON document, such as the id of the job."""
     reason = reason_of(error)
     ids = (getattr(reason, name, None) for name in ("job_id", "batch_id", "workflow_id"))
     id = next(filter(None, ids), None)
@@ -134,7 +137,7 @@ def details_of(error: PenstockError) -> dict[str, Any]:
 
 
 def reason_of(error: PenstockError) -> PenstockError:
-    """Return the error that says why: for a command that stopped midway, its cause."""
+    """Return the error that stopped an `Unfinished` command. Return any other error itself."""
     if isinstance(error, Unfinished) and isinstance(error.__cause__, PenstockError):
         return error.__cause__
     return error

@@ -1,4 +1,4 @@
-"""Which jobs a command is about: the same filters for reading and for changing."""
+"""The filter options that select jobs, for commands that read jobs or change them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def filter_option(help: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class JobFilterOptions:
-    """Selects the jobs that match every option that is given."""
+    """A filter of jobs. A job must match every option that the user gave."""
 
     state: Annotated[
         list[StateName] | None, filter_option("Jobs in this state; may be repeated.")
@@ -74,9 +74,9 @@ class JobFilterOptions:
     async def id_pages(
         self, queue: OpenQueue, states: list[StateName]
     ) -> AsyncIterator[tuple[list[str], bool]]:
-        """Yield the ids of all matching jobs by page, and whether there may be a next page.
+        """Yield pages of the ids of matching jobs, each with whether another page may follow.
 
-        `states` apply if the filter names none.
+        If the filter names no states, only jobs in one of `states` match.
         """
         from penstock.groups.bulk import matching
 

@@ -32,7 +32,11 @@ MAX_OUTAGE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Followed(Generic[State]):
-    """What is followed: how to read and draw it, when it is over, and the error of a timeout."""
+    """A job, batch or workflow to follow.
+
+    Its functions read and draw the state, tell whether that state is final, and build the error
+    for a timeout.
+    """
 
     kind: str
     id: str
@@ -43,7 +47,10 @@ class Followed(Generic[State]):
 
 
 async def follow(queue: OpenQueue, followed: Followed[State], timeout: float | None) -> State:
-    """Wait until it has ended, and draw it on stderr meanwhile if that is a terminal."""
+    """Wait until a job, batch or workflow has ended, and return its final state.
+
+    Each state is drawn on stderr if stderr is a terminal.
+    """
     from rich.live import Live
 
     timer = PollTimer(timeout)
@@ -61,7 +68,7 @@ async def follow(queue: OpenQueue, followed: Followed[State], timeout: float | N
 async def _read_through_outages(
     queue: OpenQueue, followed: Followed[State], timer: PollTimer
 ) -> State:
-    """Read the present state. While the database is away, try again for up to a minute."""
+    """Read the present state. While the database is unreachable, try again for up to a minute."""
     outage = PollTimer(MAX_OUTAGE_S)
     while True:
         try:
@@ -76,7 +83,7 @@ async def _read_through_outages(
 
 
 def job_document(state: JobInsight) -> dict[str, Any]:
-    """Return one job as JSON: its own fields, and beside them what explains its state."""
+    """Return a job as a JSON object: its own fields, and fields that explain its state."""
     job: dict[str, Any] = msgspec.to_builtins(state.job)
     return job | {
         "worker": state.place.worker,
@@ -96,7 +103,7 @@ def print_job(state: JobInsight, output: Output) -> None:
 
 
 async def show_job(job: str, tenant: str | None, db: DatabaseOptions, output: Output) -> None:
-    """Print one job with all that is known about it."""
+    """Print one job with everything that is known about it."""
     async with open_queue_for(db, tenant) as queue:
         state = await queue.insights.job(job)
     _require_tenant(state, tenant)
@@ -108,7 +115,7 @@ async def show_job(job: str, tenant: str | None, db: DatabaseOptions, output: Ou
 async def follow_job(
     job: str, tenant: str | None, db: DatabaseOptions, output: Output, timeout: float | None
 ) -> None:
-    """Print a job once it has ended; the exit code says how it ended."""
+    """Wait until a job has ended, print it, and exit with `FAILED` unless it completed."""
     async with open_queue_for(db, tenant) as queue:
         _require_tenant(await queue.insights.job(job), tenant)
         state = await follow_to_end(queue, job, timeout)
@@ -117,7 +124,7 @@ async def follow_job(
 
 
 def _require_tenant(state: JobInsight, tenant: str | None) -> None:
-    """Raise `JobNotFound` if the job belongs to another tenant than the one named."""
+    """Raise `JobNotFound` if a tenant is named and the job belongs to another one."""
     if tenant is not None and state.job.tenant != tenant:
         raise JobNotFound(state.job.id)
 

@@ -1,4 +1,4 @@
-"""How every command is declared and how it ends: options, help with examples, exit codes.
+"""Declare commands: their options, their help with examples, and their errors and exit codes.
 
 Options that many commands share are declared once, as the fields of a dataclass:
 
@@ -8,7 +8,6 @@ Options that many commands share are declared once, as the fields of a dataclass
 
     @expand_options
     def stats(db: DatabaseOptions) -> None: ...
-
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ MAX_EXAMPLES_OF_GROUP = 3
 
 
 class Exit(IntEnum):
-    """The exit codes of every command, with what they mean."""
+    """The exit codes of all commands, each with its meaning."""
 
     meaning: str
 
@@ -113,7 +112,7 @@ _EXIT_CODES: dict[type[PenstockError], Exit] = {
 
 
 def exit_code_of(error: PenstockError) -> Exit:
-    """Return the exit code that an error stands for."""
+    """Return the exit code for an error."""
     classes = type(reason_of(error)).__mro__
     return next((_EXIT_CODES[each] for each in classes if each in _EXIT_CODES), Exit.ERROR)
 
@@ -201,13 +200,13 @@ class Command(TyperCommand):
 
 
 class LazyCommand:
-    """A command that is imported only when more than its name and summary is needed."""
+    """A command whose module is imported only when more than its name and summary is needed."""
 
     short_help = rich_help_panel = None
     hidden = deprecated = False
 
     def __init__(self, name: str, location: str, summary: str) -> None:
-        """`location` is `module:name` of a function, or of the `typer.Typer` of a group."""
+        """Take the location of a function, or of the `typer.Typer` of a group, as `module:name`."""
         self.name, self.help = name, summary
         self.module, _, self._attribute = location.partition(":")
 
@@ -288,7 +287,7 @@ def _fail(error: PenstockError, *, as_json: bool) -> NoReturn:
 
 
 def _leave_at_once(code: Exit) -> NoReturn:
-    """End the process even if threads or tasks still run; Python would wait for them."""
+    """End the process at once. A normal exit would wait for threads and tasks that still run."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()

@@ -26,9 +26,9 @@ logger = logging.getLogger("penstock.service")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Banner:
-    """What a service prints when it starts: its addresses, and a first key if one was made.
+    """What a service prints when it starts: its addresses, and its first key if one was created.
 
-    The key is shown here and never again.
+    The key is printed only this once.
     """
 
     app: Penstock
@@ -96,7 +96,7 @@ class ServedApp:
 
 
 async def serve(served: ServedApp, announce: Announce) -> None:
-    """Run the API alone."""
+    """Run the HTTP API of an app, without a worker."""
     stop = StopSignals("the service stops", served.app.database)
     with served.listening.bound() as bound, stop.cancelling_startup() as started:
         async with open_app(served.app), _open_service(served, bound, stop) as (server, key):
@@ -161,7 +161,7 @@ async def _migrate(served: ServedApp) -> None:
 async def _open_service(
     served: ServedApp, bound: socket.socket, stop: StopSignals, *, makes_key: bool = False
 ) -> AsyncIterator[tuple[HttpServer, str | None]]:
-    """Yield the server for an open app, and the first key if one was made."""
+    """Yield the server for an open app, and the first key if one was created."""
     listening = served.listening
     service = Service(served.app, entry=listening.entry(), open_metrics=listening.open_metrics)
     server = served.listening.server(service, bound)
@@ -177,9 +177,9 @@ async def _open_service(
 
 
 async def _first_key(served: ServedApp, makes_key: bool) -> str | None:
-    """Make a first key for the user at this machine, if there is none yet.
+    """Create and return a first key, if there is none and `makes_key` is set for a local service.
 
-    A production service only logs a warning: what it prints ends up in a log.
+    Otherwise warn if there is no key: the output of a production service ends up in a log.
     """
     if makes_key and served.listening.is_local:
         return await served.app.first_key()

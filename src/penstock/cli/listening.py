@@ -1,4 +1,4 @@
-"""The address that a service listens on: the same options for `serve` and `up`."""
+"""The options for the address that a service listens on, shared by `serve` and `up`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
 def process_on_port(port: int) -> str | None:
-    """Return which process listens on a port, as `python (process 4711)`.
+    """Describe the process that listens on a port, as in `python (process 4711)`.
 
-    None if it cannot be seen, as for another user's process.
+    Return None if the process is not visible, for example because it belongs to another user.
     """
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     for folder in Path("/proc").glob("[0-9]*") if sockets else ():
@@ -135,7 +135,10 @@ class ListenOptions:
     ] = False
 
     def bound(self) -> socket.socket:
-        """Return the bound socket; raise an error that names the process that has the port."""
+        """Bind a socket to the address, and return it.
+
+        Raises `PortTaken`, which names the process that uses the port, or else `CannotListen`.
+        """
         from penstock.service.server import bind_socket
 
         try:
@@ -195,7 +198,7 @@ class ListenOptions:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the service."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

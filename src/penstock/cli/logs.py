@@ -53,7 +53,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as JSON with all fields; those of a job also have job_id, task and queue."""
+    """Formats a record as JSON with all of its fields, such as job_id, task and queue."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {

@@ -59,7 +59,7 @@ class ServerOptions(FolderOptions):
     ] = None
 
     def database(self, schema: str | None = None) -> Database:
-        """Return the database that the options name, else the environment, else the default."""
+        """Return the database from the options, else from the environment, else the default."""
         from penstock.config import Database
 
         folder = None if self.data_dir is None else str(self.data_dir)
@@ -81,13 +81,13 @@ class DatabaseOptions(ServerOptions):
         return super().database(schema or self.schema)
 
     def apply_to(self, app: Penstock) -> None:
-        """Let an app use the database of the options. What is not given, the app keeps."""
+        """Set the database of an app. The app keeps its value of each option that is not given."""
         app.use_database(self.database_url, data_dir=self.data_dir, schema=self.schema)
 
     def export(self) -> None:
-        """Put the options into the environment, for apps in child processes.
+        """Set environment variables from the options, for apps in child processes.
 
-        An app whose code names its database ignores them.
+        An app whose code names its database ignores these variables.
         """
         from penstock.config import DATA_DIR, DATABASE_URL, SCHEMA
 
@@ -138,7 +138,7 @@ def parse_time(text: str | datetime) -> datetime:
 
 
 def parse_past_time(text: str | datetime) -> datetime:
-    """Parse a time in ISO 8601, or a duration that has passed since: `2h`."""
+    """Parse a time in ISO 8601, or how long ago it was, such as `2h`."""
     if isinstance(text, datetime):
         return text
     for parse in (_parse_age, parse_time):

@@ -1,4 +1,4 @@
-"""What a command prints: its answer on stdout as text or as JSON, notes on stderr."""
+"""Print the answer of a command on stdout, as text or as JSON, and notes on stderr."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Output:
     ] = False
 
     def show(self, document: Any, picture: Callable[[], RenderableType]) -> None:
-        """Print the document as JSON, or the picture; a plain string is printed as it is.
+        """Print the document as JSON, or the picture for people.
 
-        The reader may close the pipe early, as `head` does. The exit code then stays as it is.
+        If the reader closes the pipe early, as `head` does, the exit code does not change.
         """
         try:
             if self.as_json:
@@ -44,7 +44,7 @@ class Output:
 
 
 def draw(picture: RenderableType) -> None:
-    """Print something for people; a plain string is printed as it is."""
+    """Print a string or another picture for people on stdout. A string is printed unchanged."""
     with _report_lost_output():
         if isinstance(picture, str):
             typer.echo(picture)
@@ -60,7 +60,10 @@ def draw(picture: RenderableType) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print one document on stdout, with times in ISO 8601 and UTC; indented on a terminal."""
+    """Print a document as JSON on stdout, indented if stdout is a terminal.
+
+    Times are printed in ISO 8601 and UTC.
+    """
     import msgspec
 
     text = msgspec.json.encode(document, enc_hook=_encode_path)
@@ -70,7 +73,7 @@ def print_json(document: Any) -> None:
 
 
 def say(message: str) -> None:
-    """Print a note for people on stderr, beside the answer on stdout."""
+    """Print a note on stderr, so that stdout holds only the answer of the command."""
     typer.echo(message, err=True)
 
 
@@ -100,7 +103,7 @@ def _report_lost_output() -> Iterator[None]:
 
 
 def _discard_stdout() -> None:
-    """Redirect stdout to the null device: Python flushes it at exit, and would fail again."""
+    """Redirect stdout to the null device, so that the flush at exit does not fail again."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)

@@ -59,7 +59,7 @@ def notify_systemd(state: str) -> None:
 
 
 def leave_systemd_to_parent() -> None:
-    """Send nothing to systemd from this process: the parent reports for all."""
+    """Stop this process from notifying systemd, because its parent does that for all processes."""
     os.environ.pop(NOTIFY_SOCKET, None)
 
 
@@ -70,17 +70,18 @@ class Part(Protocol):
         """Begin to stop; a second call hurries the stop."""
 
     def stop_limit(self, signals: int) -> float:
-        """Return how many seconds the stop may take after so many signals."""
+        """Return how many seconds the stop may take after this number of signals."""
 
     def last_words(self) -> None:
-        """Log what has not ended: the process is about to end. Called in another thread."""
+        """Log what still runs. Called in another thread just before the process ends."""
 
 
 class StopSignals:
-    """Stops all parts of a command on SIGTERM or SIGINT, from its very start.
+    """Stops all parts of a command on SIGTERM or SIGINT.
 
-    A second signal hurries them. After a third, or when the stop exceeds its limit, the process
-    ends whatever still runs.
+    The constructor installs the signal handlers, so that a signal also stops a command that is
+    still starting. A second signal hurries the parts. After a third, or when the stop exceeds its
+    limit, the process ends even if parts still run.
     """
 
     def __init__(
@@ -103,13 +104,13 @@ class StopSignals:
         reset_signals_in_forks()
 
     def add(self, part: Part) -> None:
-        """Stop this part too; at once, if a stop was requested already."""
+        """Add a part to stop. If a stop was already requested, ask the part to stop now."""
         self._parts.append(part)
         if self._asked:
             part.ask_to_stop()
 
     def ask(self) -> None:
-        """Stop all parts, as after a signal."""
+        """Ask all parts to stop, as a signal does."""
         self._asked += 1
         notify_systemd("STOPPING=1")
         self._end.allow(self._limit(self._asked))
@@ -124,7 +125,7 @@ class StopSignals:
         return self._asked > 0
 
     def allow_seconds(self, seconds: float) -> None:
-        """Set how many seconds the last part may still take to stop."""
+        """Limit a requested stop to this many more seconds, plus the time to close the app."""
         if self.is_asked:  # A drain that ends by itself may take its time in exit hooks.
             self._end.allow(seconds + self._close_wait)
 
@@ -178,7 +179,7 @@ class StopSignals:
 
 
 def exit_process(code: int = 0) -> NoReturn:
-    """End the process even if a handler never ends; Python would wait for its thread."""
+    """End the process even if a handler never returns. A normal exit would wait for its thread."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     handler_threads = [thread for thread in threading.enumerate() if _runs_handlers(thread)]
@@ -203,8 +204,8 @@ def _runs_handlers(thread: threading.Thread) -> bool:
 def run_interruptible(main: Coroutine[Any, Any, T], message: str) -> T:
     """Run a command that executes jobs itself, in the same way as a worker process.
 
-    The first Ctrl-C stops it in order, a second one at once. `message` then says what happens to
-    unfinished work, and the process ends whatever still runs.
+    The first Ctrl-C stops the command in order, and a second one stops it at once. Errors after
+    Ctrl-C are raised as `Interrupted` with `message`, which says what happens to unfinished work.
     """
     runner, ctrl_c = processes.runner(), _CtrlC(message)
     threads = ThreadPoolExecutor(thread_name_prefix=processes.THREAD_NAME)
@@ -225,7 +226,7 @@ def run_interruptible(main: Coroutine[Any, Any, T], message: str) -> T:
 
 
 def _has_running_work() -> bool:
-    """Return whether Python would wait for a thread, or warn of tasks that never ended."""
+    """Return whether a normal exit would wait for a thread, or warn of tasks that never ended."""
     current = threading.current_thread()
     threads = [
         thread for thread in threading.enumerate() if thread is not current and not thread.daemon

@@ -1,4 +1,4 @@
-"""Build requests from JSON: by the task's name alone, or checked against the task in an app."""
+"""Build requests from JSON, either by the name of the task alone or checked by an app's code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXAMPLE = """'{"order": 42}'"""
 
 
 def request_by_name(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
-    """Build a request for a task whose code is not here."""
+    """Build a request from the name of a task, without the task's code."""
     name = check_name("task", task, TASK_NAME)
     options = Options().updated(values)
     if options.unique is not None:
@@ -46,9 +46,10 @@ def request_by_name(task: str, args: dict[str, Any], values: Values) -> Request[
 
 
 def _with_key(unique: Unique, args: dict[str, Any]) -> Unique:
-    """Return the rule with its key filled in from the arguments.
+    """Return the unique rule with its key filled in from the arguments.
 
-    A rule needs a key here: only the task's own code knows the parameters and their defaults.
+    Raises `ConfigError` for a rule without a key, because such a rule needs the parameters and
+    defaults of the task, which only its code knows.
     """
     if unique.key is None:
         raise ConfigError("unique", unique, 'a rule with a "key"; a rule without one needs --app')
@@ -58,7 +59,7 @@ def _with_key(unique: Unique, args: dict[str, Any]) -> Unique:
 
 
 def requests_checked_by(app: Penstock) -> MakeRequest:
-    """Return a function that builds requests as the app itself would."""
+    """Return a function that builds requests and checks them against the app's tasks."""
 
     def make(task: str, args: dict[str, Any], values: Values) -> Request[Any]:
         known_task = app.tasks.get(task)
@@ -72,7 +73,7 @@ def requests_checked_by(app: Penstock) -> MakeRequest:
 
 
 def parse_json_object(text: str | bytes, subject: str) -> dict[str, Any]:
-    """Parse a JSON object; `subject` begins the sentence of the error if it is none."""
+    """Parse a JSON object. Raises `BadParameter` with a sentence that begins with `subject`."""
     try:
         value = msgspec.json.decode(text.decode() if isinstance(text, bytes) else text)
     except UnicodeError:  # The bytes are not UTF-8, which happens on the command line too.
@@ -87,7 +88,7 @@ def parse_json_object(text: str | bytes, subject: str) -> dict[str, Any]:
 
 
 def request_from_line(line: dict[str, Any], defaults: Values, make: MakeRequest) -> Request[Any]:
-    """Build a request from a line of JSON with task, args, and options by their Python names."""
+    """Build a request from a line's JSON object: task, args, and options by their Python names."""
     fields = dict(line)
     task, args = fields.pop("task", None), fields.pop("args", {})
     if not isinstance(task, str) or not isinstance(args, dict):
@@ -125,9 +126,9 @@ def _parse_option(name: str, value: Any) -> Any:
 async def open_queue_and_requests(
     target: str | None, db: DatabaseOptions
 ) -> AsyncIterator[tuple[OpenQueue, MakeRequest]]:
-    """Open the queue, and yield it with the function that builds its requests.
+    """Open the queue, and yield it with a function that builds requests.
 
-    If an app is named, its code builds and checks them.
+    If an app is named, the app's code builds and checks the requests.
     """
     if target is None:
         async with open_unscoped_queue(db) as queue:

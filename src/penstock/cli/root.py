@@ -55,7 +55,11 @@ COMMANDS = {
 
 
 class Root(Commands):
-    """All commands. Those of applications are added only when help or another name needs them."""
+    """The group of all commands.
+
+    Commands of applications are added only to list all commands, or to find a name that is not
+    one of Penstock's own.
+    """
 
     commands: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What the commands that change settings share: parsing, warnings and sentences."""
+"""Parsers, warnings and sentences that the commands for settings share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def to_setting(value: Any) -> Any | EllipsisType | None:
 
 
 def given_settings(**options: Any) -> dict[str, Any]:
-    """Return the settings that were given; raise `BadParameter` if there are none."""
+    """Return the settings that the user gave; raise `BadParameter` if there are none."""
     values = {name: to_setting(value) for name, value in options.items()}
     changing = {name: value for name, value in values.items() if value is not ...}
     if not changing:
@@ -69,7 +69,7 @@ async def read_queue_names(queue: OpenQueue) -> set[str]:
 
 
 def warn_of_unknown_queue(name: str, known: Collection[str]) -> None:
-    """Warn on stderr if no job and no worker has the queue, and suggest similar names."""
+    """Warn on stderr if the queue is not among the known ones, and suggest similar names."""
     if name in known:
         return
     hint = "There are no others either."
@@ -85,7 +85,7 @@ Changes = dict[str, Any]
 
 
 def require_set(is_set: bool, message: str) -> None:
-    """Raise `SettingNotFound` unless there was something to remove."""
+    """Raise `SettingNotFound` with the message if there was no setting to remove."""
     if not is_set:
         raise SettingNotFound(message)
 

@@ -1,4 +1,4 @@
-"""Why jobs make no progress, for commands that wait for them."""
+"""Find out why jobs make no progress, for commands that wait for jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stall:
 
 
 async def stalls_of(app: Penstock, jobs: Sequence[str]) -> list[Stall]:
-    """Return why the jobs make no progress; empty if the role may not read that."""
+    """Return why the jobs make no progress, or an empty list if the role may not read that."""
     async with open_reading_pool(app) as pool:
         insights = Insights(app.store, pool)
         try:
@@ -62,7 +62,7 @@ def _is_running(job: Job) -> bool:
 def _find_jobs_of_silent_workers(
     jobs: Sequence[Job], workers: Sequence[WorkerInsight]
 ) -> list[Stall]:
-    """Report jobs held by workers that have died but whose leases have not expired yet."""
+    """Report jobs that are held by workers that do not answer, and when they are taken back."""
     silent = {worker.name: worker for worker in workers if _is_silent(worker)}
     holders = [job.worker for job in jobs if _is_running(job) and job.worker in silent]
     if not holders:
@@ -84,7 +84,7 @@ def _find_jobs_of_silent_workers(
 
 
 def _is_silent(worker: WorkerInsight) -> bool:
-    """Return whether a worker missed a heartbeat, or was a process here that has ended."""
+    """Return whether a worker missed heartbeats, or ran on this machine and has ended."""
     if worker.silent > worker.patience / 2:
         return True
     if worker.host != socket.gethostname() or worker.pid is None:

@@ -1,4 +1,4 @@
-"""Tables for a terminal, and the numbers in them; `penstock.wording` has numbers for sentences."""
+"""Build tables for a terminal, and format their numbers. For sentences use `penstock.wording`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def format_time(time: datetime) -> str:
 
 
 class TableBuilder:
-    """Builds a table without rules that fits the terminal.
+    """Builds a table that fits the terminal, without lines between its cells.
 
     The elastic column shrinks, and columns with `wider_than` disappear on a narrow terminal.
     """
@@ -98,7 +98,7 @@ class TableBuilder:
     ) -> None:
         """Add a column of at most `max_width` characters.
 
-        It is left out unless it is `needed` and the terminal is wider than `wider_than`.
+        The column is left out unless it is `needed` and the terminal is wider than `wider_than`.
         """
         is_shown = needed and self._width > wider_than
         self._shown.append(is_shown)
@@ -114,7 +114,7 @@ class TableBuilder:
             )
 
     def row(self, *cells: RenderableType, style: str = "") -> None:
-        """Add a row: one cell for every column, also for those that are left out."""
+        """Add a row. It needs a cell for every column, even for columns that are left out."""
         shown = [cell for cell, is_shown in zip(cells, self._shown, strict=True) if is_shown]
         self.table.add_row(*shown, style=style)
 
@@ -124,5 +124,5 @@ def state_text(name: State) -> Text:
 
 
 def empty_text(sentence: str) -> Text:
-    """Return the text that a table without rows shows instead."""
+    """Return the text that is shown instead of a table without rows."""
     return Text(sentence, FAINT)

@@ -37,7 +37,10 @@ StopWait = Annotated[
 
 
 def parse_queues(texts: Sequence[str]) -> dict[str, int] | None:
-    """Return queues and their slots: `documents:50` has 50, `email` has 100; None for none."""
+    """Parse queues and their slots: `documents:50` has 50, and `email` has the default of 100.
+
+    Return None if no queue is given.
+    """
     if not texts:
         return None
     queues: dict[str, int] = {}

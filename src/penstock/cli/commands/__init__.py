@@ -1,1 +1,1 @@
-"""The commands, a file for each group; the root imports one when it is called."""
+"""The commands of `penstock`, one file per group. The root imports a file when it is needed."""

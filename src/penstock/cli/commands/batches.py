@@ -187,7 +187,7 @@ def _batches_table(batches: Sequence[BatchStatus], width: int) -> RenderableType
 
 
 def _batch_page(batch: BatchStatus) -> RenderableType:
-    """Return everything about a batch, the most important first."""
+    """Return a page about a batch: a title, a progress bar, and its counts and times."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style=tables.FAINT, no_wrap=True)
     facts.add_column()
@@ -265,7 +265,7 @@ async def _show_batch(batch: str, tenant: str | None, db: DatabaseOptions, outpu
 async def _wait(
     batch: str, tenant: str | None, db: DatabaseOptions, output: Output, timeout: float | None
 ) -> None:
-    """Wait and draw a bar on stderr; the exit code says whether all jobs completed."""
+    """Wait until a batch is finished, and exit with `FAILED` unless all of its jobs completed."""
     async with open_queue_for(db, tenant) as queue:
         await _get_batch(queue, batch, tenant)
         status = await _follow_batch(queue, batch, timeout)
@@ -286,7 +286,7 @@ async def _close_batch(batch: str, tenant: str | None, db: DatabaseOptions, outp
 def _cancel_batch(
     batch: str, tenant: str | None, db: DatabaseOptions, output: Output, *, yes: bool
 ) -> None:
-    """Cancel the pending jobs, after a question."""
+    """Cancel the pending jobs of a batch. Without `yes`, ask the user first."""
     if not yes:
         status = asyncio.run(_read_batch(batch, tenant, db))
         if status.closed_at is not None and not status.pending:

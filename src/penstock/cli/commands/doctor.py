@@ -149,7 +149,7 @@ def _print_checks(checks: Sequence[AnyCheck], output: Output) -> None:
 
 
 def _load_code(target: str, db: DatabaseOptions) -> tuple[Code, Database]:
-    """Return the app's code, and its database unless the options name another."""
+    """Return the app's code, and the database that the options or else the app names."""
     app = find_app(target)
     db.apply_to(app)
     tasks = app._runnable_tasks()
@@ -160,7 +160,11 @@ def _load_code(target: str, db: DatabaseOptions) -> tuple[Code, Database]:
 
 @contextmanager
 def _database_url(database: Database) -> Iterator[str]:
-    """Yield the URL of the database. An embedded server runs meanwhile, but none is created."""
+    """Yield the URL of the database.
+
+    Without a URL, keep the embedded server running within the block. Raises `NoDatabase` if there
+    is no embedded server, because a check must not create one.
+    """
     if database.url is not None:
         yield database.url
         return
@@ -193,7 +197,7 @@ def _lines(report: Report, width: int, verbose: bool) -> Iterator[Text]:
 
 
 def _is_foldable(result: Result) -> bool:
-    """Return whether a check was skipped without anything to do about it."""
+    """Return whether a check was skipped and suggests no remedy."""
     return result.verdict is Verdict.SKIPPED and not any(
         finding.remedy for finding in result.findings
     )

@@ -50,7 +50,7 @@ def _job_option(help: str, *names: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class JobOptions:
-    """The arguments of `task.options(…)`, as options."""
+    """The arguments of `task.options(…)` as options of the command line."""
 
     queue: Annotated[str | None, _job_option("The queue; the task's own, or default.")] = None
     priority: Annotated[int | None, _job_option("-100 to 100; higher runs first.")] = None
@@ -88,7 +88,7 @@ class JobOptions:
     ] = None
 
     def values(self) -> dict[str, Any]:
-        """Return the options that are given."""
+        """Return the options that the user gave, as keyword arguments for `task.options(…)`."""
         values = {name: value for name, value in vars(self).items() if value is not None}
         key, on_conflict = values.pop("unique_key", None), values.pop("on_conflict", "skip")
         if key is not None:
@@ -184,7 +184,7 @@ async def read_lines(stream: IO[bytes]) -> AsyncGenerator[bytes, None]:
 
 
 async def _read_chunk(descriptor: int) -> bytes:
-    """Read what is available; empty at the end."""
+    """Wait for input, and return the available bytes, or empty bytes at the end of the input."""
     # The event loop cannot watch a regular file, and a thread that reads cannot be stopped.
     while True:
         ready, _, _ = select.select([descriptor], [], [], POLL_INTERVAL_S)
@@ -202,7 +202,7 @@ async def _enqueue_one(
     output: Output,
     waiting: tuple[bool, float | None],
 ) -> None:
-    """Enqueue a job, and wait until it has ended if that is wanted."""
+    """Enqueue a job and print its id. With --wait, wait until the job has ended and print it."""
     wait, timeout = waiting
     arguments = parse_json_object(args, "What is given as arguments")
     async with open_queue_and_requests(target, db) as (queue, make):
@@ -249,7 +249,7 @@ async def _enqueue_lines(
 def _group_by_tenant(
     queue: OpenQueue, batch: Sequence[Request[Any]]
 ) -> Iterator[tuple[str, list[Request[Any]]]]:
-    """Yield the whole batch; or one part per tenant, if row level security requires it."""
+    """Yield the whole batch or, under row level security, each run of requests of one tenant."""
     if not queue.rights.is_confined:
         yield "", list(batch)
         return
@@ -277,7 +277,11 @@ async def _parse_requests(
 
 
 async def _next_batch(requests: AsyncIterator[Request[Any]]) -> list[Request[Any]]:
-    """Read the next batch. Ctrl-C raises `KeyboardInterrupt` here: no batch is being stored."""
+    """Read the next batch of requests.
+
+    Ctrl-C raises `KeyboardInterrupt` here instead of `CancelledError`, so that the caller knows
+    that no batch was being stored.
+    """
     batch: list[Request[Any]] = []
     try:
         async for request in requests:
@@ -291,7 +295,7 @@ async def _next_batch(requests: AsyncIterator[Request[Any]]) -> list[Request[Any
 
 @contextmanager
 def _report_partial_progress(jobs: Sequence[Enqueued[Any]]) -> Iterator[None]:
-    """Say what had been enqueued before an error or Ctrl-C."""
+    """After an error or Ctrl-C, raise an error that says how many jobs were enqueued before."""
 
     def stored() -> dict[str, Any]:
         return {"enqueued": len(jobs), "ids": [job.id for job in jobs]}

@@ -35,7 +35,7 @@ PAGE_SIZE = 500
 
 @dataclass(frozen=True)
 class FailedFilterOptions:
-    """Selects the failed jobs that match every option that is given."""
+    """A filter of failed jobs. A job must match every option that the user gave."""
 
     queue: Annotated[str | None, filter_option("Jobs of this queue.")] = None
     task: Annotated[str | None, filter_option("Jobs of this task, by its name.")] = None
@@ -69,14 +69,14 @@ class FailedFilterOptions:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The options that are given, as the client takes them."""
+        """The options that the user gave, as keyword arguments for the client."""
         options = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class FailedSelection:
-    """The failed jobs to change, how many of them, and at what rate."""
+    """The failed jobs to retry or delete, a limit on their number, and the rate of retries."""
 
     ids: list[str]
     filter: FailedFilterOptions
@@ -105,25 +105,31 @@ class FailedSelection:
 
     @property
     def call_arguments(self) -> dict[str, Any]:
-        """Arguments for the client beside the ids: the filter, or one that matches all jobs."""
+        """The keyword arguments for the client, which takes the ids separately.
+
+        Without ids and options, the filter matches every job.
+        """
         filters = {} if self.ids else self.filter.values or {"since": EPOCH}
         return filters | {"limit": self.limit}
 
     async def own_ids(self, queue: OpenQueue) -> list[str]:
-        """Return those of the ids that belong to the tenant, if one is named."""
+        """Return the ids of jobs that belong to the tenant, or all ids if no tenant is named."""
         if self.filter.tenant is None:
             return self.ids
         own = await read_jobs(queue, self.ids, self.filter.tenant)
         return [job for job in self.ids if job in own]
 
     def describe_number(self, summary: DeadSummary) -> str:
-        """Say how many jobs will change, as far as they were counted."""
+        """Say how many jobs will change, and whether there are more jobs than were counted."""
         if self.limit is not None and self.limit <= summary.number:
             return f"{counted(self.limit, 'job')}, the longest dead of them,"
         return f"{counted(summary.number, 'job')}{'' if summary.is_exact else ' and more'}"
 
     def describe_rate(self, summary: DeadSummary) -> str:
-        """Say at what rate and over how long they come back; empty if all come at once."""
+        """Say at what rate and over how long jobs are retried.
+
+        Return an empty string if no rate is given or no job matches.
+        """
         if self.rate is None or not summary.number:
             return ""
         number = min(summary.number, self.limit or summary.number)
@@ -275,7 +281,7 @@ def _failed_table(jobs: Sequence[Job], width: int) -> RenderableType:
 
 
 def _groups_table(summary: DeadSummary, width: int) -> RenderableType:
-    """Return jobs that failed alike as one row each, the largest group first."""
+    """Return jobs that failed alike as a table with one row per group, the largest group first."""
     if not summary.groups:
         return tables.empty_text(NO_FAILED_JOBS)
     now = datetime.now(UTC)
@@ -318,7 +324,7 @@ async def _list_failed(
     *,
     all_pages: bool,
 ) -> None:
-    """Print one page and the cursor of the next; or all pages, one table after the other."""
+    """Print one page of failed jobs and the cursor of the next page, or print all pages."""
     jobs: list[Job] = []
     async with open_queue_for(db, filter.tenant) as queue:
         while True:
@@ -351,7 +357,7 @@ async def _summarise(
 def _redrive(
     selection: FailedSelection, db: DatabaseOptions, output: Output, *, dry_run: bool, yes: bool
 ) -> None:
-    """Retry failed jobs, after a question if a filter selects them."""
+    """Retry failed jobs. Ask the user first if a filter selects the jobs."""
 
     def call(client: Client, *ids: str) -> AsyncIterator[Redriven]:
         return client.redriving(
@@ -365,7 +371,7 @@ def _redrive(
 def _purge(
     selection: FailedSelection, db: DatabaseOptions, output: Output, *, dry_run: bool, yes: bool
 ) -> None:
-    """Delete failed jobs, after a question if a filter selects them."""
+    """Delete failed jobs. Ask the user first if a filter selects the jobs."""
 
     def call(client: Client, *ids: str) -> AsyncIterator[Purged]:
         return client.purging(*ids, by=current_user(), **selection.call_arguments)
@@ -383,7 +389,10 @@ def _is_confirmed(
     dry_run: bool,
     yes: bool,
 ) -> bool:
-    """Return whether to go on: not after a dry run, and with a filter only after a yes."""
+    """Return whether to change the jobs. For a dry run, show the jobs and return False.
+
+    If a filter selects the jobs, ask the user, and raise `CommandError` unless the answer is yes.
+    """
     if not dry_run and (selection.ids or yes):
         return True
     if selection.ids:
@@ -417,7 +426,7 @@ async def _change_all(
     call: Callable[..., AsyncIterator[Redriven | Purged]],
     db: DatabaseOptions,
 ) -> ChangeResult:
-    """Change all selected jobs by page, with a count on stderr meanwhile."""
+    """Change all selected jobs page by page, and show the count so far on stderr."""
     changed = ChangeResult(past)
     async with open_queue_for(db, selection.filter.tenant) as queue:
         ids = await selection.own_ids(queue)

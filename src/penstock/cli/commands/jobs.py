@@ -197,7 +197,7 @@ def delete(
 async def _list_page(
     filter: JobFilterOptions, db: DatabaseOptions, output: Output, limit: int, after: str | None
 ) -> None:
-    """Print one page of jobs, and the cursor of the next."""
+    """Print one page of jobs, and the cursor of the next page."""
     async with open_queue_for(db, filter.tenant) as queue:
         jobs, following = await anext(filter.pages(queue, after=after, size=limit))
         if not jobs:
@@ -212,7 +212,7 @@ async def _list_page(
 async def _list_all(
     filter: JobFilterOptions, db: DatabaseOptions, output: Output, after: str | None
 ) -> None:
-    """Print all pages: as one JSON document, or one table after the other."""
+    """Print all pages of jobs, as one JSON document or as a table for each page."""
     documents: list[dict[str, Any]] = []
     async with open_queue_for(db, filter.tenant) as queue:
         async for jobs, _ in filter.pages(queue, after=after):
@@ -230,7 +230,7 @@ async def _list_all(
 async def _list_late(
     filter: JobFilterOptions, db: DatabaseOptions, output: Output, limit: int
 ) -> None:
-    """Print the jobs past their soft deadline, the latest first."""
+    """Print the jobs that are past their soft deadline, the most overdue jobs first."""
     async with open_queue_for(db, filter.tenant) as queue:
         # One more than is shown tells whether there are more.
         late_jobs = await queue.insights.late(
@@ -252,7 +252,7 @@ async def _list_late(
 
 
 async def _require_batch_and_workflow(filter: JobFilterOptions, queue: OpenQueue) -> None:
-    """Raise if the named batch or workflow does not exist; without it no job can match."""
+    """Raise `BatchNotFound` or `WorkflowNotFound` if the filter names one that does not exist."""
     if filter.batch is not None:
         await queue.client.get_batch(filter.batch)
     if filter.workflow is not None:
@@ -260,5 +260,5 @@ async def _require_batch_and_workflow(filter: JobFilterOptions, queue: OpenQueue
 
 
 def _documents(jobs: Sequence[Job], late: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return jobs as JSON: their own fields, and how many seconds each is late."""
+    """Return jobs as JSON objects with their own fields and the seconds by which each is late."""
     return [msgspec.to_builtins(job) | {"late": late.get(job.id)} for job in jobs]

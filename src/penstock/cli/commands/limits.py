@@ -199,7 +199,7 @@ async def _open_key(key: str, db: DatabaseOptions, output: Output) -> None:
 
 
 async def _require_rate(key: str, queue: OpenQueue) -> None:
-    """Raise unless the key has a rate: only a rate can be closed."""
+    """Raise unless the key has a limit with a rate, because no other limit can be closed."""
     if key.endswith("*"):
         raise BadArgument("key", key, "one key: close the keys of a pattern one by one")
     limits = (await queue.insights.limits([key], limit=1)).limits
@@ -213,13 +213,13 @@ async def _require_rate(key: str, queue: OpenQueue) -> None:
 
 
 async def _suggest_keys(key: str, queue: OpenQueue) -> str:
-    """Return a sentence with similar keys; empty if there are none."""
+    """Return a sentence that suggests similar keys, or an empty string if there are none."""
     similar_keys = get_close_matches(key, [limit.key for limit in await queue.app.limits()], n=3)
     return f" Did you mean {' or '.join(similar_keys)}?" if similar_keys else ""
 
 
 async def _warn_of_unknown_key(key: str, queue: OpenQueue) -> None:
-    """Warn if the key names a queue or a task that no worker and no job has."""
+    """Warn if the key names a queue that is not known, or a task that no worker reports."""
     kind, _, name = key.partition(":")
     if key.endswith("*"):
         return
@@ -265,7 +265,7 @@ def _limits_table(page: Limits, width: int) -> RenderableType:
 
 
 def _remark(limit: LimitInsight, now: datetime) -> str:
-    """Say if a key is closed, shut, a pattern or without a limit."""
+    """Say whether a key is closed, lets no job run, is a pattern, or has no limit."""
     if limit.closed_until is not None:
         return f"closed for {format_duration((limit.closed_until - now).total_seconds())}"
     if limit.is_shut:

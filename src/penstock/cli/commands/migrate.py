@@ -196,9 +196,9 @@ def _confirm_undo(undone: list[str], database: Database) -> None:
 
 @contextmanager
 def _database_url(database: Database) -> Iterator[str]:
-    """Yield the URL of the database, and explain its errors.
+    """Yield the URL of the database, and raise its errors as errors of commands.
 
-    An embedded server runs meanwhile.
+    Without a URL, start the embedded server and keep it running within the block.
     """
     import asyncpg
 

@@ -55,7 +55,10 @@ class HoursOptions:
     always: Annotated[bool, typer.Option("--no-window", help="At any time again.")] = False
 
     def windows(self) -> Any:
-        """Return the windows; `none` to remove them, None to leave them as they are."""
+        """Return the windows that the user gave.
+
+        `NONE` removes all windows, and None leaves them unchanged.
+        """
 
         if self.window and self.always:
             raise typer.BadParameter("either --window or --no-window, not both")
@@ -264,7 +267,7 @@ async def _show_queues(limit: int, db: DatabaseOptions, output: Output) -> None:
 
 
 async def _pause_queues(names: Sequence[str], db: DatabaseOptions, output: Output) -> None:
-    """Pause the queues, and warn of each that no job and no worker has."""
+    """Pause queues, and warn about each queue that has no jobs, workers or settings."""
     _check_names(names)
     async with open_queue(db) as queue:
         known = await read_queue_names(queue)
@@ -279,7 +282,7 @@ async def _pause_queues(names: Sequence[str], db: DatabaseOptions, output: Outpu
 
 
 async def _resume_queues(names: Sequence[str], db: DatabaseOptions, output: Output) -> None:
-    """Resume the queues, and note each that was not paused."""
+    """Resume queues, and tell the user which of them were not paused."""
     _check_names(names)
     async with open_queue(db) as queue:
         known, paused = await read_queue_names(queue), await queue.app.paused()

@@ -68,7 +68,7 @@ class CallOptions:
     tenant: Annotated[str | None, _schedule_option("Whose jobs they are.")] = None
 
     def options(self) -> dict[str, Any]:
-        """Return the options that the command line sets."""
+        """Return the job options that the user gave, as keyword arguments for the request."""
         options = {"queue": self.queue, "priority": self.priority, "tenant": self.tenant}
         return {name: value for name, value in options.items() if value is not None}
 
@@ -112,7 +112,7 @@ class TimingOptions:
     ] = None
 
     def changes(self) -> dict[str, Any]:
-        """Return the options that are given, as the client takes them."""
+        """Return the options that the user gave, as keyword arguments for the client."""
         return {
             name: value
             for name, value in ((name, to_setting(value)) for name, value in vars(self).items())
@@ -218,16 +218,16 @@ def _sentence(schedule: Schedule) -> str:
 
 
 def _rule(schedule: Schedule) -> str:
-    """Describe when a schedule fires: every interval, or by its cron."""
+    """Describe when a schedule fires: its interval, or its cron expression and time zone."""
     if schedule.every is not None:
         return f"every {format_duration(schedule.every)}"
     return f"by {schedule.cron} in {schedule.timezone}"
 
 
 def _is_known(schedule: Schedule, workers: Sequence[WorkerInsight]) -> bool:
-    """Return whether a living worker of its queue knows its task.
+    """Return whether a live worker serves the schedule's queue and knows the schedule's task.
 
-    A worker that reports no tasks may know any.
+    A worker that reports no tasks may know any task, so it counts as one that knows this task.
     """
     return any(
         not worker.tasks or schedule.task in worker.tasks
@@ -405,7 +405,7 @@ async def _set_schedule(
 
 
 def _request(call: CallOptions, current: Schedule | None, make: MakeRequest) -> dict[str, Any]:
-    """Build the new request of a schedule, and name the parts of the present one that stay."""
+    """Return `what` the schedule enqueues, and which parts of its present request to `keep`."""
     task = call.task or (current.task if current else None)
     if task is None:
         raise typer.BadParameter("there is no such schedule yet: give --task as well")

@@ -128,7 +128,7 @@ async def _read_health(db: DatabaseOptions) -> Health:
 def _stats_page(
     windows: Sequence[Throughput], queues: Sequence[QueueInsight], width: int
 ) -> RenderableType:
-    """Return what ended in each window, the tasks behind it, and what waits."""
+    """Return a page with throughput by period, the tasks of one period, and queue counts."""
     parts: list[RenderableType] = [_windows_table(windows, width)]
     if busiest := _choose_window(windows):
         parts += [Text(), _tasks_table(busiest, width)]
@@ -218,7 +218,10 @@ def _waiting_text(queues: Sequence[QueueInsight]) -> Text:
 
 
 def _choose_window(windows: Sequence[Throughput]) -> Throughput | None:
-    """Return the window whose tasks are shown: the hour, else the shortest in which a job ended."""
+    """Return the period whose tasks are shown: an hour, or else the shortest in which a job ended.
+
+    Return None if no job ended in any period.
+    """
     preferred = sorted(windows, key=lambda window: (window.window != 3600, window.window))
     return next((window for window in preferred if window.tasks), None)
 
@@ -228,7 +231,7 @@ def _window_name(seconds: float) -> str:
 
 
 def _health_page(health: Health) -> RenderableType:
-    """Return the status, its causes, and the numbers."""
+    """Return a page with the health status, its causes, and the numbers of jobs and workers."""
     lines = [Text(health.status, HEALTH_STYLES[health.status])]
     lines += [Text(f"  {cause.status}: {cause.told}") for cause in health.causes[:MAX_CAUSES_SHOWN]]
     if more := health.causes[MAX_CAUSES_SHOWN:]:

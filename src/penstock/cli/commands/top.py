@@ -84,7 +84,10 @@ class Reading:
 
 
 class LiveView:
-    """Draws one reading after the other, and remembers the latest rates for the sparkline."""
+    """Draws each reading, with a sparkline of the latest rates.
+
+    If a reading has no overview, the last overview is drawn again with the error.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database_name = _describe_database(database)
@@ -100,7 +103,7 @@ class LiveView:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A reading, ready to be drawn in the room that there is."""
+    """A reading that can be drawn for a terminal of any size."""
 
     database_name: str
     rates: tuple[float, ...]
@@ -108,11 +111,14 @@ class Picture:
     trouble: str | None
 
     def whole(self, width: int) -> RenderableType:
-        """Draw everything, however long it is."""
+        """Draw all rows, even if the picture is longer than the screen."""
         return self._draw(width, rows=(1000, 1000, 1000, 1000))
 
     def fitted(self, width: int, height: int) -> RenderableType:
-        """Draw as much as fits; running jobs take what queues, workers and failures leave."""
+        """Draw as many rows as fit on the screen.
+
+        Running jobs get the lines that queues, workers and failures do not need.
+        """
         if self.overview is None:
             return self._draw(width, rows=(0, 0, 0, 0))
         overview = self.overview
@@ -194,7 +200,7 @@ class Picture:
 
 
 def _section_title(name: str, shown: int, listed: int, left_out: Count) -> str:
-    """Return the title of a section; it gives the total if not all rows are shown."""
+    """Return the title of a section, with the total if not all rows are shown."""
     total = Count.sum([Count(listed), left_out])
     return name if shown == total.number else f"{name}, {shown:,} of {total}"
 
@@ -252,7 +258,7 @@ async def _show_once(db: DatabaseOptions, output: Output) -> None:
 
 
 async def _watch(db: DatabaseOptions, every: float) -> None:
-    """Draw one reading after the other until a key quits."""
+    """Draw one reading after the other until the user presses a quit key."""
     async with open_queue(db) as queue:
         console = terminal()
         quit_event = asyncio.Event()
@@ -283,7 +289,7 @@ async def _draw_until(
 
 @contextmanager
 def _quit_on_key(quit_event: asyncio.Event) -> Iterator[None]:
-    """Set the event when a quit key is pressed; the terminal's mode is restored at the end."""
+    """Set the event when the user presses a quit key. Restore the terminal's mode at the end."""
     import termios
     import tty
 

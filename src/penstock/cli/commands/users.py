@@ -96,7 +96,7 @@ def enable_person(name: Name, db: DatabaseOptions, output: Output) -> None:
 def _new_password() -> str:
     """Read a new password: twice at a terminal, else one line of standard input.
 
-    It is never an option, because other processes could read it on the command line.
+    There is no option for the password, because other processes can read the command line.
     """
     if not sys.stdin.isatty():
         password = sys.stdin.readline().rstrip("\r\n")

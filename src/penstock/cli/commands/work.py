@@ -236,7 +236,10 @@ def work(
 
 
 def _child_command() -> list[str]:
-    """Return this command for one process. The last of a repeated option wins."""
+    """Return the command line of one worker process: this command with options appended.
+
+    The last of a repeated option takes effect, so the appended `--processes 1` does.
+    """
     arguments = [argument for argument in sys.argv[1:] if argument != "--"]
     return [
         *(sys.executable, "-m", "penstock.cli"),
@@ -247,7 +250,7 @@ def _child_command() -> list[str]:
 
 @contextmanager
 def _serve_metrics(app: Penstock, address: str | None) -> Iterator[None]:
-    """Serve `/metrics` of this process meanwhile, if an address is given."""
+    """Serve this process's `/metrics` within the block, if an address is given."""
     if address is None:
         yield
         return
@@ -274,7 +277,7 @@ def _serve_metrics(app: Penstock, address: str | None) -> Iterator[None]:
 
 
 def _parse_address(address: str) -> tuple[str, int]:
-    """Parse `9100` on this machine alone, or `0.0.0.0:9100` on all its addresses."""
+    """Parse a host and port. Without a host, as in `9100`, only this machine can connect."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
         raise typer.BadParameter(f"--metrics {address} has no port: write 9100, or 0.0.0.0:9100")
@@ -312,7 +315,7 @@ class WorkOptions:
 
 @dataclass(frozen=True, slots=True)
 class DrainResult:
-    """The result of a drain: attempts by their outcome, and how long it took."""
+    """The result of a drain: the number of attempts by outcome, and how long the drain took."""
 
     tally: Tally
     seconds: float
@@ -338,7 +341,7 @@ async def _run_worker(options: WorkOptions) -> None:
 
 
 async def _drain(options: WorkOptions, limit: int | None, max_seconds: float | None) -> DrainResult:
-    """Run what is ready, and return the counts."""
+    """Drain the queues within the limits, and return how many attempts had each outcome."""
     app, worker, stop = _prepare(options)
     began = time.monotonic()
     with stop.cancelling_startup() as started, _serve_metrics(app, options.metrics):
@@ -373,7 +376,10 @@ async def _keep_processes(command: Sequence[str], processes: int, stop_wait: flo
 
 
 def _prepare(options: WorkOptions) -> tuple[Penstock, Worker, StopSignals]:
-    """Return the app, its worker, and the `Stop` that stops the worker from the very start."""
+    """Return the app, its worker, and the `StopSignals` that stop the worker.
+
+    Signals are handled from now on, even before the worker starts.
+    """
     app = find_app(options.target)
     options.db.apply_to(app)
     options.db.export()
@@ -392,7 +398,7 @@ def _prepare(options: WorkOptions) -> tuple[Penstock, Worker, StopSignals]:
 
 
 def _notify_parent(message: bytes) -> None:
-    """Tell the parent that the start succeeded: from now on an exit is no failed start."""
+    """Tell the parent process that the worker has started, or that it waits for the database."""
     with suppress(OSError):  # The parent is gone.
         os.write(sys.stdin.fileno(), message)
 

@@ -127,7 +127,7 @@ async def _show_workflow(
 async def _wait(
     workflow: str, tenant: str | None, db: DatabaseOptions, output: Output, timeout: float | None
 ) -> None:
-    """Wait and draw the graph on stderr; the exit code says whether the workflow completed."""
+    """Wait until a workflow has ended, and exit with `FAILED` unless it completed."""
     async with open_queue_for(db, tenant) as queue:
         await _get_workflow(queue, workflow, tenant)
         workflow_status = await _follow_workflow(queue, workflow, timeout)
@@ -138,7 +138,7 @@ async def _wait(
 def _cancel_workflow(
     workflow: str, tenant: str | None, db: DatabaseOptions, output: Output, *, yes: bool
 ) -> None:
-    """Cancel the jobs that have not ended, after a question."""
+    """Cancel the jobs of a workflow that have not ended. Without `yes`, ask the user first."""
     if not yes:
         workflow_status = asyncio.run(_read_workflow(workflow, tenant, db))
         live = sum(number for state, number in workflow_status.counts.items() if state not in FINAL)

@@ -1,1 +1,1 @@
-"""What the commands draw for people."""
+"""The tables and pages that commands print for people."""

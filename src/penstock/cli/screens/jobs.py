@@ -1,4 +1,4 @@
-"""How jobs are drawn: a row each, or everything about one."""
+"""Draw jobs: a table with a row for each job, or a page about one job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHER_COLUMNS_WIDTH = 42
 
 
 def job_page(insight: JobInsight) -> RenderableType:
-    """Return everything about a job, the most important first."""
+    """Return a page with everything about a job, the most important first."""
     job = insight.job
     parts: list[RenderableType] = [_title(job), _facts(insight)]
     parts += _section("arguments", _json(job.args))
@@ -195,7 +195,7 @@ def _timeline(moments: tuple[Moment, ...], now: Any) -> Table:
 def jobs_table(
     jobs: Sequence[Job], width: int, late: Mapping[str, float] | None = None
 ) -> RenderableType:
-    """Return jobs as a table without empty columns. `late` has seconds by job id."""
+    """Return jobs as a table without empty columns. `late` maps a job's id to how late it is."""
     if not jobs:
         return tables.empty_text("There are no such jobs.")
     now = datetime.now(UTC)
@@ -250,7 +250,7 @@ def _late_note(job: Job, late: Mapping[str, float]) -> Text:
 
 
 def state_note(job: Job, now: datetime) -> Text:
-    """Return the most useful remark on a job in its state."""
+    """Return the most useful remark on a job, which depends on its state."""
     match job.state:
         case "failed":
             return Text(_failed_note(job), "red")
@@ -281,7 +281,7 @@ def _failed_note(job: Job) -> str:
 
 
 def _blocked_note(job: Job) -> str:
-    """Say what a blocked job waits for; if a parent failed, it waits for a person."""
+    """Say which jobs or event a blocked job waits for, and whether a parent did not complete."""
     if job.pending:
         remark = ", not all of which completed" if job.pending > 1 else ", which did not complete"
         failed = remark if job.reason == PARENT_FAILED_REASON else ""

@@ -1,4 +1,4 @@
-"""How queues, their lanes and workers are drawn: a row each."""
+"""Draw queues, lanes and workers as tables with a row for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_WORKERS_SHOWN = 3
 
 
 def lanes_table(page: Lanes, width: int, *, title: str | None = None) -> RenderableType:
-    """Return lanes as a table: what waits in them, their weight, and what holds them up."""
+    """Return lanes as a table: their jobs, weights and limits, and what keeps workers from them."""
     lanes = page.lanes
     if not lanes:
         return tables.empty_text(f"No lane of the queue {page.queue} has jobs or settings.")
@@ -43,12 +43,12 @@ def lanes_table(page: Lanes, width: int, *, title: str | None = None) -> Rendera
 
 
 def _lane_hold(lane: LaneInsight) -> str:
-    """Say what keeps workers from a lane; empty if they may take its jobs."""
+    """Say what keeps workers from a lane. Return an empty string if they may take its jobs."""
     return "paused" if lane.is_paused else _closed_window(lane.window)
 
 
 def _closed_window(window: Window) -> str:
-    """Say for how long a window is closed; empty if it is open."""
+    """Say for how long workers take no jobs. Return an empty string if the hours allow jobs now."""
     if window.is_open:
         return ""
     if window.changes_in is None:
@@ -63,7 +63,7 @@ def _count_text(count: Count, colour: str) -> Text:
 def queues_table(
     queues: Sequence[QueueInsight], width: int, *, title: str | None = None
 ) -> RenderableType:
-    """Return queues as a table: what waits, for how long, and which workers serve it."""
+    """Return queues as a table: their jobs, how long the oldest job waits, and their workers."""
     if not queues:
         return tables.empty_text("No queue has jobs, workers or settings.")
     builder = tables.TableBuilder(width, title=title)
@@ -154,7 +154,7 @@ def workers_table(
 
 
 def _tenants(worker: WorkerInsight) -> str:
-    """Name the tenants that a worker serves or leaves to others; empty if it serves all."""
+    """Name the tenants that a worker serves or excludes, or return an empty string for neither."""
     if worker.tenants is not None:
         return ", ".join(worker.tenants)
     return f"not {', '.join(worker.except_tenants)}" if worker.except_tenants else ""

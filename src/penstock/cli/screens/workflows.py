@@ -1,4 +1,4 @@
-"""How workflows are drawn: a row each, or one of them with the graph of its steps."""
+"""Draw workflows: a table with a row for each, or a page with the graph of one workflow's steps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ MAX_ERROR_LENGTH = 80
 class Fan:
     """Steps of one task that have the same parents and the same children.
 
-    `depth` is the number of stages before it; `after` are the fans that it waits for.
+    `depth` is the length of the longest chain of fans before this one. `after` lists the fans that
+    this one waits for.
     """
 
     steps: list[WorkflowStep]
@@ -79,7 +80,7 @@ def common_name(names: Sequence[str]) -> str:
 
 
 def group_into_fans(steps: Sequence[WorkflowStep]) -> list[Fan]:
-    """Group the steps of a workflow into fans, each after those that it waits for."""
+    """Group the steps of a workflow into fans. Each fan comes after the fans that it waits for."""
     children: dict[str, list[str]] = {step.id: [] for step in steps}
     for step in steps:
         for parent in step.parents:
@@ -152,7 +153,7 @@ def workflows_table(workflows: Sequence[WorkflowStatus], width: int) -> Renderab
 
 
 def workflow_page(workflow: WorkflowStatus) -> RenderableType:
-    """Return everything about a workflow: in words, then as a graph."""
+    """Return a page about a workflow: its state, counts and times, and the graph of its steps."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style=tables.FAINT, no_wrap=True)
     facts.add_column()
@@ -163,9 +164,9 @@ def workflow_page(workflow: WorkflowStatus) -> RenderableType:
 
 
 def draw_graph(steps: Sequence[WorkflowStep]) -> RenderableType:
-    """Draw one line for each fan, below what it waits for and indented by its depth.
+    """Draw a line for each fan, below the fans that it waits for and indented by its depth.
 
-    Beyond the deepest indentation that fits on a screen, lines continue straight down.
+    Fans below the deepest indentation that fits on a screen are not indented any further.
     """
     lines = Text(no_wrap=True, overflow="ellipsis")
     previous: Fan | None = None
@@ -227,7 +228,7 @@ def _fan_text(fan: Fan) -> Text:
 
 
 def _failed_steps_text(fan: Fan, state: State) -> str:
-    """Name the failed steps, if there are few."""
+    """Name the failed steps. Return an empty string if there are none, or too many to name."""
     failed = [step for step in fan.steps if step.state == state == "failed"]
     if not failed or len(failed) > MAX_NAMED:
         return ""
