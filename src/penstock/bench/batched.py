@@ -1,4 +1,4 @@
-"""Compare the jobs of one batch with plain jobs, free and under a held snapshot."""
+"""Compare draining one batch with draining plain jobs, with and without a held snapshot."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SCENES: Final = {
 
 
 class BatchComparison:
-    """Drain the queue of each scene, round by round.
+    """Drain the queue once for each scene, and repeat that for several rounds.
 
-    The scenes of a round follow each other, so a noisy moment affects all of them.
+    A round runs all scenes in turn, so a noisy moment affects all of them.
     """
 
     def __init__(self, sandbox: Sandbox, plan: BenchPlan, live: LiveLine) -> None:

@@ -1,6 +1,7 @@
-"""Claim and settle in a bare loop, without handlers: the highest rate one client can reach.
+"""Measure the highest rate that one client can reach: a bare loop that claims and settles.
 
-The bench runs it in a process of its own, as `python -m penstock.bench.ceiling`.
+The loop calls no handlers. The bench runs it in a process of its own, as
+`python -m penstock.bench.ceiling`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from penstock.errors import PenstockError
 
 
 class BenchFailed(PenstockError):
-    """A measurement could not be finished. The message says how far it came."""
+    """A measurement could not be finished. The message says how far it got."""
 
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
@@ -36,7 +36,7 @@ def module_command(name: str) -> tuple[str, ...]:
 
 
 class Child:
-    """A measured process: it connects, starts on `go`, reports its progress, ends on `stop`."""
+    """A measured process. It works after `go`, reports its progress, and ends after `stop`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None

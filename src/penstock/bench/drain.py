@@ -21,14 +21,14 @@ CLOCK_ACCURACY_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The number of settled jobs over time, from the start of the first claim on."""
+    """The number of settled jobs over time, starting with the first claim."""
 
     began: float
     points: tuple[Sample, ...]
 
     @classmethod
     def of(cls, began: float, processes: Iterable[Sequence[Sample]]) -> Timeline:
-        """Add up the counts of several processes."""
+        """Combine the samples of several processes into one timeline."""
         steps = sorted(
             (after[0], after[1] - before[1])
             for samples in processes
@@ -54,7 +54,7 @@ class Timeline:
         return self.settled / self.seconds
 
     def tenths(self) -> list[float]:
-        """Return the jobs per second in each tenth of the jobs."""
+        """Return the rate in jobs per second for each tenth of the jobs."""
         tenth = self.settled / 10
         ends = [self.time_at(tenth * number) for number in range(11)]
         return [tenth / max(end - start, CLOCK_ACCURACY_S) for start, end in pairwise(ends)]
@@ -114,7 +114,7 @@ class Drain:
         return self._per_1000(sum(known)) if len(known) == len(seconds) else None
 
     def _per_1000(self, seconds: float) -> float:
-        """Return milliseconds per 1,000 jobs."""
+        """Convert seconds for all jobs of the drain to milliseconds per 1,000 jobs."""
         return seconds * 1000 / (self.timeline.settled / 1000)
 
 

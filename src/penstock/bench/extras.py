@@ -61,9 +61,10 @@ async def measure_claims(
 
 
 async def _time_claims(sandbox: Sandbox) -> list[float]:
-    """Return the seconds of each claim.
+    """Return the duration of each claim in seconds.
 
-    After each claim its jobs are settled and as many are enqueued, so the backlog keeps its size.
+    After each claim, the claimed jobs are settled and replaced by new ones, so the backlog keeps
+    its size.
     """
     loop = BareLoop(sandbox.schema, sandbox.connection, sandbox.connection)
     await loop.open()
@@ -118,9 +119,10 @@ REMOVE_THROWAWAY_JOBS = "DELETE FROM job WHERE state = 'running' AND lease = $1"
 async def drain_past_dead_entries(
     sandbox: Sandbox, jobs: int, dead: int, free_rate: float, live: LiveLine
 ) -> dict[str, Any]:
-    """Drain past index entries of deleted jobs, which a held snapshot keeps from being cleaned up.
+    """Drain a queue whose index has many entries of deleted jobs.
 
-    The rate is compared with that of a drain without them.
+    A held snapshot keeps vacuum from removing these entries. The rate is compared with `free_rate`,
+    the rate of a drain without them.
     """
     await sandbox.clear()
     async with sandbox.held_snapshot():

@@ -40,7 +40,7 @@ TIGHT_LIMITS = (BenchLimit(f"queue:{QUEUE}", slots=DEFAULT_SLOTS),)
 
 @dataclass(frozen=True, slots=True)
 class QueueSetup:
-    """How the queue is set up: plain, or fair with this many tenants; and its limits."""
+    """The setup of a queue: plain or fair, the number of its tenants, and its limits."""
 
     tenants: int = 0
     limits: Sequence[BenchLimit] = ()
@@ -56,13 +56,13 @@ class QueueSetup:
 
 
 def tenant_names(count: int, total: int) -> list[str]:
-    """Return the names of some tenants, spread evenly among all tenants of a queue."""
+    """Return `count` names of tenants, spread evenly among all `total` tenants of a queue."""
     return [f"tenant-{number * total // count:06}" for number in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One drain of a round: the setup of its queue, and what happens beside it."""
+    """One drain of a round: the setup of its queue, and the conditions under which it runs."""
 
     label: str
     setup: QueueSetup
@@ -139,9 +139,9 @@ ENQUEUE_SCENES = ("plain", "many")
 
 
 class FairComparison:
-    """Drain the queue of each scene, round by round.
+    """Drain the queue once for each scene, and repeat that for several rounds.
 
-    The scenes of a round follow each other, so a noisy moment affects all of them.
+    A round runs all scenes in turn, so a noisy moment affects all of them.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class FairComparison:
 
     @asynccontextmanager
     async def _prepare(self, name: str, scene: Scene) -> AsyncIterator[None]:
-        """Fill the queue, and hold the scene's snapshot, if it has one, within the block."""
+        """Fill the queue for a scene. If the scene has a snapshot, hold it within the block."""
         sandbox, jobs = self._sandbox, self._plan.jobs
         all_tenants = tenant_names(self._plan.tenants, self._plan.tenants)
         owners = tenant_names(scene.setup.tenants, self._plan.tenants)
@@ -255,7 +255,7 @@ class FairComparison:
 
 
 def compare_rates(rates: Sequence[float], baseline: Sequence[float]) -> dict[str, float]:
-    """Return the median, least and greatest ratio of two series of rates, round by round."""
+    """Divide rates by a baseline, round by round. Return the median, least and greatest ratio."""
     ratios = [rate / base for rate, base in zip(rates, baseline, strict=True)]
     summary = {"median": median_of(ratios), "least": min(ratios), "most": max(ratios)}
     return {name: round(value, 3) for name, value in summary.items()}

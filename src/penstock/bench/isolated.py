@@ -1,4 +1,4 @@
-"""Compare jobs in child processes with jobs in the worker, and time how a new child takes over."""
+"""Compare jobs in child processes with jobs in the worker, and time how a child is replaced."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ DEATHS_TIMEOUT_S: Final = 60.0
 
 
 class IsolationComparison:
-    """Drain the queue of each scene, round by round, and then let children die.
+    """Drain the queue once for each scene, and repeat that for several rounds.
 
-    The scenes of a round follow each other, so a noisy moment affects all of them.
+    A round runs all scenes in turn, so a noisy moment affects all of them. After the rounds,
+    measure how fast dead child processes are replaced.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What runs in a measured process: its messages to the bench, and a meter of what it uses."""
+"""Code that measured processes share: messages to the bench, and meters of jobs, CPU and memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """The first line that the bench sends.
+    """The first line that the bench sends to a measured process.
 
     A second line starts the measurement, and the end of the input stops it.
     """
@@ -28,7 +28,7 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 class BenchReady(msgspec.Struct, frozen=True, tag=True):
-    """The process has imported everything and is connected."""
+    """The measured process has imported everything and is connected."""
 
 
 class BenchProgress(msgspec.Struct, frozen=True, tag=True):
@@ -77,13 +77,13 @@ _STATUS = Path("/proc/self/status")
 
 
 def cpu_seconds() -> float:
-    """Return the user and system time of this process."""
+    """Return the user and system time of this process, in seconds."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def rss() -> int | None:
-    """Return the bytes of memory in use now, or None where the system does not say."""
+    """Return the memory that this process uses in bytes, or None if the system does not say."""
     try:
         return int(_STATM.read_text().split()[1]) * BYTES_PER_PAGE
     except OSError:
@@ -91,9 +91,9 @@ def rss() -> int | None:
 
 
 def peak_rss() -> int | None:
-    """Return the most bytes of memory that were in use, or None where the system does not say.
+    """Return the peak memory of this process in bytes, or None if the system does not say.
 
-    This does not read ru_maxrss, because on Linux a child starts with that of its parent.
+    This does not read ru_maxrss, because on Linux a child starts with the value of its parent.
     """
     try:
         lines = _STATUS.read_text().splitlines()
@@ -104,7 +104,7 @@ def peak_rss() -> int | None:
 
 
 def cpu_seconds_of_descendants(pid: int) -> float | None:
-    """Return the user and system time of all descendants of a process."""
+    """Return the seconds of CPU time of all descendants, or None if `/proc` cannot be read."""
     try:
         stats = {int(process.name): _stat(process) for process in Path("/proc").glob("[0-9]*")}
     except OSError:
@@ -118,7 +118,7 @@ def cpu_seconds_of_descendants(pid: int) -> float | None:
 
 
 def _stat(process: Path) -> tuple[int, ...]:
-    """Return the parent of a process and the ticks it has used; nothing if it has just ended."""
+    """Return the parent of a process and its ticks of CPU time, or nothing if it has just ended."""
     try:
         fields = (process / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -127,7 +127,7 @@ def _stat(process: Path) -> tuple[int, ...]:
 
 
 def cpu_seconds_of_backends(pids: list[int]) -> float | None:
-    """Return the user and system time of Postgres backends, or None if they run elsewhere."""
+    """Return the seconds of CPU time of Postgres backends, or None if they run elsewhere."""
     ticks = 0
     for pid in pids:
         try:
@@ -146,7 +146,7 @@ PROGRESS_INTERVAL_S = 0.2
 
 
 class BenchParent:
-    """The bench, to a measured process: it sends orders and says when to start and to stop."""
+    """The connection of a measured process to the bench, which sends orders, a start and a stop."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader

@@ -90,7 +90,7 @@ def _extras(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def isolation_costs(isolated: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the rows about jobs in child processes: their CPU time, and a child's replacement."""
+    """Return the rows about child processes: CPU time of jobs, and the time to replace a child."""
     rows = [
         (
             f"  CPU of a job, {drain['what']}",
@@ -105,7 +105,7 @@ def isolation_costs(isolated: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _drains(drains: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return a row for each drain: its rate, and the ratio to the drains it is compared with."""
+    """Return a row for each drain, with its rate and its ratios to other drains."""
     return [
         (
             drain["what"],

@@ -18,9 +18,9 @@ from penstock.bench.sandbox import Sandbox
 
 @dataclass
 class Rounds:
-    """Drain by a bare loop, by a worker, and by a worker under a held snapshot, round by round.
+    """Drain the queue by bare loops, by a worker, and by a worker under a held snapshot.
 
-    The measurements of a round follow each other, so a noisy moment affects all of them.
+    A round runs all these drains in turn, so a noisy moment affects all of them.
     """
 
     sandbox: Sandbox
@@ -116,7 +116,7 @@ def median_rate(drains: Sequence[Drain]) -> float:
 
 
 def median_tenths(drains: Sequence[Drain]) -> list[float]:
-    """Return the jobs per second in each tenth of the drain, the median over the rounds."""
+    """Return the jobs per second in each tenth of the jobs, as medians over the rounds."""
     columns = zip(*(drain.timeline.tenths() for drain in drains), strict=True)
     return [round(median_of(column), 1) for column in columns]
 
@@ -156,7 +156,7 @@ class Latency:
 async def measure_pick_up(sandbox: Sandbox, jobs: int, live: LiveLine) -> Latency:
     """Measure how long a job waits for an idle worker, from its enqueue to its handler's start.
 
-    The jobs come at a gentle pace. The first ones open connections and do not count.
+    Jobs are enqueued one by one at a low rate. The first jobs open connections and do not count.
     """
     await sandbox.clear()
     orders = Orders(sandbox.url, sandbox.schema)

@@ -1,4 +1,4 @@
-"""The sandbox that the bench measures in: a fresh schema, dropped at the end, and its server."""
+"""Create and drop the schema that the bench measures in, and describe its server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SELECT count(*) FROM enqueue_v1(
 
 
 class Sandbox:
-    """A fresh queue, its app, and a connection of its own for looking at the tables."""
+    """A new queue, its app, and a separate connection that reads and fills the tables."""
 
     worker = WORKER
 
@@ -84,8 +84,8 @@ class Sandbox:
     ) -> float:
         """Enqueue no-ops in bulk, and return how many seconds that took.
 
-        The time includes making and checking the requests. The jobs belong to the tenants in
-        turn, or to none.
+        The time includes making and checking the requests. The jobs are assigned to the tenants in
+        turn. Without tenants, the jobs belong to none.
         """
         variants = [task.options(tenant=name) for name in tenants] or [task]
         began = time.monotonic()

@@ -36,7 +36,7 @@ def isolated_sync(number: int) -> None:
 
 @task(name="bench.dies", isolate=Process(deaths=1))
 def dies(lives: str) -> None:
-    """Write down when it began and when it ended, and kill its child process."""
+    """Write the start and end time of this handler to a file, and kill its child process."""
     began = time.monotonic()
     with Path(lives).open("a") as file:
         file.write(f"{began} {time.monotonic()}\n")
@@ -45,5 +45,5 @@ def dies(lives: str) -> None:
 
 @task(name="bench.stamp")
 async def stamp(number: int) -> None:
-    """Record when it began."""
+    """Record when this handler began."""
     stamps[number] = time.monotonic()

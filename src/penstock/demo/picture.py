@@ -71,7 +71,7 @@ class _Picture:
         return BOTTOM - (BOTTOM - TOP) * rate / self._top
 
     def _stacked(self) -> list[list[float]]:
-        """Return, for each task, the height of its area's upper edge in each slice."""
+        """Return, for each task, the height of the upper edge of its stacked area in each slice."""
         edge = [0.0] * self._slices
         edges = []
         for task in COLOURS:

@@ -19,7 +19,7 @@ JOBS_PER_CALL = 1000
 
 
 async def run_demo(plan: DemoPlan, folder: DemoFolder, screen: DemoScreen) -> DemoSummary:
-    """Enqueue the jobs, let workers run them, show what happens, and return how it ended."""
+    """Enqueue the jobs, let workers run them, show what happens, and return a summary."""
     folder.prepare()
     async with open_app(app, folder):
         planned = list(plan)
@@ -50,7 +50,7 @@ async def _watch(
 
 
 async def _refresh(story: Story, crashing: str) -> None:
-    """Read the states of the pending jobs, and whether the job that crashed was rescued."""
+    """Read the states of the pending jobs, and whether the job that crashed has been rescued."""
     pending = story.pending
     for start in range(0, len(pending), JOBS_PER_CALL):
         statuses = await app.states(pending[start : start + JOBS_PER_CALL])

@@ -1,4 +1,4 @@
-"""Show the demo while it runs: redrawn on a terminal, as plain lines elsewhere."""
+"""Show the demo while it runs, redrawn on a terminal or as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DemoScreen(Protocol):
 
 
 class LiveScreen:
-    """Show counts, throughput, workers and news, redrawn a few times a second."""
+    """Show counts, throughput, workers and recent events, redrawn a few times a second."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -65,7 +65,7 @@ class LiveScreen:
 
 
 class PlainScreen:
-    """Print a line every second, and a line for each piece of news."""
+    """Print a line with counts every second, and a line for each event."""
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out

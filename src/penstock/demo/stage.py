@@ -36,18 +36,18 @@ class PlannedJob:
 
 @dataclass(frozen=True, slots=True)
 class DemoPlan:
-    """The jobs of a demo and their times, which all follow from the number of jobs."""
+    """The jobs of a demo and their durations, all derived from the number of jobs."""
 
     jobs: int = DEFAULT_JOBS
 
     @property
     def is_small(self) -> bool:
-        """Whether the demo is so short that its longest jobs are shortened, too."""
+        """Whether the demo has fewer jobs than usual, and therefore shorter ones."""
         return self.jobs < DEFAULT_JOBS
 
     @property
     def crash_after(self) -> float:
-        """Seconds until the job that kills its worker, so that other jobs run at that time."""
+        """The delay in seconds of the job that kills its worker. Other jobs are running by then."""
         return 1.0 if self.is_small else CRASH_DELAY_S
 
     @property
@@ -56,12 +56,15 @@ class DemoPlan:
 
     @property
     def recording(self) -> float:
-        """Seconds that the shortest recording takes. Those of a killed worker run one by one."""
+        """The minimum duration of a recording's job in seconds.
+
+        After a crash, the recordings of the killed worker run one by one.
+        """
         return 0.1 if self.is_small else 0.5
 
     @property
     def export_pause(self) -> float:
-        """Seconds until an export is checked again, at the least."""
+        """The minimum number of seconds until an export is checked again."""
         return 0.2 if self.is_small else 1.0
 
     @property
@@ -108,7 +111,7 @@ class DemoFolder:
 
 @asynccontextmanager
 async def open_app(app: Penstock, folder: DemoFolder) -> AsyncIterator[None]:
-    """Open the app on an empty queue: the tables of an earlier demo are removed."""
+    """Remove the tables of an earlier demo, and open the app on an empty queue."""
     hold = await asyncio.to_thread(Server(folder.database).acquire)
     try:
         await migrate.migrate(hold.url, to=0)

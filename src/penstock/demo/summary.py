@@ -1,4 +1,4 @@
-"""Record what happens in the demo, and sum up how its jobs ended, by the database."""
+"""Record what happens in the demo, and sum up from the database how its jobs ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def plot(values: Sequence[float], seconds: float, marks: Mapping[float, str], height: int) -> str:
-    """Draw columns over time, with a scale at the left and marks under their seconds."""
+    """Draw columns over time, with a scale at the left. `marks` maps seconds to signs below."""
     top = max(values, default=0.0) or 1.0
     rows = []
     for row in range(height, 0, -1):
@@ -47,13 +47,13 @@ def _cell(value: float, top: float, row: int, height: int) -> str:
 
 
 def _eighths(value: float, top: float, full: int) -> int:
-    """Return how many eighths of a block to fill: at least one if there was any job."""
+    """Return how many eighths of a block to fill: at least one for any value above zero."""
     return max(1, round(value / top * full)) if value > 0 else 0
 
 
 @dataclass(slots=True)
 class Span:
-    """The life of a worker process, in seconds since the jobs were enqueued."""
+    """The start and end of a worker process, in seconds since the jobs were enqueued."""
 
     number: int
     pid: int
@@ -64,7 +64,7 @@ class Span:
 
 @dataclass(slots=True)
 class Story:
-    """What has happened so far. Times are seconds since the jobs were enqueued."""
+    """Records what has happened in the demo. Times are seconds since the jobs were enqueued."""
 
     tasks: dict[str, str]
     began: float = field(default_factory=time.time)
@@ -136,7 +136,7 @@ class Story:
                 span.ended, span.killed = self.now, killed
 
     def record_rescue(self, job: Job, at: float) -> None:
-        """Record that the job which killed its worker was taken from that worker."""
+        """Record when the job that killed its worker was taken from that worker."""
         self.rescued_at = at
         after = at - (self.killed_at or at)
         self.add_line(f"job {job.id}, which killed its worker, was rescued after {after:.1f} s", at)
@@ -156,7 +156,7 @@ HEIGHT = 8
 
 @dataclass(frozen=True, slots=True)
 class DemoSummary:
-    """How the jobs ended, and how they should have ended."""
+    """The states in which the jobs ended, and the states that were expected."""
 
     story: Story
     jobs: Sequence[Job]
@@ -165,12 +165,12 @@ class DemoSummary:
 
     @property
     def lost(self) -> int:
-        """How many jobs are gone or have not ended."""
+        """The number of jobs that are missing or have not ended."""
         return len(self.expected) - sum(job.is_final for job in self.jobs)
 
     @property
     def unexpected(self) -> int:
-        """How many jobs ended in another state than they should have."""
+        """The number of jobs that ended in another state than expected."""
         return sum(job.is_final and job.state != self.expected[job.id] for job in self.jobs)
 
     @property
@@ -189,12 +189,12 @@ class DemoSummary:
 
     @property
     def retries(self) -> int:
-        """How many failed attempts were followed by another attempt."""
+        """The number of failed attempts that were followed by another attempt."""
         return sum(job.failures - (job.state == "failed") for job in self.jobs)
 
     @property
     def put_back(self) -> int:
-        """How many attempts do not count: they were snoozed, or released before they began."""
+        """The number of attempts that were snoozed, or released before they began."""
         return sum(
             max(job.attempt - job.failures - _lost_attempts(job) - (job.state == "completed"), 0)
             for job in self.jobs
@@ -264,5 +264,5 @@ class DemoSummary:
 
 
 def _lost_attempts(job: Job) -> int:
-    """Count the attempts that were taken from a lost worker, even those that count as no loss."""
+    """Count the attempts that were taken from a lost worker, even if `job.losses` omits them."""
     return sum(error.kind == "lost" for error in job.errors)

@@ -39,7 +39,7 @@ async def transcribe(recording: int, seconds: float = 0.5) -> None:
 
 @app.task(name="fetch_page", queue="web", max_attempts=4, retry=Listed([0.5, 1, 2], jitter=0.3))
 async def fetch_page(ctx: Context, page: int, refusals: int) -> None:
-    """Fail this many times before it succeeds, or until no attempt is left."""
+    """Fail this many times before succeeding, or until no attempt is left."""
     await asyncio.sleep(random.uniform(0.05, 0.15))
     if ctx.job.failures < refusals:
         raise Retryable("The server is busy.")
