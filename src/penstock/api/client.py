@@ -1,4 +1,4 @@
-"""Clients of the HTTP API, asynchronous and blocking, with the calls of the app itself."""
+"""Clients of the HTTP API, asynchronous and blocking, with the same calls as the app."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class AsyncApi(ApiCalls):
         return await self.ask("POST", "/jobs", Enqueued[Any], body=new, safe=safe)
 
     async def enqueue_many(self, jobs: Iterable[New]) -> list[Enqueued[Any]]:
-        """Store up to 1,000 jobs, all or none. The results have the order of the jobs."""
+        """Store up to 1,000 jobs, all or none. The results are in the order of the jobs."""
         new_jobs = list(jobs)
         safe = all(job.options.get("idempotency_key") is not None for job in new_jobs)
         answer = await self.ask(
@@ -162,10 +162,11 @@ class AsyncApi(ApiCalls):
         completed: bool = False,
         dry_run: bool = False,
     ) -> Acted:
-        """Change many jobs: those with given ids, or those that match a filter up to `until`.
+        """Cancel, retry or delete many jobs, which you select by their ids or by a filter.
 
-        A dry run only counts, and returns the `until` to pass on. While the answer has an `after`,
-        call again with it. A retry by ids skips completed jobs, unless `completed` is true.
+        A filter matches jobs up to `until`. A dry run only counts, and returns the `until` to pass
+        to later calls. While the answer has an `after`, call again with that `after`. A retry by
+        ids skips completed jobs, unless `completed` is true.
         """
         selection: dict[str, Any] = {
             "ids": None if jobs is None else [id_of(job) for job in jobs],
@@ -199,7 +200,7 @@ class AsyncApi(ApiCalls):
         )  # fmt: skip
 
     async def cancel_batch(self, batch: BatchId) -> int:
-        """Cancel all jobs of a batch that have not ended. Returns how many."""
+        """Cancel all jobs of a batch that have not ended. Returns how many were cancelled."""
         path = f"/batches/{batch_id_of(batch)}/cancel"
         return (await self.ask("POST", path, Number, safe=True)).changed
 
@@ -216,7 +217,7 @@ class AsyncApi(ApiCalls):
         )
 
     async def cancel_workflow(self, workflow: str) -> int:
-        """Cancel all jobs of a workflow that have not ended. Returns how many."""
+        """Cancel all jobs of a workflow that have not ended. Returns how many were cancelled."""
         path = f"/workflows/{workflow}/cancel"
         return (await self.ask("POST", path, Number, safe=True)).changed
 
@@ -229,7 +230,7 @@ class AsyncApi(ApiCalls):
         return await self.ask("GET", "/dead", Page, after=after, limit=limit, **which)
 
     async def dead_summary(self, tenant: str | None = None) -> DeadSummary:
-        """Count dead letters by task, reason and type of error, largest first."""
+        """Count dead letters by task, reason and type of error, the largest group first."""
         return await self.ask("GET", "/dead/summary", DeadSummary, tenant=tenant)
 
     async def redrive(
@@ -240,14 +241,14 @@ class AsyncApi(ApiCalls):
         limit: int = 10_000,
         **which: Unpack[DeadFilter],
     ) -> Redriven:
-        """Run dead letters again, at a rate if you give one."""
+        """Run dead letters again, selected by ids or by filters, at `rate` if you pass one."""
         body = _selection(jobs, which) | {"limit": limit} | ({} if rate is None else {"rate": rate})
         return await self.ask("POST", "/dead/redrive", Redriven, body=body)
 
     async def purge(
         self, /, *jobs: JobId, limit: int = 10_000, **which: Unpack[DeadFilter]
     ) -> Purged:
-        """Delete dead letters."""
+        """Delete dead letters, selected by ids or by filters."""
         body = _selection(jobs, which) | {"limit": limit}
         return await self.ask("POST", "/dead/purge", Purged, body=body)
 
@@ -263,8 +264,8 @@ class AsyncApi(ApiCalls):
     ) -> AsyncIterator[Live]:
         """Yield the present state of a job, batch, queue, tenant or user, then each later state.
 
-        After a lost connection it reconnects, to the same server or another. It ends after a final
-        state, or at the timeout.
+        The client reconnects if the connection is lost. The iterator ends after a final state, or
+        at the timeout.
         """
         return Subscription(self._transport, kind, id, seconds_of(timeout)).states(
             STATE_TYPES[kind]
@@ -299,7 +300,7 @@ class AsyncApi(ApiCalls):
         return status
 
     async def _why(self, path: str) -> str:
-        """Return why a job or batch has not ended; empty if the service does not say."""
+        """Return why a job or batch has not ended, or an empty text if the service refuses."""
         try:
             return (await self.ask("GET", path, Why)).why
         except PenstockError:
@@ -307,7 +308,7 @@ class AsyncApi(ApiCalls):
 
 
 def configure(client: Any, url: str, key: str | None) -> Any:
-    """Point an httpx client at the service, with the key."""
+    """Set the base URL and the key of an httpx client. Returns the client."""
     client.base_url = httpx.URL(url)
     if key is not None:
         client.headers["authorization"] = f"Bearer {key}"
@@ -325,7 +326,7 @@ T = TypeVar("T")
 def blocking(
     method: Callable[Concatenate[AsyncApi, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[Api, P], T]:
-    """Make a blocking call of an asynchronous one, with the same parameters and result."""
+    """Turn an asynchronous method into a blocking one with the same parameters and result."""
 
     @wraps(method)
     def call(self: Api, /, *args: P.args, **kwargs: P.kwargs) -> T:

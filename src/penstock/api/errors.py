@@ -1,4 +1,4 @@
-"""Turn a problem in an answer into the error that the app itself would raise."""
+"""Turn a problem in a response into the exception that the app itself would raise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Misfit(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """The body of an error. An answer of a proxy in between may lack fields."""
+    """The body of an error. The response of a proxy in between may lack fields."""
 
     type: str = ""
     title: str = ""
@@ -33,7 +33,7 @@ class Problem(Struct, frozen=True):
 
 
 def problem_of(body: bytes) -> Problem:
-    """Decode the problem in a body. Returns an empty one if the body has none."""
+    """Decode the problem in a body. Returns an empty Problem if the body contains none."""
     try:
         return msgspec.json.decode(body, type=Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -41,7 +41,7 @@ def problem_of(body: bytes) -> Problem:
 
 
 def error_of(status: int, body: bytes) -> PenstockError:
-    """Return the error that the problem names, or RequestRefused if Penstock has no such error."""
+    """Return Penstock's exception that the problem names, or RequestRefused if there is none."""
     problem = problem_of(body)
     kind = _ERRORS.get(problem.kind)
     if kind is None or problem.about is None:

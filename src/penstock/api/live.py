@@ -54,7 +54,7 @@ class ServerSentEvent(Struct, frozen=True):
 
 
 class EventParser:
-    """Parses lines to events. It keeps the last id, and the pause before the next connection."""
+    """Parses lines into events. Keeps the last id, and how long to wait before reconnecting."""
 
     def __init__(self) -> None:
         self.last_id = ""
@@ -63,7 +63,7 @@ class EventParser:
         self._data: list[str] = []
 
     def feed(self, line: str) -> ServerSentEvent | None:
-        """Parse a line. Returns the event that it completes, if it does."""
+        """Parse a line. Returns an event if the line completes one, else None."""
         if not line:
             return self._complete()
         name, _, value = line.partition(":")
@@ -103,7 +103,7 @@ class _LiveBody(Struct, frozen=True):
 
 
 class Subscription:
-    """Yields the states of one subject. After a lost connection it goes on where that one ended."""
+    """Yields the states of one subject. After a lost connection it resumes after the last state."""
 
     def __init__(
         self, transport: Transport, kind: SubjectKind, id: str, timeout: float | None
@@ -115,7 +115,7 @@ class Subscription:
         self._parser = EventParser()
 
     async def states(self, kind: type[SubjectState]) -> AsyncGenerator[Live, None]:
-        """Yield each state that differs from the one before, up to a final one."""
+        """Yield each new state, until a final state or the timeout."""
         while not self._is_over:
             try:
                 async for event in self._connection():

@@ -1,4 +1,4 @@
-"""Send requests to the API by an asynchronous or a blocking client, and repeat them if safe."""
+"""Send requests to the API with an asynchronous or a blocking client, and retry safe ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.errors import ServiceUnreachable
 
 
 class ApiRequest(Struct, frozen=True):
-    """One request. `wait` is the read timeout in seconds; None leaves that of the client."""
+    """One request. `wait` is the read timeout in seconds, or None for the client's own timeout."""
 
     method: str
     path: str
@@ -53,7 +53,10 @@ class Transport(Protocol):
     async def ask(self, request: ApiRequest) -> ApiResponse: ...
 
     def lines(self, request: ApiRequest) -> AsyncGenerator[ApiResponse | str, None]:
-        """Yield the answer, with its body only if it is an error; then the lines of the body."""
+        """Yield the response first, and then each line of its body.
+
+        Only a response whose status is not 200 contains the body itself.
+        """
         ...
 
     async def pause(self, seconds: float) -> None: ...
@@ -89,7 +92,7 @@ class AsyncTransport:
 
 
 class SyncTransport:
-    """Sends requests by httpx's blocking client. Its coroutines never wait for an event loop."""
+    """Sends requests by httpx's blocking client. Its coroutines block and need no event loop."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
@@ -145,7 +148,8 @@ class ApiCalls:
     ) -> T:
         """Call any route, by its path below `/api/v1`, and decode its answer as `kind`.
 
-        Requests that are `safe` to repeat are sent again if an answer is lost. A GET is safe.
+        A request that is `safe` to repeat is sent again if its answer is lost. By default only a
+        GET is safe.
         """
         encoded = None if body is None else msgspec.json.encode(body)
         request = ApiRequest(method, PREFIX + path, query, encoded)

@@ -1,4 +1,4 @@
-"""The parts of a check: it reads facts from the database, and makes findings of them."""
+"""Define what a check is: it reads facts from the database, and turns them into findings."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CheckLimits:
 
 
 class Verdict(StrEnum):
-    """How bad a finding is. The worst is the last."""
+    """How bad a finding is, from the best to the worst."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -89,8 +89,8 @@ class Verdict(StrEnum):
 class Finding(Struct, frozen=True):
     """What a check found.
 
-    `seen` and `remedy` say in sentences what is the case and what to do. `paste` holds commands
-    for psql or a shell.
+    `seen` describes the state and `remedy` says what to do, both in sentences. `paste` holds
+    commands for psql or a shell.
     """
 
     verdict: Verdict
@@ -99,7 +99,7 @@ class Finding(Struct, frozen=True):
     paste: tuple[str, ...] = ()
 
     def for_schema(self, schema: str) -> Finding:
-        """Return the finding with the option `--schema` in its commands, if they need it."""
+        """Return the finding with `--schema` in its commands, unless it is the default schema."""
         if schema == "penstock":
             return self
         option = f" --schema {shlex.quote(schema)}"
@@ -108,27 +108,27 @@ class Finding(Struct, frozen=True):
 
 
 def ok(seen: str, remedy: str = "") -> Finding:
-    """Make the finding that all is well. With a remedy it says what could still be better."""
+    """Return a finding that all is well. `remedy` may say what could still be improved."""
     return Finding(Verdict.OK, seen, remedy)
 
 
 def skipped(seen: str, remedy: str = "", *paste: str) -> Finding:
-    """Make the finding that a check could not look, which says nothing about the queue's health."""
+    """Return a finding that a check could not run. It says nothing about the queue's health."""
     return Finding(Verdict.SKIPPED, seen, remedy, paste)
 
 
 def warning(seen: str, remedy: str, *paste: str) -> Finding:
-    """Make the finding that jobs run, but not as they should, or not for much longer."""
+    """Return a finding that jobs run, but not as they should, or not for much longer."""
     return Finding(Verdict.WARNING, seen, remedy, paste)
 
 
 def error(seen: str, remedy: str, *paste: str) -> Finding:
-    """Make the finding that jobs do not run, or soon will not."""
+    """Return a finding that jobs do not run, or soon will not."""
     return Finding(Verdict.ERROR, seen, remedy, paste)
 
 
 class Code(Struct, frozen=True):
-    """The tasks and resources of an app. `name` is where it is, such as `shop.jobs`."""
+    """The tasks and resources of an app. `name` is the app's import path, such as `shop.jobs`."""
 
     name: str
     tasks: Registry
@@ -167,7 +167,7 @@ class CheckContext:
         self._reader = BoundedReader(self.store, connection, limits.reading)
 
     async def fetch(self, kind: Callable[..., T], statement: str, *values: Any) -> list[T]:
-        """Return each row of a statement as a `kind`, whose fields are named like the columns."""
+        """Run a statement, and return each row as a `kind` with a field for each column."""
         return [kind(**row) for row in await self._reader.rows(statement, *values)]
 
     def transaction(self) -> AbstractAsyncContextManager[Connection]:
@@ -179,7 +179,7 @@ F = TypeVar("F")
 
 
 class CheckGroup(StrEnum):
-    """What a check is about, in the order in which a person would look."""
+    """The subject of a check, in the order in which a person would examine the subjects."""
 
     DATABASE = "Database"
     STORAGE = "Storage"

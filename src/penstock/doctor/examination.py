@@ -1,4 +1,4 @@
-"""Run all checks, so that none can stop the next, and report what they found."""
+"""Run all checks and report what they found. A check that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Result(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """The results of all checks. `database` is its address without a password."""
+    """The results of all checks. `database` is the database's address without the password."""
 
     database: str
     schema: str
@@ -57,7 +57,7 @@ class Report(Struct, frozen=True):
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict; `skipped` only if all checks were."""
+        """The worst verdict. It is `skipped` only if all checks were skipped."""
         verdicts = {each.verdict for each in self.results}
         if verdicts <= {Verdict.OK, Verdict.SKIPPED}:
             return Verdict.OK if Verdict.OK in verdicts else Verdict.SKIPPED
@@ -92,7 +92,7 @@ def _as_document(result: Result) -> dict[str, Any]:
 
 
 def unreachable(url: str, problem: Exception) -> Finding:
-    """Return the finding that no connection could be opened."""
+    """Return the finding for an error that kept the doctor from connecting."""
     match problem:
         case asyncpg.InvalidCatalogNameError():
             return _no_database(_database(url))
@@ -157,13 +157,14 @@ async def examine(
     clock: Clock = local_time,
     code: Code | None = None,
 ) -> Report:
-    """Examine a queue, its database and its workers. It only reads, and never for long.
+    """Examine a queue, its database and its workers.
 
     report = await examine("postgresql://localhost/shop")
     assert report.verdict == "ok"
 
-    `code` holds the tasks of an app, with which the check `app` compares the waiting jobs. Without
-    it that check is left out.
+    The checks only read, and each of their queries has a timeout. `code` holds the tasks and
+    resources of an app. The check `app` compares the waiting jobs with them, and is left out if
+    there is no `code`.
     """
     limits = limits or CheckLimits()
     chosen = [check for check in checks if code is not None or check is not APP]
@@ -198,7 +199,7 @@ async def _run_checks(context: CheckContext, checks: Sequence[AnyCheck]) -> list
 async def _find_confinement(context: CheckContext) -> Finding | None:
     """Return a finding if row level security hides jobs from the role, else None.
 
-    To such a role an empty queue would look healthy.
+    A queue whose jobs are hidden looks empty, and would be reported as healthy.
     """
     try:
         async with context.transaction() as connection:
@@ -225,7 +226,7 @@ async def _run_check(check: AnyCheck, context: CheckContext) -> list[Finding]:
 
 
 def _read_failure(problem: Exception, context: CheckContext) -> Finding:
-    """Return the finding that a check could not read its facts."""
+    """Return the finding for an error that kept a check from reading its facts."""
     if isinstance(problem, asyncpg.QueryCanceledError):
         return warning(
             f"The database had no answer within {span(context.limits.reading)}.",

@@ -1,4 +1,4 @@
-"""Counts of rows up to a bound, and the depth of a queue as a gauge shows it."""
+"""Count rows up to a bound, and describe the depth of a queue for gauges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Count(Struct, frozen=True):
 
     @classmethod
     def of(cls, number: int, bound: int) -> Count:
-        """Make a count of a number that is inexact above `bound`."""
+        """Make a count from a number that is exact only up to `bound`."""
         return cls(min(number, bound), number <= bound)
 
     @classmethod

@@ -40,7 +40,7 @@ def list_waits(
     events: Sequence[EventWait] = (),
     parents: Sequence[Awaited] = (),
 ) -> tuple[Wait, ...]:
-    """Return the reasons why a job waits; none if it runs as it should, or has ended."""
+    """Return the reasons why a job waits. There are none if it runs as it should, or has ended."""
     living = [worker for worker in workers if worker.is_alive]
     match job.state:
         case "ready":
@@ -66,7 +66,7 @@ def list_waits(
 def _obstacles(
     job: Job, position: QueuePosition, paused: Collection[str], living: Sequence[WorkerInsight]
 ) -> Iterator[Wait]:
-    """Yield what keeps workers from taking a job, however long it waits."""
+    """Yield the reasons why no worker will take a job, however long it waits."""
     if job.queue in paused:
         yield Wait(
             "paused",
@@ -95,7 +95,7 @@ def _obstacles(
 
 
 def _wait_for_slot(job: Job, position: QueuePosition, living: Sequence[WorkerInsight]) -> Wait:
-    """Explain the wait of a job that only other jobs hold up."""
+    """Explain why a ready job waits when only other jobs hold it up."""
     serving = [
         worker for worker in living if job.queue in worker.queues and worker.serves(job.lane)
     ]
@@ -111,7 +111,7 @@ def _wait_for_slot(job: Job, position: QueuePosition, living: Sequence[WorkerIns
 
 
 def _jobs_ahead(position: QueuePosition) -> str:
-    """Return a further sentence about the jobs and lanes before it, if there are any."""
+    """Return a sentence about the jobs and lanes before this job, or an empty text."""
     ahead, others = position.ahead, position.others
     parts = []
     if ahead.number:

@@ -55,7 +55,10 @@ class Thresholds:
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> Thresholds:
-        """Return the defaults, changed by PENSTOCK_HEALTH: `error_rate_down=0.3,dead_hourly=10`."""
+        """Return the defaults, changed by PENSTOCK_HEALTH.
+
+        Its value is a list such as `error_rate_down=0.3,dead_hourly=10`.
+        """
         text = environment.get(THRESHOLDS_VARIABLE, "")
         values: dict[str, Any] = dict(_parse(part) for part in text.split(",") if part.strip())
         return cls(**values)
@@ -114,7 +117,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class HealthFacts(Struct, frozen=True, kw_only=True):
-    """What was read from the database to judge its health."""
+    """The facts from the database by which the health of the queue is judged."""
 
     latency: float
     queues: tuple[QueueInsight, ...]
@@ -140,7 +143,7 @@ class HealthFacts(Struct, frozen=True, kw_only=True):
 
 
 def health_of(facts: HealthFacts, thresholds: Thresholds) -> Health:
-    """Judge the facts by the thresholds."""
+    """Judge the health of the queue by facts and thresholds."""
     causes = causes_of(facts, thresholds)
     counts = [(queue.ready, queue.scheduled, queue.blocked) for queue in facts.queues]
     return Health(
@@ -160,7 +163,7 @@ def health_of(facts: HealthFacts, thresholds: Thresholds) -> Health:
 
 
 def unreachable(why: str, thresholds: Thresholds) -> Health:
-    """Return the health while the database does not answer, so that nothing else is known."""
+    """Return the health to report while the database does not answer and all else is unknown."""
     message = f"The database does not answer: {why}"
     cause = Cause(
         check="database", status="down", told=message, value=0.0, threshold=thresholds.latency_down
@@ -209,7 +212,10 @@ def _latency(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]:
 
 
 def _unserved(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]:
-    """Yield a cause for each queue without workers: down if none is alive, else degraded."""
+    """Yield a cause for each queue whose ready jobs no worker serves.
+
+    Its status is `down` if no worker at all is alive, else `degraded`.
+    """
     for queue in facts.waiting:
         waited = queue.waited or 0.0
         if queue.workers or waited < thresholds.unserved:
@@ -246,7 +252,7 @@ def _lost_workers(facts: HealthFacts, thresholds: Thresholds) -> Iterator[Cause]
 def _unwritten(facts: HealthFacts) -> Iterator[Cause]:
     """Yield a cause for each worker that cannot write outcomes.
 
-    It is down if no worker claims jobs, else degraded.
+    Its status is `down` if none of the living workers claims jobs, else `degraded`.
     """
     holders = [(worker, worker.unwritten) for worker in facts.alive if worker.unwritten is not None]
     none_claims = sum(not unwritten.is_claiming for _, unwritten in holders) == len(facts.alive)

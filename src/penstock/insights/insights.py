@@ -103,7 +103,7 @@ class Insights:
     async def queues_named(
         self, names: Sequence[str], *, count_to: int = MAX_COUNTED
     ) -> dict[str, QueueInsight]:
-        """Return queues by their names. A queue that nobody uses is empty."""
+        """Return queues by their names. A queue that nobody uses has an empty insight."""
         rows = await self._queries.queues(self._on, count_to, 0, 0, names)
         used = {each.name: each for each in queues_from(rows, await self.workers(), count_to)}
         return {name: used.get(name) or QueueInsight.empty(name) for name in names}
@@ -117,8 +117,8 @@ class Insights:
     ) -> QueuePage:
         """Return the queues as `queues` does, and how many are left out.
 
-        At most `limit` queues with ready jobs are returned, the first by name. `among` bounds how
-        many of these are counted.
+        Of the queues with ready jobs, the first `limit` by name are returned. At most `among` of
+        them are counted to find out how many are left out.
         """
         rows = await self._queries.queues(self._on, count_to, limit, among)
         return page_from(rows, await self.workers(), count_to, among)
@@ -144,7 +144,7 @@ class Insights:
     async def lanes(self, queue: str, *, limit: int = 50, start: str = "") -> Lanes:
         """Return the lanes of a queue with ready or running jobs or settings, the largest first.
 
-        At most 20,000 lanes are examined, from `start` on by name.
+        At most 20,000 lanes are examined, in the order of their names, beginning with `start`.
         """
         return await self._lanes(
             queue, start, limit, max_scanned=MAX_LANES_SCANNED, max_counted=MAX_COUNTED_IN_LANES
@@ -225,7 +225,7 @@ class Insights:
     async def workers(self) -> list[WorkerInsight]:
         """Return the workers that hold a lease, and those whose lease expired a moment ago.
 
-        See `worker_page`.
+        At most as many are returned as on one page of `worker_page`.
         """
         return list((await self.worker_page()).workers)
 
@@ -260,7 +260,7 @@ class Insights:
         return throughput_from(rows)
 
     async def overview(self, *, running: int = 20, failures: int = 10) -> Overview:
-        """Return everything that a screen shows which is redrawn every second or two."""
+        """Return all that a status screen shows. It is cheap enough to read every second or two."""
         workers = await self.worker_page()
         page = await self._busiest_queues(workers.workers, MAX_OVERVIEW_QUEUES)
         windows = (MINUTE_S / 6, MINUTE_S)

@@ -32,13 +32,16 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 def progress_from(row: Row) -> Progress | None:
-    """Take done, total and message out of a row, and make progress of them."""
+    """Build a `Progress` from the columns done, total and message; None if there is none.
+
+    The columns are removed from the row.
+    """
     done, total, message = row.pop("done"), row.pop("total"), row.pop("message")
     return None if done is None else Progress(done=done, total=total, message=message)
 
 
 def place_from(row: Row) -> Place:
-    """Make a place of the row of `get_job_progress`."""
+    """Build a `Place` from the row of `get_job_progress`."""
     return Place(progress=progress_from(row), **row)
 
 
@@ -59,14 +62,14 @@ class StepInsight(Struct, frozen=True, kw_only=True):
 
 
 class EventWait(Struct, frozen=True):
-    """An event that a job waits for, and until when; None stands for ever."""
+    """An event that a job waits for. `until` is when the wait ends; None means never."""
 
     name: str
     until: datetime | None = None
 
 
 def steps_from(rows: Sequence[Row]) -> tuple[StepInsight, ...]:
-    """Make steps of the rows of `get_steps`."""
+    """Describe the steps of a job from the rows of `get_steps`."""
     return tuple(
         StepInsight(
             kind=row["kind"],
@@ -110,7 +113,7 @@ def _event_text(event: EventWait, tenant: str) -> str:
 
 
 def own_pause(job: Job, due: str) -> Wait | None:
-    """Explain why a job waits whose handler put it off; None if the handler did not."""
+    """Explain the wait of a job whose own handler has put it off. Returns None for other jobs."""
     kind, _, name = (job.reason or "").partition(":")
     if kind == "sleep":
         return Wait("sleep", f"It sleeps until {due}.")
@@ -153,13 +156,13 @@ class FailedJob(Struct, frozen=True, kw_only=True):
 
 
 def running_from(row: Row) -> RunningJob:
-    """Make a job of a row of `get_running_jobs`."""
+    """Build a `RunningJob` from a row of `get_running_jobs`."""
     progress = progress_from(row)
     return RunningJob(**(row | {"id": str(row["id"])}), progress=progress)
 
 
 def failed_from(row: Row) -> FailedJob:
-    """Make a job of a row of `get_failures`."""
+    """Build a `FailedJob` from a row of `get_failures`."""
     return FailedJob(**(row | {"id": str(row["id"])}))
 
 
@@ -171,7 +174,7 @@ class Moment(Struct, frozen=True):
 
 
 class JobInsight(Struct, frozen=True, kw_only=True):
-    """One job: the row, where it is, why it waits, and what happened to it."""
+    """A job with all that explains its state: its place, why it waits, and what happened to it."""
 
     job: Job
     place: Place
@@ -186,7 +189,7 @@ class JobInsight(Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """Why it has not ended, in sentences; empty if it has, or if the caller may not know."""
+        """Why the job has not ended, in sentences. Empty if it has, or the caller may not know."""
         if self.waits or self.job.state != RUNNING or self.job.attempted_at is None:
             return " ".join(wait.message for wait in self.waits)
         worker = f"Worker {self.place.worker}" if self.place.worker else "A worker"
@@ -195,7 +198,7 @@ class JobInsight(Struct, frozen=True, kw_only=True):
 
 
 def timeline_of(job: Job) -> tuple[Moment, ...]:
-    """Return what happened to a job, as far as its row tells, in order."""
+    """Return what happened to a job, in order of time, as far as the job's row records it."""
     return tuple(sorted(_moments(job), key=lambda moment: moment.at))
 
 
@@ -231,7 +234,7 @@ def _unrecorded_attempts(starts: list[tuple[int, datetime]]) -> Iterator[Moment]
 
 
 def _attempt_starts(job: Job) -> set[tuple[int, datetime]]:
-    """Return when attempts began: the last one by the row, earlier ones by their stored ends."""
+    """Return the attempts whose start the job's row records, each with the time of its start."""
     starts = {(error.attempt, error.began) for error in job.errors}
     starts |= {(end.attempt, end.began) for end in job.earlier_ends}
     starts.add((job.attempt, job.attempted_at))

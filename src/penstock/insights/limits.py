@@ -63,7 +63,7 @@ class LimitInsight(Struct, frozen=True, kw_only=True):
 
     @property
     def refills_in(self) -> float | None:
-        """Seconds until one more job may start; 0 if it may now, None if none ever may."""
+        """Seconds until the rate lets one more job start; 0 if it may now, None if it never may."""
         if self.rate is None or self.level is None or self.level >= 1:
             return 0.0
         return (1 - self.level) / self.rate if self.rate else None
@@ -82,7 +82,7 @@ _holders = msgspec.json.Decoder(tuple[Holder, ...]).decode
 
 
 def limits_from(rows: Sequence[Row], limit: int) -> Limits:
-    """Make a page of the rows of `get_limits`, which returned at most `limit`."""
+    """Build a page from the rows of `get_limits`, which returned at most `limit` rows."""
     number = rows[0]["keys"] if rows else 0
     last = rows[-1]["key"] if rows and len(rows) == limit < number else None
     return Limits(limits=tuple(_limit(row) for row in rows), number=Count(number), after=last)

@@ -23,19 +23,22 @@ class Window(Struct, frozen=True, kw_only=True):
 
     @property
     def is_shut(self) -> bool:
-        """Whether it never opens."""
+        """Whether the window never opens."""
         return not self.is_open and self.changes_in is None
 
     def changes_at(self, now: datetime) -> datetime | None:
-        """Return when it closes or opens, to the second, since `now` is not exact."""
+        """Return when the window closes or opens next, or None if it never does.
+
+        The time is in whole seconds, since `now` is not exact.
+        """
         if self.changes_in is None:
             return None
         return (now + timedelta(seconds=self.changes_in + 0.5)).replace(microsecond=0)
 
     def within(self, other: Window) -> Window:
-        """Return the window that is open while both are.
+        """Return the window that is open while both windows are open.
 
-        If it is closed, it stays so at least until the later of them opens.
+        If it is closed, it stays closed at least until each of the closed windows has opened.
         """
         if self.is_open and other.is_open:
             known = [each.changes_in for each in (self, other) if each.changes_in is not None]
@@ -47,7 +50,10 @@ class Window(Struct, frozen=True, kw_only=True):
 
 
 def lane_window(row: Row) -> Window:
-    """Take the windows of a lane and its queue out of a row. Returns the one that applies."""
+    """Return the window that applies to a lane: the lane's own one within that of its queue.
+
+    The columns of both windows are removed from the row.
+    """
     lane = Window(is_open=row.pop("lane_open"), changes_in=row.pop("lane_changes_in"))
     queue = Window(is_open=row.pop("queue_open"), changes_in=row.pop("queue_changes_in"))
     return lane.within(queue)
@@ -87,7 +93,7 @@ class Lanes(Struct, frozen=True, kw_only=True):
 
 
 def lanes_from(queue: str, rows: Sequence[Row], *, max_ready: int, max_running: int) -> Lanes:
-    """Make lanes of the rows of `get_lanes`, which counted up to these bounds."""
+    """Build `Lanes` from the rows of `get_lanes`, which counted jobs up to these bounds."""
     if not rows:
         return Lanes(queue=queue, lanes=(), number=Count(0), following=None)
     head = rows[0]
@@ -151,7 +157,7 @@ class QueueInsight(Struct, frozen=True, kw_only=True):
 class QueuePage(Struct, frozen=True, kw_only=True):
     """Some queues, and how many more there are.
 
-    `left_out` counts queues with ready jobs only, but in an overview those of any kind.
+    `left_out` counts only queues with ready jobs. In an overview it counts queues of any kind.
     """
 
     queues: tuple[QueueInsight, ...]
@@ -169,9 +175,9 @@ def page_from(
     after: str = "",
     until: str | None = None,
 ) -> QueuePage:
-    """Make a page of the rows of `get_queues`, which counted jobs and queues up to these bounds.
+    """Build a page from the rows of `get_queues`, which counted jobs and queues up to these bounds.
 
-    Queues that only a worker knows are on the page where their names belong.
+    A queue that a worker serves but the rows lack is added if its name belongs on this page.
     """
     ready = rows[0]["ready_queues"] if rows else 0
     shown = sum(1 for row in rows if row["ready"])
@@ -193,9 +199,9 @@ def busiest_from(
     max_queues: int,
     limit: int,
 ) -> QueuePage:
-    """Make a page of at most `limit` queues, the busy ones first.
+    """Build a page of at most `limit` queues, the busy ones first.
 
-    The rows are those of `get_queues` with the busy ones first.
+    The rows come from `get_queues`, which returned busy queues first.
     """
     queues = queues_from(rows, workers, max_jobs)
     shown = {queue.name for queue in sorted(queues, key=_idleness)[:limit]}
@@ -217,7 +223,7 @@ def _idleness(queue: QueueInsight) -> tuple[int, str]:
 def queues_from(
     rows: Iterable[Row], workers: Sequence[WorkerInsight], max_jobs: int
 ) -> list[QueueInsight]:
-    """Make queues of the rows of `get_queues`, and of the names that only a worker knows."""
+    """Describe the queues in the rows of `get_queues`, and those that only a worker names."""
     by_name: dict[str, Row] = {row["name"]: row for row in rows}
     living = [worker for worker in workers if worker.is_alive]
     served = {queue for worker in living for queue in worker.queues}

@@ -12,7 +12,10 @@ from penstock.store import key_of
 
 
 class TenantInsights(Insights):
-    """Insights into a tenant's own jobs. Only the owner sees why they wait and if they are late."""
+    """Insights into the jobs of one tenant.
+
+    Only the owner of the schema can see why a job waits and how late it is, so these are left out.
+    """
 
     async def lateness(self, jobs: Sequence[Job]) -> dict[str, float]:
         return {}

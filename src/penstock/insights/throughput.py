@@ -60,7 +60,10 @@ class Throughput(Struct, frozen=True, kw_only=True):
 
 
 def throughput_from(rows: Iterable[Row]) -> list[Throughput]:
-    """Make windows of the rows of `get_throughput`. The first row of each is the total."""
+    """Build a `Throughput` for each window from the rows of `get_throughput`.
+
+    The first row of each window is the total.
+    """
     windows = []
     for window, group in groupby(rows, key=lambda row: row["window"]):
         total, *tasks = group

@@ -55,7 +55,7 @@ MAX_PARENTS_NAMED: Final = 5
 
 
 def parent_wait(job: Job, parents: Sequence[Awaited]) -> Wait:
-    """Explain for which jobs a blocked job waits. Those that did not complete are named first."""
+    """Explain for which jobs a blocked job waits. Jobs that ended without completing come first."""
     open_parents = [each for each in parents if not each.satisfied]
     if not open_parents:
         return Wait("blocked", "It waits for other jobs to end.")
@@ -71,7 +71,7 @@ def parent_wait(job: Job, parents: Sequence[Awaited]) -> Wait:
 
 
 def _remedy(job: Job, ended: Sequence[Awaited]) -> str:
-    """Return a further sentence: what to do about parents that did not complete."""
+    """Return a sentence that says what to do about parents that did not complete."""
     subject, it = (" That", "it") if len(ended) == 1 else (" Those that ended", "them")
     again = [each for each in ended if each.state != "missing"]
     retry = f"jobs retry {again[0].id}" if len(again) == 1 else f"workflows retry {job.workflow}"
@@ -106,7 +106,7 @@ def limit_keys(job: Job) -> list[str]:
 
 
 def budget_key(job: Job) -> str | None:
-    """Return the key of the budget for which a job was put off, if it was."""
+    """Return the key of the budget that had no units for a job, or None if there is none."""
     is_put_off = job.state == SCHEDULED and (job.reason or "").startswith(BUDGET_PREFIX)
     return (job.reason or "").removeprefix(BUDGET_PREFIX) if is_put_off else None
 
@@ -114,7 +114,7 @@ def budget_key(job: Job) -> str | None:
 def position_from(
     row: Row | None, limits: tuple[LimitInsight, ...], max_counted: int
 ) -> QueuePosition:
-    """Make a position of the row of `get_turn`, which counted up to `max_counted`."""
+    """Build a `QueuePosition` from the row of `get_turn`, which counted up to `max_counted`."""
     if row is None:
         return QueuePosition(limits=limits)
     return QueuePosition(

@@ -27,7 +27,7 @@ class Unwritten(Struct, frozen=True):
 
 
 class _Info(Struct, frozen=True):
-    """What a worker stores about itself. Other programs may open a lease and store nothing."""
+    """What a worker stores in its lease. Other programs may open a lease and store nothing."""
 
     host: str | None = None
     pid: int | None = None
@@ -96,22 +96,25 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
 
     @property
     def age(self) -> float:
-        """Seconds since it took its lease."""
+        """Seconds since the worker took its lease."""
         return (self.renewed_at - self.started_at).total_seconds() + self.silent
 
     @property
     def patience(self) -> float:
-        """Seconds without a heartbeat after which it counts as lost."""
+        """Seconds without a heartbeat after which the worker counts as lost."""
         return (self.expires_at - self.renewed_at).total_seconds()
 
     def serves(self, lane: str) -> bool:
-        """Return whether it takes jobs of a lane. Lanes are tenants if workers serve only some."""
+        """Return whether the worker takes jobs of a lane.
+
+        Where workers serve only some tenants, each lane is a tenant.
+        """
         if self.tenants is not None and lane not in self.tenants:
             return False
         return lane not in (self.except_tenants or ())
 
     def may_run(self, task: str) -> bool:
-        """Return whether it may know a task. A worker of other software lists no tasks."""
+        """Return whether the worker may know a task. Workers of other software list no tasks."""
         return task in self.tasks or (not self.tasks and self.penstock is None)
 
     @property
@@ -120,7 +123,7 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
 
     @property
     def room(self) -> int:
-        """How many jobs it can run at once: more than it has slots, if jobs share calls."""
+        """How many jobs the worker can run at once. A slot runs many if a call takes many jobs."""
         return sum(slots * self.calls.get(queue, 1) for queue, slots in self.queues.items())
 
     @property
@@ -144,7 +147,7 @@ class WorkerPage(Struct, frozen=True, kw_only=True):
 
 
 def workers_from(rows: Sequence[Row], max_jobs: int, limit: int) -> WorkerPage:
-    """Make a page of the rows of `get_workers`, which counted jobs up to `max_jobs`."""
+    """Build a page from the rows of `get_workers`, which counted running jobs up to `max_jobs`."""
     number = rows[0]["in_all"] if rows else 0
     alive = rows[0]["alive_in_all"] if rows else 0
     last = max(rows, key=lambda row: row["place"], default=None)

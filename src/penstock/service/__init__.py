@@ -1,4 +1,4 @@
-"""The service: an HTTP API over the engine, by itself or inside another ASGI app."""
+"""Serve an HTTP API for the engine, on its own or mounted in another ASGI app."""
 
 from penstock.service.app import Service
 from penstock.service.hosts import Entry

@@ -1,4 +1,4 @@
-"""Assemble the service: an ASGI app with its routes and middleware, and what runs beside it."""
+"""Assemble the service: an ASGI app with routes, middleware, live updates and applications."""
 
 from __future__ import annotations
 
@@ -83,13 +83,14 @@ def _routes() -> list[BaseRoute]:
 class Service:
     """An app's HTTP API. You can mount it under any prefix of another ASGI app.
 
-    Every caller must authenticate, by a key or a login unless you pass another `door`. `entry`
-    holds the host names that the service answers to; by default only those of loopback.
+    Every caller must authenticate with a key or a login, unless you pass your own authenticator
+    as `door`. `entry` holds the host names that the service answers to. By default these are the
+    names in PENSTOCK_HOSTS, or else those of loopback, such as `localhost`.
 
     service = Service(app)
     web.mount("/queue", service.asgi)
 
-    async with service:      # in the lifespan of your app: that of a mounted app does not run
+    async with service:      # in your own app's lifespan: a mounted app's lifespan does not run
         ...
     """
 
@@ -142,7 +143,7 @@ class Service:
         self.asgi.state.runtime.hub.ask_to_stop()
 
     def _openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, with the schemas of answers, which FastAPI does not know."""
+        """Return FastAPI's OpenAPI document, and add the response schemas that FastAPI lacks."""
         if self.asgi.openapi_schema is None:
             document = get_openapi(title="Penstock", version="1", routes=self.asgi.routes)
             schemas = document.setdefault("components", {}).setdefault("schemas", {})

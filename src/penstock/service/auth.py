@@ -1,4 +1,4 @@
-"""Find out who sends a request: by an API key, by a login, or by the header of a trusted proxy."""
+"""Identify the caller of a request by an API key, a login, or the header of a trusted proxy."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 def bypasses_cache(connection: HTTPConnection) -> bool:
-    """Return whether the caller must be looked up now, and not in an authenticator's cache."""
+    """Return whether an authenticator must look the caller up instead of using its cache."""
     return bool(connection.scope.get(BYPASS_CACHE))
 
 
 def requester(caller: Caller, person: str | None) -> str:
-    """Return who requests a job: the caller, or the person whom a trusted key names.
+    """Return who requests a job: the caller, or the person whom a key with `on_behalf` names.
 
     Raises a Problem with 403 if the key may not name other people.
     """
@@ -64,8 +64,9 @@ class Authenticator(Protocol):
     async def admit(self, connection: HTTPConnection) -> Caller:
         """Return the caller. Raises a Problem with 401 if the caller is unknown.
 
-        For a request that changes keys or people it is called twice, the second time with
-        `BYPASS_CACHE` in the scope: an authenticator with a cache must then look the caller up.
+        A request that changes data and needs the scope `admin` calls this twice. The second time,
+        `BYPASS_CACHE` is set in the ASGI scope, and an authenticator with a cache must look the
+        caller up again.
         """
         ...
 
@@ -92,9 +93,10 @@ class Logins:
         )
 
     async def log_in(self, connection: HTTPConnection, name: str, password: str) -> NewLogin:
-        """Log a person in.
+        """Log a person in. Raises a Problem with 401, or with 429 after too many failures.
 
-        The answer does not reveal whether a name is unknown, disabled or the password wrong.
+        The 401 does not reveal whether the name is unknown, the person is disabled or the password
+        is wrong.
         """
         address = client_address(connection, self._entry)
         if wait := await self._app.try_login(name, address):
@@ -118,7 +120,7 @@ class Logins:
             await self._app.close_login(secret)
 
     async def find_login(self, connection: HTTPConnection) -> LoggedIn | None:
-        """Return the login of the request's cookie; None without a cookie, or if it expired."""
+        """Return the login that the request's cookie names, or None without a valid login."""
         secret = connection.cookies.get(self._cookie_name(connection))
         if not secret:
             return None
@@ -195,7 +197,7 @@ class DefaultAuthenticator:
         return caller
 
     async def _find_browser_user(self, connection: HTTPConnection) -> Caller | None:
-        """Return the person whom the browser's cookie or the proxy's header names."""
+        """Return the person whom the login cookie or the proxy's header names, or None."""
         login = await self._logins.find_login(connection)
         if login is not None:
             return Caller(name=login.name, scopes=ROLES[login.role], csrf=login.csrf)
@@ -224,9 +226,9 @@ class DefaultAuthenticator:
 
 
 def _check_csrf(connection: HTTPConnection, caller: Caller) -> None:
-    """Refuse a change without the CSRF token.
+    """Refuse a request that changes data but lacks the CSRF token.
 
-    Browsers add the cookie to requests of any page, but only our own pages know the token.
+    Browsers send the cookie with requests from any page, but only our own pages know the token.
     """
     # A WebSocket changes nothing, pages cannot send headers with it, and the middleware has
     # checked its origin.
@@ -239,5 +241,5 @@ def _check_csrf(connection: HTTPConnection, caller: Caller) -> None:
 
 
 def unknown_caller(detail: str, challenge: str = CHALLENGE) -> Problem:
-    """Return the problem for a caller who is not known."""
+    """Return the Problem with 401 for a request without a valid key or login."""
     return Problem(401, "unknown-caller", detail, headers={"www-authenticate": challenge})

@@ -1,4 +1,4 @@
-"""Short-lived caches: many requests at once cost one query of the database."""
+"""Cache values for a short time, so that many concurrent requests share one database query."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CachedValue(Generic[T]):
 class KeyedCache(Generic[T]):
     """Fetches the value of each key once in `seconds`, however many callers ask at the same time.
 
-    Keys without a value are not cached: wrong keys would push the right ones out.
+    A key without a value is not cached. Otherwise wrong keys could push valid ones out.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class KeyedCache(Generic[T]):
         self._fetching: dict[str, asyncio.Task[T | None]] = {}
 
     async def get(self, key: str, *, fresh: bool = False) -> T | None:
-        """Return the value of a key, from the cache unless it must be `fresh`."""
+        """Return the value of a key, or None. With `fresh` it is fetched even if it is cached."""
         if fresh:
             return await self._fetch_and_cache(key)
         cached = self._cached.get(key)

@@ -1,4 +1,4 @@
-"""What the routes of the API depend on: the service's runtime, and callers with a scope."""
+"""Give routes what they depend on: the service's runtime, and a caller with a certain scope."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class ServiceRuntime:
         self.applications: dict[str, Any] = {}
 
     def client_of(self, caller: Caller) -> Client:
-        """Return a client for the caller. The audit names the caller for each change."""
+        """Return a client that acts as the caller, whose name the audit records for each change."""
         return self.client_as(caller.tenant, caller.name)
 
     def client_as(self, tenant: str | None, by: str | None = None) -> Client:
-        """Return a client that acts as a tenant, or for all tenants.
+        """Return a client for one tenant, or for all tenants if `tenant` is None.
 
-        For a tenant it uses the app's role, so row level security applies.
+        The client of a tenant takes the role of apps, so that row level security applies to it.
         """
         client = self.app if by is None else self.app.acting(by)
         return client if tenant is None else client.for_tenant(tenant, confined=True)
@@ -73,7 +73,7 @@ def runtime_of(connection: HTTPConnection) -> ServiceRuntime:
 
 
 def requires(scope: Scope, *, everywhere: bool = False) -> Any:
-    """Return the type of a route's parameter: the caller, who must have this scope.
+    """Return the annotation of a route's parameter for the caller, who must have this scope.
 
     With `everywhere` the caller must not be bound to a tenant.
     """

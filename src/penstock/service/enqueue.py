@@ -1,4 +1,4 @@
-"""Turn request bodies into jobs: check them, apply idempotency keys, and bound queue names."""
+"""Turn request bodies into jobs: check them, apply idempotency keys, and limit new queue names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from penstock.tasks.payload import ARGS_LIMIT, encode_object
 
 
 def request_from(app: Penstock, job: NewJob, caller: Caller, place: str = "") -> Request[Any]:
-    """Check a job and prepare it. Raises a Problem that names each wrong field, below `place`."""
+    """Check a job and prepare it. Raises a Problem that names each wrong field.
+
+    The names of these fields begin with `place`, such as `jobs.3.`.
+    """
     task = _task(app, job.task, place)
     if misfits := task.arguments.parameters.find_problems(job.args):
         raise _misfit({f"args.{name}": problem for name, problem in misfits.items()}, place)
@@ -48,7 +51,7 @@ def request_from(app: Penstock, job: NewJob, caller: Caller, place: str = "") ->
 def request_with_stored_args(
     app: Penstock, task: str, args: dict[str, Any], options: OptionsBody, caller: Caller
 ) -> Request[Any]:
-    """Prepare a job with stored arguments, perhaps written by an earlier version of the task."""
+    """Prepare a job with stored arguments, which an older version of the task may have written."""
     configured = _with_options(_task(app, task, ""), options, caller, "")
     text = encode_object(args, ARGS_LIMIT)
     settings, defaults = configured.settings, configured.defaults
@@ -121,10 +124,11 @@ IdempotencyKey = Annotated[
 def with_idempotency_key(
     requests: Sequence[Request[Any]], key: str | None, body: BaseModel
 ) -> list[Request[Any]]:
-    """Give the jobs of one body its idempotency key.
+    """Return the jobs of one request with the request's idempotency key.
 
-    The first job gets the key itself, so any other body with that key collides with it. The other
-    jobs get keys with a space in them, which no header can contain.
+    The first job gets the key itself, so another request with the same key collides with it. The
+    other jobs get the key, a space and their index. No header can contain such a key, because a
+    key in a header has no spaces.
     """
     if key is None:
         return list(requests)
@@ -148,9 +152,9 @@ def with_idempotency_key(
 
 
 def key_not_supported(path: str) -> Problem:
-    """Return the problem for an idempotency key on a route that ignores keys.
+    """Return the Problem for an idempotency key on a route that ignores keys.
 
-    A client that relies on its key must not think that it worked.
+    The request is refused, so that no client relies on a key that has no effect.
     """
     detail = (
         f"POST {path} does not support idempotency keys. Send it without the header "
@@ -171,7 +175,7 @@ TENANT_FRACTION: Final = 10
 
 
 class QueueNames:
-    """Bounds how many new queues callers may name within an hour, beside those of tasks.
+    """Limits how many queues callers may name within an hour, not counting the queues of tasks.
 
     Each new name becomes a queue in every list, gauge and scan.
     """
@@ -183,7 +187,7 @@ class QueueNames:
         self._used: dict[str | None, dict[str, float]] = {}
 
     def expect_room(self, requests: Sequence[Request[Any]], caller: Caller) -> None:
-        """Count the queues of new jobs. Raises a Problem, and counts none, if they are too many."""
+        """Count the queues of new jobs. If there are too many, raises a Problem and counts none."""
         names = {
             request.options.queue
             for request in requests
@@ -192,7 +196,7 @@ class QueueNames:
         self._count(names, caller, "options.queue")
 
     def expect_room_for(self, queue: str, caller: Caller) -> None:
-        """Count a queue that gets settings, since these keep it in every list for good."""
+        """Count a queue that gets settings. Settings keep the queue in every list for good."""
         self._count({queue}, caller, "queue")
 
     def _count(self, names: set[str], caller: Caller, field: str) -> None:

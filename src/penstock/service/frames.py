@@ -1,7 +1,7 @@
 """Read from a WebSocket at a bounded rate.
 
-uvicorn parses all data that has arrived in one go. A client that floods it with tiny frames, such
-as pings, which no route ever sees, would block the event loop for everybody else.
+uvicorn parses all data that has arrived at once. With a flood of tiny frames, a client could
+block the event loop for all others. Pings suffice for that, and no route ever sees them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._continue()
 
     def _continue(self) -> None:
-        """Parse the next slice after other tasks have run; if none is left, read on."""
+        """Let other tasks run, then parse the next slice. If none is left, resume reading."""
         if self._unparsed:
             self._next_slice = self.loop.call_later(0, self._parse_slice)
         elif not self.read_paused and not self.transport.is_closing():

@@ -1,8 +1,8 @@
 """Store the jobs of concurrent enqueue requests in one commit.
 
 While a statement runs, the next requests are collected, so a quiet server stores each job at once
-and a busy one stores many in one commit. Each caller gets its own answer: if the database refuses
-a batch, halving it finds the request at fault, and the others are stored without it.
+and a busy one stores many in one commit. Each caller gets its own answer. If the database refuses
+a batch, the batch is halved until the request at fault is alone, and the others are stored.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _WaitingRequest(NamedTuple):
 
 
 class _TenantBuffer(Struct):
-    """The waiting requests of one tenant, and how many statements run for it."""
+    """The waiting requests of one tenant, and how many statements are storing the tenant's jobs."""
 
     waiting: list[_WaitingRequest] = []
     flushes: int = 0
@@ -57,9 +57,9 @@ class _TenantBuffer(Struct):
 
 
 class GroupCommit:
-    """Stores requests of concurrent callers in batches, one batch per tenant.
+    """Stores the requests of concurrent callers in batches, each with requests of one tenant.
 
-    The server's bound on concurrent requests also bounds how many wait here.
+    The server's limit on concurrent requests also limits how many requests wait for a batch.
     """
 
     def __init__(self, client_of: Callable[[str | None], Client]) -> None:
@@ -68,7 +68,10 @@ class GroupCommit:
         self._flushes: set[asyncio.Task[None]] = set()
 
     async def enqueue(self, request: Request[Any], tenant: str | None) -> Enqueued[Any]:
-        """Store a job durably. If the caller is cancelled meanwhile, it may be stored or not."""
+        """Store a job durably.
+
+        If the caller is cancelled meanwhile, nobody can tell whether the job is stored.
+        """
         client = self._client_of(tenant)
         # A trace follows the task that enqueues; a shared statement would mix traces up.
         if _may_block(request) or client.is_traced:
@@ -121,6 +124,9 @@ class GroupCommit:
 
 
 def _may_block(request: Request[Any]) -> bool:
-    """Return whether another open transaction may block its insert, so that it is stored alone."""
+    """Return whether another open transaction may block the insert of this job.
+
+    Such a job is stored alone, so that it does not hold up the others of a batch.
+    """
     options = request.options
     return options.idempotency_key is not None or options.unique is not None

@@ -1,4 +1,4 @@
-"""The hosts, origins and proxies that a service accepts, before it looks at who the caller is."""
+"""Decide which hosts, origins and proxies a service accepts, before it authenticates a caller."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Entry:
 
     `hosts` are names of this service; `*.example.com` and `*` are allowed. `origins` are other
     sites, such as `https://shop.example`, whose pages may send requests with a key. `proxies` are
-    addresses or networks of proxies in front: only from these the service takes the client's
-    address from `X-Forwarded-For`, and the scheme from `X-Forwarded-Proto`. A proxy that logs
-    people in itself names the person in the `edge_header`.
+    the addresses or networks of proxies in front of the service. Only from a proxy does the service
+    accept the client's address in `X-Forwarded-For`, the scheme in `X-Forwarded-Proto`, and the
+    name of a person whom the proxy has logged in. `edge_header` is the header with that name.
     """
 
     hosts: tuple[str, ...] = LOOPBACK
@@ -55,9 +55,9 @@ class Entry:
 
     @classmethod
     def of(cls, **settings: Any) -> Self:
-        """Make it from settings, and from environment variables for those that are left out.
+        """Build an Entry from settings, and from environment variables for missing settings.
 
-        In the variables commas separate the parts of a list.
+        Commas separate the items of a list in a variable.
         """
         values: dict[str, Any] = {}
         for name, variable in LIST_VARIABLES.items():
@@ -120,7 +120,10 @@ def is_https(connection: HTTPConnection, entry: Entry) -> bool:
 
 
 def client_address(connection: HTTPConnection, entry: Entry) -> str:
-    """Return the client's address: the last one that is not a trusted proxy's."""
+    """Return the client's address.
+
+    This is the first address that is not a trusted proxy's, going back from the peer.
+    """
     address = peer_address(connection)
     # A proxy may add a header of its own after the client's.
     forwarded = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
@@ -130,5 +133,5 @@ def client_address(connection: HTTPConnection, entry: Entry) -> str:
 
 
 def peer_address(connection: HTTPConnection) -> str | None:
-    """Return the address at the other end of the connection: the client's, or the last proxy's."""
+    """Return the address of the peer (the client or the last proxy), or None if it has none."""
     return connection.client.host if connection.client else None

@@ -26,7 +26,10 @@ DURATION_BUCKETS_S: Final = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300,
 
 
 class ProcessMetrics:
-    """Counts the jobs that this process enqueues and the attempts it settles, and its resources."""
+    """Counts the jobs that this process enqueues and the attempts that it settles.
+
+    Also reports the CPU time, the memory and other resources of the process.
+    """
 
     def __init__(
         self, events: Events, declared: Callable[[], Collection[str]], registry: CollectorRegistry
@@ -86,7 +89,7 @@ CACHE_S: Final = 5.0
 
 
 class QueueSnapshot(Struct, frozen=True):
-    """The queues at one moment. `up` is False if the database could not be asked."""
+    """The state of the queues at one moment. `up` is False if the database could not be read."""
 
     up: bool = False
     depths: tuple[Depth, ...] = ()
@@ -157,7 +160,7 @@ class QueueMetrics(Collector):
         yield oldest
 
     def _bounded(self, depths: Sequence[Depth]) -> list[Depth]:
-        """Return the depths, with those of all queues beyond the bound added up as one queue."""
+        """Return the depths. The queues beyond the bound are added up under one label."""
         named = select_labelled((each.queue for each in depths), self.declared())
         others: dict[State, Depth] = {}
         for each in (each for each in depths if each.queue not in named):
@@ -171,7 +174,7 @@ class QueueMetrics(Collector):
 
 
 class DatabaseDown(Collector):
-    """Collects the only metric that is shown while the database is down and keys are unchecked."""
+    """Collects `penstock_database_up 0`, which is all that is shown while the database is down."""
 
     def collect(self) -> Iterator[Metric]:
         yield _database_up(False)

@@ -34,14 +34,14 @@ CLOSE_HEADERS: Final = {"connection": "close"}
 class Bounds(Struct, frozen=True, kw_only=True):
     """How many requests a service accepts at once, and how large they may be.
 
-    At most `requests` are answered at once, while at most `openings` more open an event stream.
-    One body has at most `body` bytes, all bodies that are being read have `bodies`, and a client
-    has `seconds` to send its body. Within an hour callers may name at most `queues` queues that no
-    task declares.
+    At most `requests` are answered at once. Besides these, at most `openings` requests may be
+    opening an event stream. A body has at most `body` bytes, and all bodies in memory together have
+    at most `bodies`. A client has `seconds` to send a body. Within an hour, callers may name at
+    most `queues` queues that no task declares.
 
     The service refuses a large body with 413, a slow one with 408, a new queue name with 422, and
-    other requests with 503 and `retry-after`. A stream above the bound gets an empty stream, which
-    says when to connect again.
+    other requests with 503 and `retry-after`. A request for one stream too many gets an empty
+    stream, which tells the client when to connect again.
     """
 
     requests: int = 256
@@ -139,7 +139,7 @@ class _ClientGone(Exception):
 
 
 def route_path(scope: Scope) -> str:
-    """Return the path as the service's routes have it, wherever the service is mounted."""
+    """Return the path of a request without the prefix under which the service is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
@@ -177,7 +177,7 @@ def _unsupported(detail: str) -> Problem:
 
 
 def _with_body(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the whole body first, and then what follows it."""
+    """Return a `receive` that returns the whole body first, and then the messages that follow."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receiving() -> Message:
@@ -237,7 +237,7 @@ HSTS: Final = b"max-age=31536000"
 class Security:
     """ASGI middleware that checks host and origin, authenticates the caller, and adds headers.
 
-    It keeps headers that a route has set itself.
+    A header that a route has set itself is kept.
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class Security:
             raise Problem(400, "unknown-host", detail)
 
     def _check_origin(self, connection: HTTPConnection) -> None:
-        """Refuse changes that a page of another origin requests, whatever cookies come along."""
+        """Refuse a request from a page of a foreign origin, even if the request has a cookie."""
         origin = connection.headers.get("origin")
         if origin is not None and not self._is_ours(origin, connection):
             detail = (
@@ -419,7 +419,11 @@ def _has_ticket(connection: HTTPConnection, method: str, path: str) -> bool:
 async def _respond_without_app(
     response: Response, scope: Scope, receive: Receive, send: Any
 ) -> None:
-    """Send an answer. A WebSocket gets it instead of the handshake, if the server supports that."""
+    """Send a response without calling the app.
+
+    A WebSocket gets the response instead of the handshake if the server supports that, and is
+    closed otherwise.
+    """
     if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
         await response(scope, receive, send)
     else:
@@ -435,8 +439,8 @@ CONNECTION_REFUSAL: Final = "penstock.connection_refusal"
 class RequestCount:
     """Counts the requests below `prefix` whose answer has not begun.
 
-    Probes do not count, so a busy server still answers them. Streams that are being opened count
-    apart, so that a page that opens many keeps nobody from enqueueing.
+    Probes do not count, so a busy server still answers them. Requests that open a stream are
+    counted separately, so that a page with many streams does not keep others from enqueueing.
     """
 
     def __init__(
@@ -476,10 +480,10 @@ class RequestCount:
 
 
 def empty_stream(*, is_for_any_page: bool) -> Response:
-    """Return an empty stream: the answer if a stream cannot be opened now.
+    """Return an empty event stream, for a client whose stream cannot be opened now.
 
-    After any status but 200 an `EventSource` never connects again. The delay until it does is
-    random, so that not all clients come back in the same moment.
+    The status is 200, because after any other an `EventSource` never connects again. The stream
+    tells the client to reconnect after a random delay, so that clients do not return all at once.
     """
     headers = dict(SECURITY_HEADERS) | {"x-accel-buffering": "no"}
     if is_for_any_page:
@@ -521,7 +525,7 @@ class RequestLimiter:
             await self._serve(scope, receive, send)
 
     def _secured(self, scope: Scope, send: Send) -> SecuredSend:
-        """Add the headers that let pages of other origins read the limiter's own answers."""
+        """Wrap `send`, so that pages of allowed origins can read the limiter's own responses."""
         return SecuredSend(HTTPConnection(scope), self._entry, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -543,7 +547,7 @@ class RequestLimiter:
                 self._count.requests -= 1
 
     async def _serve_stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Open a stream. If that fails for now, answer with an empty one."""
+        """Open a stream. If the service is unavailable (503), respond with an empty stream."""
         # A ticket works without the browser's cookies, so any page may read the answer.
         has_ticket = bool(QueryParams(scope["query_string"]).get("ticket"))
         empty, secured_send = empty_stream(is_for_any_page=has_ticket), self._secured(scope, send)

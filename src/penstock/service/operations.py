@@ -96,7 +96,10 @@ class Readiness:
         return None
 
     async def _unwritten_outcomes(self, connection: Executor) -> dict[str, Any] | None:
-        """Return the outcomes that workers cannot write, if the role may see workers' reports."""
+        """Return the number of outcomes that workers cannot write, and the error.
+
+        Returns None if there are none, or if the role may not read what workers report.
+        """
         try:
             row = await connection.fetchrow(self._app.store.statement("examine_unwritten"))
         except asyncpg.InsufficientPrivilegeError:
@@ -105,7 +108,7 @@ class Readiness:
 
 
 def _is_answer(error: Exception) -> bool:
-    """Return whether the database has answered, if only that something is missing or forbidden."""
+    """Return whether the database answered, with an error about a missing part or right."""
     return isinstance(error, asyncpg.PostgresError) and (error.sqlstate or "").startswith("42")
 
 
@@ -140,7 +143,10 @@ class Operations:
         return await (await self._app.insights()).health(self._thresholds)
 
     def shows_metrics_to(self, connection: HTTPConnection) -> bool:
-        """Return whether a caller may read the metrics without a key: only from this machine."""
+        """Return whether a client may read the metrics without a key.
+
+        That requires `open_metrics`, and a client on this machine.
+        """
         if not self._open_metrics:
             return False
         try:
@@ -149,5 +155,5 @@ class Operations:
             return False
 
     def close(self) -> None:
-        """Stop counting."""
+        """Stop counting jobs and attempts."""
         self._process.close()

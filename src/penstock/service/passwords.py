@@ -33,9 +33,9 @@ class Passwords:
             return await asyncio.to_thread(self._hasher.hash, password)
 
     async def verify(self, password: str, stored_hash: str | None) -> bool:
-        """Return whether a password has the stored hash.
+        """Return whether a password matches the stored hash.
 
-        Without a hash the answer is no and takes as long, so that the time does not reveal which
+        Without a hash it returns False after the same time, so that the time does not reveal which
         users exist.
         """
         async with self._slots:

@@ -23,7 +23,7 @@ _DESCRIPTIONS: dict[str, str] = {}
 
 
 def described(pattern: str, words: str) -> str:
-    """Return a pattern for a field, and remember the words that complete "Should be …".
+    """Return the pattern of a field, and register `words`, which complete "Should be …".
 
     >>> Id = Annotated[str, Field(pattern=described(r"^[1-9][0-9]*$", "a number such as 42"))]
     """
@@ -32,12 +32,12 @@ def described(pattern: str, words: str) -> str:
 
 
 def description_of(pattern: str) -> str | None:
-    """Return the words for what a pattern allows, if it was described."""
+    """Return the words that are registered for a pattern, or None."""
     return _DESCRIPTIONS.get(pattern)
 
 
 def misfit_message(misfit: Mapping[str, Any]) -> str:
-    """Say what is wrong with a field, from pydantic's error."""
+    """Turn pydantic's error about a field into a message."""
     context = misfit.get("ctx", {})
     match misfit["type"]:
         case "string_pattern_mismatch":
@@ -158,7 +158,7 @@ class ProblemModel(BaseModel):
 
 
 class Problem(Exception):
-    """An error that is answered to the client."""
+    """An error that the service sends to the client as its response."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class Problem(Exception):
 
 
 def raises(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Describe the errors of a route for OpenAPI."""
+    """Return the descriptions of a route's errors for OpenAPI."""
     content = {PROBLEM_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemModel"}}}
     return {
         status: {"description": TITLES[status], "content": content, "model": ProblemModel}
@@ -189,7 +189,7 @@ def raises(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def document_common_problems(document: dict[str, Any]) -> None:
-    """Add the errors that the middleware may answer on every route to the OpenAPI document."""
+    """Add to the OpenAPI document the errors with which the middleware may answer any route."""
     for path, operations in document["paths"].items():
         if not path.startswith("/api/"):
             continue
@@ -225,7 +225,7 @@ def problem_response(problem: Problem) -> Response:
 
 
 def from_error(error: errors.PenstockError) -> Problem:
-    """Return the problem with which an error of Penstock is answered."""
+    """Return the Problem that the client gets for an error of Penstock."""
     status = next(status for kind, status in STATUSES if isinstance(error, kind))
     if isinstance(error, errors.NotAllowed):
         # Only those who run the service may learn which roles the database has.
@@ -246,16 +246,19 @@ def from_error(error: errors.PenstockError) -> Problem:
 
 
 def from_driver(error: Exception, place: str) -> Problem | None:
-    """Return the problem for a driver's error in a query of an application.
+    """Return the Problem for a driver's error in a query of an application.
 
-    Returns None if the error is not an answer of Postgres.
+    Returns None if the error did not come from Postgres.
     """
     known_error = database_error(error, place)
     return None if known_error is None else from_error(known_error)
 
 
 def _database_problem(error: errors.DatabaseError, status: int) -> Problem:
-    """Return what a caller may know. The log has the rest, once a minute for each kind of error."""
+    """Return the Problem for an error of the database, without its details.
+
+    The details are logged, at most once a minute for each kind of error.
+    """
     kind, now = type(error), time.monotonic()
     if now - _logged_at.get(kind, float("-inf")) >= LOG_INTERVAL_S:
         _logged_at[kind] = now
@@ -275,7 +278,7 @@ _logged_at: dict[type[errors.DatabaseError], float] = {}
 
 
 def install_error_handlers(web: FastAPI) -> None:
-    """Make FastAPI answer every error as a problem."""
+    """Make FastAPI respond to every error with a problem document."""
 
     @web.exception_handler(Problem)
     async def problem(_: Request, error: Problem) -> Response:

@@ -1,4 +1,4 @@
-"""Describe and mark routes: their JSON answers, their schemas for OpenAPI, and how they differ."""
+"""Describe the JSON responses of routes for OpenAPI, and mark routes that need special handling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _response_types: Final[dict[str, Any]] = {}
 def returns(
     kind: Any, status: int = 200, description: str = "Done."
 ) -> dict[int | str, dict[str, Any]]:
-    """Describe a route's success for OpenAPI. `kind` is a Struct, or a type made of Structs."""
+    """Describe a route's successful response. `kind` is a Struct, or a type made of Structs."""
     _response_types.setdefault(repr(kind), kind)
     [schema], _ = msgspec.json.schema_components([kind], ref_template=SCHEMA_REF)
     content = {"application/json": {"schema": schema}}
@@ -32,7 +32,7 @@ def returns(
 
 
 def component_schemas() -> dict[str, Any]:
-    """Return the schemas of all types that some route returns."""
+    """Return the OpenAPI schemas of all types that routes return."""
     _, schemas = msgspec.json.schema_components(_response_types.values(), ref_template=SCHEMA_REF)
     return schemas
 
@@ -48,7 +48,7 @@ _SMALL_BODY: Final = "penstock_small_body"
 
 
 def streams_body(endpoint: F) -> F:
-    """Mark a route that reads its body while it arrives, with bounds of its own."""
+    """Mark a route that reads the body while it arrives, and limits the body's size itself."""
     setattr(endpoint, _STREAMS_BODY, True)
     return endpoint
 
@@ -78,7 +78,7 @@ def streams_events(endpoint: F) -> F:
 
 
 class RouteMatcher:
-    """The methods and paths of the routes with one flag."""
+    """Matches requests to the routes with one flag, by method and path."""
 
     def __init__(self, routes: Iterable[Route], prefix: str, flag: str) -> None:
         self._routes = [

@@ -61,7 +61,7 @@ def _expect_text(value: Any) -> Any:
 
 
 def _in_utc(value: datetime) -> datetime:
-    """Convert a time to UTC, which fails in the first and last hours of the calendar."""
+    """Convert a time to UTC. This fails in the first and the last hours of the calendar."""
     try:
         return value.astimezone(UTC)
     except OverflowError:
@@ -79,7 +79,7 @@ class StrictBody(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, body: Any) -> Any:
-        """Refuse an object with very many fields, since each unknown one would cost an error."""
+        """Refuse an object with very many fields: each unknown field would cost an error."""
         if isinstance(body, dict) and len(body) > MAX_FIELDS:
             raise ValueError(f"an object with at most {MAX_FIELDS} fields")
         return body
@@ -212,9 +212,9 @@ class EventBody(StrictBody):
 
 
 def changed_settings(body: StrictBody) -> dict[str, Any]:
-    """Return the settings that a body changes, as the client takes them.
+    """Return the settings that a body changes, as keyword arguments for the client.
 
-    A null takes a setting back. Raises a Problem if the body changes nothing.
+    A null removes a setting. Raises a Problem if the body changes nothing.
     """
     values = {name: getattr(body, name) for name in body.model_fields_set}
     if not values:

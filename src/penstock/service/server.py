@@ -1,4 +1,4 @@
-"""Serve a service with uvicorn, with bounds on what each connection may cost."""
+"""Run a service with uvicorn, and limit the resources that each connection can use."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """How many connections a server accepts, and how large and slow their requests may be.
 
     The request line and headers have at most `head` bytes and must arrive within `head_seconds`.
-    A client that reads nothing of its answer for `stalled_seconds` is disconnected. While all
-    `connections` are taken, `probes` more may each ask once for `/livez` or `/readyz`; if these
-    are taken too, the oldest one that has not sent its request is closed.
+    A client that reads nothing of its answer for `stalled_seconds` is disconnected.
+
+    While all `connections` are in use, `probes` more are accepted, each for one request to
+    `/livez` or `/readyz`. If these are in use too, the server closes the oldest of them that has
+    not sent its request.
     """
 
     connections: int = 4096
@@ -46,7 +48,7 @@ class ConnectionLimits(Struct, frozen=True, kw_only=True):
 
 
 class _Refused:
-    """Takes the place of a request cycle whose answer is complete already."""
+    """Replaces uvicorn's request cycle after a refusal that was sent without calling the app."""
 
     response_complete = True
     disconnected = False
@@ -57,7 +59,7 @@ _REFUSED: Any = _Refused()
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One client's connection. A client that exceeds a limit is cut off; others notice nothing."""
+    """One client's connection. A client that exceeds a limit is cut off without harm to others."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class HttpConnection(HttpToolsProtocol):
         probing: dict[HttpConnection, None],
         **uvicorn_settings: Any,
     ) -> None:
-        """`probing` are the server's connections that may only ask for probes, oldest first."""
+        """`probing` holds the server's connections that may only send probes, oldest first."""
         super().__init__(**uvicorn_settings)
         self._probing = probing
         self._limits = limits
@@ -145,7 +147,8 @@ class HttpConnection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse a request that cannot be parsed, or whose head is too large.
 
-        The parser turns the error of a callback into its own, so both arrive here.
+        The parser reports an error that a callback raises as an error of its own, so a head that is
+        too large ends up here as well.
         """
         problem = Problem(400, "bad-request", msg, headers=CLOSE_HEADERS)
         if max(self._head_bytes_read, self._head_bytes_parsed) > self._limits.head:
@@ -176,7 +179,7 @@ class HttpConnection(HttpToolsProtocol):
     def _may_refuse_here(self) -> bool:
         """Return whether to refuse a request before the app sees it.
 
-        RequestLimiter would refuse it too, but refusing many requests costs less here.
+        RequestLimiter would refuse the request too, but refusing it in the connection costs less.
         """
         if not self._request_count.is_full:
             return False
@@ -262,7 +265,7 @@ MAX_MESSAGE_BYTES: Final = 16 * 1024
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's server, but it leaves signals to the process and sets `listens` once it listens."""
+    """A uvicorn server that leaves signals to the process, and sets `listens` once it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -281,7 +284,7 @@ class HttpServer:
     """Serves a service until it is asked to stop.
 
     async with service:
-        await Server(service, bind_socket("127.0.0.1", 8420)).run()
+        await HttpServer(service, bind_socket("127.0.0.1", 8420)).run()
     """
 
     def __init__(
@@ -325,7 +328,7 @@ class HttpServer:
         logging.getLogger("uvicorn.access").addFilter(without_query)
 
     async def run(self) -> None:
-        """Accept requests until `ask_to_stop` is called, then let the running ones end."""
+        """Accept requests until `ask_to_stop` is called, then wait for the running requests."""
         try:
             await self._uvicorn.serve([self._listening])
         finally:
@@ -336,14 +339,14 @@ class HttpServer:
         await self._uvicorn.listens.wait()
 
     def stop_limit(self, signals: int) -> float:
-        """Return how many seconds the server may take to stop, after that number of signals."""
+        """Return how many seconds the server may take to stop after this many signals."""
         return CLOSE_TIMEOUT_S + (self._grace if signals < 2 else 0.0)
 
     def last_words(self) -> None:
-        """Do nothing: the stacks that the process logs show the requests that do not end."""
+        """Do nothing. The process logs its stacks, which show the requests that do not end."""
 
     def ask_to_stop(self) -> None:
-        """Accept no more requests. Called again, stop without waiting for the running ones.
+        """Accept no more requests. A second call stops without waiting for the running requests.
 
         Signal handlers call this.
         """
@@ -375,8 +378,9 @@ def bind_socket(host: str, port: int) -> socket.socket:
 def with_file_limit_for(limits: ConnectionLimits) -> ConnectionLimits:
     """Raise the process's limit of open files for all connections. Returns the limits to use.
 
-    If the system allows fewer files, these have fewer connections: a process without free file
-    descriptors accepts no client, not even a probe. Many systems start with 1,024.
+    If the system allows fewer files, the returned limits allow fewer connections. A process
+    without free file descriptors accepts no client, not even a probe. Many systems start with a
+    limit of 1,024 files.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = limits.connections + limits.probes + OTHER_FILES
@@ -395,7 +399,7 @@ def with_file_limit_for(limits: ConnectionLimits) -> ConnectionLimits:
 
 
 class WarningRateLimit(logging.Filter):
-    """Lets each warning through once a minute, since clients can cause them at will."""
+    """Lets each warning through once a minute, since clients can cause any number of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -417,7 +421,7 @@ warning_rate_limit: Final = WarningRateLimit()
 
 
 def without_query(record: logging.LogRecord) -> bool:
-    """Remove the query from a line of the access log: it may hold a ticket or a search text."""
+    """Remove the query from a line of the access log. It may contain a ticket or a search text."""
     if isinstance(record.args, tuple) and len(record.args) == 5:
         client, method, path, *rest = record.args
         record.args = (client, method, str(path).partition("?")[0], *rest)

@@ -1,4 +1,4 @@
-"""The check whether an app can run the jobs that wait in the queue."""
+"""Check whether an app can run the jobs that wait in the queue."""
 
 from __future__ import annotations
 

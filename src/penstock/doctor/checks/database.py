@@ -123,7 +123,7 @@ CONNECTION = Check(
 
 
 class Pooling(Struct, frozen=True):
-    """Whether a pooler is between us and Postgres, and whether it shares connections."""
+    """Whether there is a pooler in front of Postgres, and whether it shares connections."""
 
     pooled: bool
     shared: bool = False
@@ -379,7 +379,7 @@ CLOCK_READINGS = 3
 
 
 class SettingReading(Struct, frozen=True):
-    """The time of the database, and our own before the query was sent and after it returned."""
+    """The time of the database, with this machine's time before and after the query."""
 
     sent: datetime
     theirs: datetime
@@ -387,12 +387,12 @@ class SettingReading(Struct, frozen=True):
 
     @property
     def doubt(self) -> timedelta:
-        """How inexact the comparison is: the database read its clock at some time in between."""
+        """How far `ahead` may be off: the database read its clock between `sent` and `received`."""
         return (self.received - self.sent) / 2
 
     @property
     def ahead(self) -> timedelta:
-        """How far the database's clock is ahead of ours."""
+        """How far the database's clock is ahead of this machine's."""
         return self.theirs - (self.sent + self.doubt)
 
 
@@ -477,7 +477,7 @@ def _is(*values: str) -> Callable[[str], bool]:
 
 
 def _under(milliseconds: int) -> Callable[[str], bool]:
-    """Return a test for a timeout that is set (0 means none) and is shorter."""
+    """Return a test for a timeout that is set (not 0) and shorter than this."""
     return lambda value: 0 < int(value) < milliseconds
 
 

@@ -39,7 +39,10 @@ REMEDIES = {
 
 
 class StuckJobs(Struct, frozen=True):
-    """Jobs that were put back for one reason. `seconds` is how long the oldest has been stuck."""
+    """Jobs of one task in one queue that were put back for one reason.
+
+    `seconds` is how long the oldest of them has been stuck.
+    """
 
     queue: str
     task: str
@@ -139,7 +142,7 @@ LOST = Check(
 
 
 class Overtime(Struct, frozen=True):
-    """Running jobs of one task on one worker. `seconds` is how far they are past their timeout."""
+    """Running jobs of one task on one worker. `seconds` is the longest time past their timeout."""
 
     task: str
     worker: str | None
@@ -183,7 +186,7 @@ OVERTIME = Check(
 
 
 class DueJobs(Struct, frozen=True):
-    """Scheduled jobs whose time has come. `seconds` is how long ago that of the first one was."""
+    """Scheduled jobs that are due. `seconds` is for how long the first of them has been due."""
 
     jobs: int
     seconds: float | None
@@ -226,7 +229,10 @@ OVERDUE = Check(
 
 
 class ScheduleProblem(Struct, frozen=True):
-    """A schedule with a problem. `overdue` is how many seconds ago its tick was due."""
+    """A schedule with a problem. `overdue` is how many seconds ago its tick was due.
+
+    It is 0 or less if no tick is overdue.
+    """
 
     name: str
     task: str
@@ -292,7 +298,9 @@ MAX_BATCHES_NAMED = 5
 
 
 class UnfinishedBatch(Struct, frozen=True):
-    """A batch that has been open for long without a change, or is over but not finished."""
+    """A batch that has been open for long without a change, or that is not finished although all
+    of its jobs have ended.
+    """
 
     id: int
     name: str | None
@@ -364,7 +372,7 @@ BATCHES = Check(
 
 
 class LateJobs(Struct, frozen=True):
-    """The late jobs of one queue. `seconds` is by how much the latest of them is late."""
+    """The late jobs of one queue. `seconds` is how late the latest of them is."""
 
     queue: str
     jobs: int

@@ -31,8 +31,8 @@ from penstock.wording import counted, listed, span
 class ReadyJobs(Struct, frozen=True):
     """Ready jobs of one task in one queue, counted up to a bound.
 
-    `seconds` is how long the oldest has waited, `paused` for how long the queue has been paused,
-    if it is.
+    `seconds` is how long the oldest has waited. `paused` is for how many seconds the queue has
+    been paused, or None.
     """
 
     queue: str
@@ -44,7 +44,7 @@ class ReadyJobs(Struct, frozen=True):
 
 
 async def read_ready_jobs(context: CheckContext) -> list[ReadyJobs]:
-    """Read the first ready jobs of each queue, by task."""
+    """Count the first ready jobs of each queue, by task."""
     return await context.fetch(ReadyJobs, "examine_ready_jobs", context.limits.sample_jobs)
 
 
@@ -70,7 +70,7 @@ class WaitingLane(Struct, frozen=True, kw_only=True):
 
 
 async def read_waiting_lanes(context: CheckContext) -> list[WaitingLane]:
-    """Read lanes with ready jobs by queue and name, up to a bound."""
+    """Return the lanes that have ready jobs, by queue and name, up to a bound."""
     max_lanes, laneless = context.limits.sample_jobs, context.limits.laneless_jobs
     return await context.fetch(_lane_from, "examine_lanes", max_lanes, laneless)
 

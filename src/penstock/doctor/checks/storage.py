@@ -29,8 +29,8 @@ from penstock.wording import counted, listed, size, span
 class SnapshotHolder(Struct, frozen=True):
     """A session, a prepared transaction, a replication slot or a standby with an old snapshot.
 
-    `seconds` is how long it has been open, if that is known, and `transactions` how many
-    transactions have begun since.
+    `seconds` is how long the snapshot has been open, or None if that is unknown. `transactions`
+    is how many transactions have begun since then.
     """
 
     kind: str
@@ -167,7 +167,7 @@ TABLES = ["job", "lease", "leader", "signal", "unique_claim", "progress"]
 
 
 class Relation(Struct, frozen=True):
-    """A table or an index. `expected` is how many bytes its live rows need, if that is known."""
+    """A table or an index. `expected` is how many bytes its live rows need, or None if unknown."""
 
     kind: str
     name: str
@@ -281,10 +281,11 @@ DAYS_AHEAD = 7
 
 
 class MissingPartition(Struct, frozen=True):
-    """The first day without a partition.
+    """The first day for which the history has no partition.
 
-    Jobs that end in `ahead` days and are kept for `days` need it. `apart` means that there is a
-    table for the day, but that it is not attached, or to another table, `parent`.
+    Jobs that end in `ahead` days and are kept for `days` days need this partition. `apart` means
+    that a table for the day exists, but is not attached to the history. If it is attached to
+    another table, `parent` is that table.
     """
 
     ahead: int
@@ -371,7 +372,10 @@ class ExpiredPartition(Struct, frozen=True):
 
 
 async def read_expired(context: CheckContext) -> list[ExpiredPartition]:
-    """Read the partitions whose day passed some days ago; the leader drops them every hour."""
+    """Return the partitions that should have been dropped `expired_days` ago or earlier.
+
+    The leader drops expired partitions every hour.
+    """
     [database_time] = await context.fetch(DatabaseTime, "get_time")
     since = database_time.now - timedelta(days=context.limits.expired_days)
     return await context.fetch(ExpiredPartition, "list_expired_partitions", context.schema, since)

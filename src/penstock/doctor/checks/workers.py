@@ -26,7 +26,7 @@ from penstock.wording import counted, listed, span
 
 
 async def read_workers(context: CheckContext) -> list[WorkerInsight]:
-    """Read the living workers, and those that ended without closing their lease."""
+    """Return the living workers, and the lost workers, whose lease has expired."""
     async with context.transaction() as connection:
         workers = await Insights(context.store, connection).workers()
     return [worker for worker in workers if worker.kind == "worker"]
@@ -277,7 +277,7 @@ NOTIFICATIONS = Check(
 
 
 class IdleGrant(Struct, frozen=True):
-    """A limit under which no job runs, the workers that hold its slots and those that wait."""
+    """A limit with unused slots, the workers that hold them and those that wait for slots."""
 
     key: str
     slots: int
@@ -287,9 +287,10 @@ class IdleGrant(Struct, frozen=True):
 
 
 async def read_idle_grants(context: CheckContext) -> list[IdleGrant]:
-    """Read the limits whose slots are waited for and unused, in two looks some seconds apart.
+    """Return the limits whose slots no job uses although workers wait for them.
 
-    Between two jobs, and just after a grant, slots are unused for a moment.
+    A limit is returned only if two readings, some seconds apart, both find it. Between two jobs,
+    and just after a grant, slots are unused for a moment.
     """
     first = await _read_once(context)
     if not first or await _may_wait_for_rate(context):
@@ -304,7 +305,7 @@ async def _read_once(context: CheckContext) -> list[IdleGrant]:
 
 
 async def _may_wait_for_rate(context: CheckContext) -> bool:
-    """Return whether jobs may wait for a rate, while their workers hold the slots."""
+    """Return whether jobs may be waiting for a rate while their workers hold slots."""
     async with context.transaction() as connection:
         page = await Insights(context.store, connection).limits(limit=1000)
     return any(each.closed_until or each.refills_in != 0 for each in page.limits)

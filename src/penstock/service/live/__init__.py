@@ -1,1 +1,1 @@
-"""Live updates: a client that watches a subject gets its whole state after each change."""
+"""Send live updates: a client that watches a subject gets its full state after each change."""

@@ -1,4 +1,4 @@
-"""Check who may listen: an authenticated caller, or the bearer of a ticket."""
+"""Check who may watch a subject: an authenticated caller, or a client with a ticket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.service.problems import Problem
 
 
 class LiveAccess(Struct, frozen=True):
-    """A caller that listens, and the subjects that its ticket names; None without a ticket."""
+    """A caller who may watch subjects. `subjects` are those of a ticket; None without a ticket."""
 
     caller: Caller
     subjects: frozenset[str] | None = None
@@ -28,7 +28,7 @@ class LiveAccess(Struct, frozen=True):
 
 
 async def access_of(connection: HTTPConnection) -> LiveAccess:
-    """Return the access of a connection. Raises a Problem if the caller may not listen."""
+    """Return the access of a connection. Raises a Problem if the caller may not watch anything."""
     runtime = runtime_of(connection)
     if ticket := connection.query_params.get("ticket"):
         return LiveAccess(*runtime.tickets.admit(ticket))

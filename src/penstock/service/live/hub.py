@@ -1,4 +1,4 @@
-"""The listeners of one server, and the watchers that poll the database for them."""
+"""Connect the listeners of one server with watchers, which poll the database for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"[^\x00-\x1f\x7f]{1,500}")
 class Subject(NamedTuple):
     """What a client can watch: a job, batch, queue, tenant or user, or an application's own kind.
 
-    Its text is the kind and the id: `job/42`.
+    As text, a subject is written as its kind and id, such as `job/42`.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class Update(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, subject: Subject, present: Present | None) -> Update:
-        """Make the update of a snapshot; None stands for a subject that does not exist."""
+        """Make an update from a snapshot. `present` is None if the subject does not exist."""
         live_state = LiveState(
             subject=str(subject),
             version=None if present is None else present.version,
@@ -92,7 +92,7 @@ class Update(Struct, frozen=True, eq=False):
         return self.present is None or self.present.is_final
 
     def is_same(self, version: str | None) -> bool:
-        """Return whether a client that has seen this version has seen this state."""
+        """Return whether a client that has seen `version` has seen the state of this update."""
         return bool(version) and self.present is not None and self.present.is_same(version or "")
 
 
@@ -110,10 +110,10 @@ class StreamEnded(Exception):
 
 
 class Mailbox:
-    """A mailbox with room for the newest state of each subject.
+    """Holds the newest state of each subject until the listener takes it.
 
-    A newer state replaces one that was not taken yet, so a slow client may miss states in between,
-    but never the last one.
+    A newer state replaces one that was not taken yet. A slow client may therefore miss states in
+    between, but never the last one.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Mailbox:
         self._changed.set()
 
     def fail(self, error: Exception) -> None:
-        """Report an error, which `first` raises while it waits for the first state."""
+        """Report an error. A call of `first` raises it if no update has arrived."""
         self._error = error
         self._changed.set()
 
@@ -136,21 +136,21 @@ class Mailbox:
         self._updates.pop(subject, None)
 
     def end(self, reason: EndReason) -> None:
-        """Let `next` raise Ended."""
+        """Let `next` raise StreamEnded, at once if the client left, else after the last update."""
         self._end_reason = self._end_reason or reason
         self._changed.set()
 
     async def first(self, seconds: float) -> Update | None:
-        """Do the same as `next`, but raise the error if the database cannot be asked."""
+        """Wait for an update like `next`, but raise the error if the database cannot be read."""
         await self._wait(seconds, lambda: bool(self._updates or self._end_reason or self._error))
         if self._error is not None and not self._updates:
             raise self._error
         return self._take()
 
     async def next(self, seconds: float) -> Update | None:
-        """Wait for the next update; None if there is none for so many seconds.
+        """Wait for the next update. Returns None if none arrives within `seconds`.
 
-        Raises Ended once there will be no more.
+        Raises StreamEnded if no more updates will come.
         """
         await self._wait(seconds, lambda: bool(self._updates or self._end_reason))
         return self._take()
@@ -180,9 +180,9 @@ ERROR_PAUSES_S: Final = (0.25, 2.0)
 
 
 class PollInterval(NamedTuple):
-    """How many seconds pass between two polls of a subject.
+    """The shortest and the longest time between two polls of a subject, in seconds.
 
-    It is polled at the shortest interval after a change, and then ever more slowly.
+    After a change the shortest applies. Each poll without a change makes it longer.
     """
 
     shortest: float
@@ -201,7 +201,7 @@ APPLICATION_POLL_INTERVAL: Final = PollInterval(0.5, 1.0)
 
 
 class _WatchedSubject:
-    """One subject, its last update, and when it is polled next."""
+    """A subject with its listeners, its last update and the time of its next poll."""
 
     def __init__(self, subject: Subject, interval: PollInterval) -> None:
         self.subject = subject
@@ -234,7 +234,7 @@ class _WatchedSubject:
         return not self._listeners and not self._new
 
     def publish(self, update: Update, poll_began_at: float) -> None:
-        """Pass an update to the listeners that do not know it, and plan the next poll."""
+        """Pass an update to the listeners that have not seen it, and schedule the next poll."""
         is_change = self.last_update is None or not self._is_same(update)
         self.last_update, self.polled_at = update, time.monotonic()
         if is_change:
@@ -280,7 +280,7 @@ class Watcher:
         return not self._watched and self._task is None
 
     def join(self, listener: Mailbox, subject: Subject) -> None:
-        """Give the listener the present state as soon as it is known, and then each change."""
+        """Send a subject's present state to a listener once it is read, and then each new state."""
         watched = self._watched.get(subject.id)
         if watched is None:
             watched = self._watched[subject.id] = _WatchedSubject(
@@ -319,14 +319,17 @@ class Watcher:
             self._task = None
 
     def _fail(self, error: Exception, *, is_new: bool) -> None:
-        """Log a failed poll once, and report it to new listeners; the others wait for the next."""
+        """Log the first of several failed polls. Report each to listeners without a first state.
+
+        The other listeners just wait for a poll that succeeds.
+        """
         if is_new:
             logger.warning("Live updates pause, because the database cannot be read: %s", error)
         for watched in self._watched.values():
             watched.fail(error)
 
     async def _poll_or_sleep(self) -> None:
-        """Poll the subjects that are due, or sleep until one is."""
+        """Poll the subjects that are due. If none is, sleep until one is or listeners change."""
         self._changed.clear()
         now = time.monotonic()
         if (first := min(each.due for each in self._watched.values())) > now:
@@ -409,7 +412,7 @@ class Hub:
             self._empty.set()
 
     def join(self, listener: Mailbox, tenant: str | None, subject: Subject) -> None:
-        """Let a listener watch a subject, as far as a tenant may see it; None sees all."""
+        """Let a listener watch a subject as `tenant` sees it; None stands for all tenants."""
         key = tenant, subject.kind
         if (watcher := self._watchers.get(key)) is None:
             self._watchers = {at: each for at, each in self._watchers.items() if not each.is_over}
@@ -429,11 +432,11 @@ class Hub:
             listener.end("stopping")
 
     def start(self) -> None:
-        """Accept listeners, also again after a stop."""
+        """Accept listeners. A hub that was stopped can be started again."""
         self._is_stopping = False
 
     async def stop(self) -> None:
-        """End every stream, give them a moment to send what is left, and stop polling."""
+        """End every stream, give the streams a moment to send what is left, and stop polling."""
         self.ask_to_stop()
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_TIMEOUT_S):

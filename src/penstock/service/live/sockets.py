@@ -25,7 +25,7 @@ _KEEPALIVE: Final = '{"alive":true}'
 
 
 class ClientMessage(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client asks for; `version` is what it has seen of the subject."""
+    """A message from a client. `version` is the version of the subject that the client has seen."""
 
     subscribe: str | None = None
     unsubscribe: str | None = None
@@ -81,7 +81,7 @@ class SocketSession:
             self._listener.end("left")
 
     async def _receive(self) -> str | None:
-        """Return the text of the next message, or None if it has bytes."""
+        """Return the text of the next message, or None if the message is binary."""
         message = await self._socket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message["code"])

@@ -38,7 +38,7 @@ class EventStream(Response):
     def __init__(
         self, listener: Mailbox, first: Update | None, headers: Mapping[str, str] | None = None
     ) -> None:
-        """`first` is sent at once. It is None if the client has seen the present state."""
+        """`first` is the update to send at once, or None if the client has already seen it."""
         super().__init__(headers={**STREAM_HEADERS, **(headers or {})})
         del self.headers["content-length"]
         self._listener = listener
@@ -46,7 +46,7 @@ class EventStream(Response):
         self._on_end: Callable[[], None] = lambda: None
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Set what to call when the stream has ended."""
+        """Set the function to call when the stream has ended."""
         self._on_end = callback
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,7 +89,7 @@ class EventStream(Response):
 
 
 def frame(update: Update) -> bytes:
-    """Encode an update as one event. Its JSON has no line breaks, so it needs one `data:` line."""
+    """Encode an update as one event. The JSON has no line breaks, so one `data:` line is enough."""
     version = b"" if update.present is None else b"id: " + update.present.version.encode() + b"\n"
     return version + b"data: " + update.body + b"\n\n"
 
@@ -106,10 +106,10 @@ FIRST_STATE_TIMEOUT_S: Final = 5.0
 async def open_stream(
     hub: Hub, tenant: str | None, subject: Subject, seen: str, headers: dict[str, str]
 ) -> Response:
-    """Open a stream of a subject, as far as a tenant may see it.
+    """Open a stream of a subject as `tenant` sees it; None stands for all tenants.
 
-    Raises a Problem if the subject does not exist. If `seen` is the version of its final state,
-    the answer is 204.
+    Raises a Problem if the subject does not exist. If the subject is final and the client has seen
+    its last version (`seen`), the response is a 204.
     """
     listener = hub.enter()
     try:

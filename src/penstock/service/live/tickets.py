@@ -1,7 +1,8 @@
 """Issue and check tickets, which browsers put in the address of a stream or WebSocket.
 
-EventSource and WebSocket cannot send a key in a header. A ticket lasts for a minute, and lets its
-bearer only listen to the subjects that it names, as the caller who requested it.
+EventSource and WebSocket cannot send a key in a header. A ticket is valid for a minute. It lets a
+client watch the subjects that the ticket names, with the tenant of the caller who requested it.
+It permits nothing else.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _Claims(Struct, frozen=True, array_like=True):
 class Tickets:
     """Issues and checks tickets. Servers that share a secret accept each other's.
 
-    Without an argument the secret is that of PENSTOCK_TICKET_SECRET, or else a random one.
+    Without `secret`, the secret is PENSTOCK_TICKET_SECRET, or a random one if that is not set.
     """
 
     def __init__(self, secret: str | None = None) -> None:
@@ -56,7 +57,7 @@ class Tickets:
         self._key = hmac.digest(secret_bytes, _PURPOSE, hashlib.sha256)
 
     def issue(self, caller: Caller, subjects: list[Subject], now: float | None = None) -> Ticket:
-        """Issue a ticket for subjects, as far as this caller may see them."""
+        """Issue a ticket with which a client may watch these subjects as this caller."""
         expires = (time.time() if now is None else now) + TICKET_LIFETIME_S
         claims = _Claims(expires, caller.name, caller.tenant, tuple(map(str, subjects)))
         body = urlsafe_b64encode(msgspec.json.encode(claims))

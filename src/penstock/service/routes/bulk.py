@@ -82,11 +82,10 @@ def _job_filters(action: Action) -> dict[str, Any]:
 async def _matching_pages(
     client: Client, filters: dict[str, Any], until: str, after: str | None
 ) -> AsyncGenerator[tuple[list[str], str | None]]:
-    """Yield pages of ids of matching jobs, and the `after` of the next page if there is one.
+    """Yield the ids of matching jobs page by page, each with the `after` of the next page or None.
 
-    Jobs that are newer than `until` are left out. Indexes find the jobs, however long the history
-    is, unless the filter has a `text`: no index covers arguments, so all jobs are read, from the
-    newest on.
+    Jobs that are newer than `until` are left out. Indexes find the jobs even in a long history.
+    Only a filter with a `text` reads all jobs, newest first, because no index covers arguments.
     """
     if "text" not in filters:
         names = ("queue", "task", "tenant", "subject", "tag", "batch", "workflow")

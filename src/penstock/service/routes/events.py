@@ -1,4 +1,4 @@
-"""The route that sends events, for which jobs wait."""
+"""The route that sends an event to the jobs that wait for it."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ async def purge(body: Chosen, request: Request, caller: Operator) -> Response:
 
 
 def _selection(body: Chosen) -> tuple[list[str], dict[str, Any]]:
-    """Return the ids or the filters of a body. Raises a Problem unless it has one of them."""
+    """Return the ids and the filters of a body. Raises a Problem unless exactly one is set."""
     filters = body.filter.model_dump(exclude_none=True) if body.filter else {}
     if bool(body.ids) == bool(filters):
         allowed = "either ids, or a filter with at least one field"

@@ -15,7 +15,7 @@ router = APIRouter(tags=["operations"])
 
 
 def _answers() -> dict[int | str, dict[str, object]]:
-    """Describe the answers. A queue that is down is a 503, with the same document as a 200."""
+    """Describe the responses for OpenAPI. A queue that is down gets a 503 with the full report."""
     errors = raises(401, 403, 503)
     down = returns(Health, 503)[503]["content"]
     unavailable = errors[503]

@@ -25,7 +25,7 @@ KIND_PATTERN: Final = described(r"^[a-z-]{1,40}$", "a kind of what is watched, s
 
 
 def _stream_responses() -> dict[int | str, dict[str, Any]]:
-    """Describe the answers to listeners for OpenAPI."""
+    """Describe the responses to a client that watches a subject, for OpenAPI."""
     for kind in STATE_TYPES:
         returns(kind)
     answers = returns(

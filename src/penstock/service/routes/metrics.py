@@ -52,10 +52,10 @@ async def metrics(request: Request) -> Response:
 
 
 async def _refresh(request: Request) -> bool:
-    """Check that the caller may read the metrics, and refresh those of the queues.
+    """Check that the caller may read the metrics, and refresh the metrics of the queues.
 
-    A caller needs the scope `read`, or is on this machine if the metrics are open to it. Returns
-    False if the database does not answer.
+    A caller needs the scope `read`, unless the metrics are open and the caller is on this
+    machine. Returns False if the database does not answer.
     """
     operations = runtime_of(request).operations
     if not await operations.readiness.database_answers():

@@ -1,4 +1,4 @@
-"""Routes that list and change schedules. A name may contain slashes, so it is in the query."""
+"""Routes that list and change schedules. A name may contain slashes, so it is a query parameter."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def set_schedule(
 async def _new_request(
     request: Request, name: str, body: ScheduleBody, caller: Caller
 ) -> tuple[Any, frozenset[str]]:
-    """Return the new request of a schedule, and the names of the present one's parts that stay."""
+    """Return the new request of a schedule, and which parts of the present request to keep."""
     runtime = runtime_of(request)
     current = await _current_schedule(runtime.app, name)
     task = body.task or (current.task if current else None)

@@ -41,7 +41,7 @@ async def live_module(request: Request) -> Response:
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """Show the OpenAPI document as a page. To fetch it, the page needs a key or a login."""
+    """Show the OpenAPI document as a page, which fetches the document with a key or a login."""
     return _file(request, "docs.html", "text/html", _DOCS_HEADERS)
 
 
