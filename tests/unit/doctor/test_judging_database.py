@@ -8,11 +8,11 @@ from penstock.doctor.check import CheckLimits, Verdict
 from penstock.doctor.checks import database as checks_database
 from penstock.doctor.checks.database import (
     RULES,
+    ClockReading,
     Pooling,
     Reached,
     ServerFacts,
     Setting,
-    SettingReading,
     Usage,
 )
 
@@ -51,7 +51,7 @@ def test_a_server(major: int, standby: bool, latency: float, verdict: str) -> No
 )
 def test_a_clock(ahead: float, round_trip: float, verdict: str) -> None:
     trip = timedelta(seconds=round_trip)
-    reading = SettingReading(NOON, NOON + trip / 2 + timedelta(seconds=ahead), NOON + trip)
+    reading = ClockReading(NOON, NOON + trip / 2 + timedelta(seconds=ahead), NOON + trip)
     [finding] = checks_database.judge_clock(reading, LIMITS)
     assert finding.verdict == verdict
 

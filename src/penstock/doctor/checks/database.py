@@ -378,7 +378,7 @@ SCHEMA = Check(
 CLOCK_READINGS = 3
 
 
-class SettingReading(Struct, frozen=True):
+class ClockReading(Struct, frozen=True):
     """The time of the database, with this machine's time before and after the query."""
 
     sent: datetime
@@ -400,17 +400,17 @@ class DatabaseTime(Struct, frozen=True):
     now: datetime
 
 
-async def read_clock(context: CheckContext) -> SettingReading:
+async def read_clock(context: CheckContext) -> ClockReading:
     """Return the quickest of several readings, since it is the most exact."""
     readings = []
     for _ in range(CLOCK_READINGS):
         sent = context.clock()
         [database_time] = await context.fetch(DatabaseTime, "get_time")
-        readings.append(SettingReading(sent, database_time.now, context.clock()))
+        readings.append(ClockReading(sent, database_time.now, context.clock()))
     return min(readings, key=lambda reading: reading.doubt)
 
 
-def judge_clock(reading: SettingReading, limits: CheckLimits) -> Sequence[Finding]:
+def judge_clock(reading: ClockReading, limits: CheckLimits) -> Sequence[Finding]:
     apart = abs(reading.ahead.total_seconds())
     certainly_apart = apart - reading.doubt.total_seconds()
     if certainly_apart <= limits.clock_warning:
