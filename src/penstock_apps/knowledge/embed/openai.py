@@ -108,7 +108,10 @@ class OpenAI:
 
 
 def key_variable(base_url: str) -> str:
-    """Name the variable with a server's key. It contains the host, so no other gets the key."""
+    """Return the name of the environment variable that contains a server's key.
+
+    The name includes the server's host, so that the key is never sent to another server.
+    """
     host = _host(base_url).upper()
     return KEY_VARIABLE_PREFIX + "".join(each if each.isalnum() else "_" for each in host)
 

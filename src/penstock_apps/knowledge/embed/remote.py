@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 def vectors_of(
     provider: str, answers: Sequence[Sequence[float] | str], texts: int, dimensions: int
 ) -> Vectors:
-    """Return one row for each text. An answer is a list of numbers, or the same in base64."""
+    """Return the vectors in the API's answers, scaled to length 1, one row for each text.
+
+    An answer is a list of numbers, or the same numbers in base64. Raises `EmbedderMisfit` if the
+    number of answers or of dimensions is not as expected.
+    """
     if len(answers) != texts:
         raise EmbedderMisfit(
             f"{provider} has answered {len(answers):,} vectors for {texts:,} texts."
@@ -74,10 +78,10 @@ class Remote:
         self._client: httpx.AsyncClient | None = None
 
     async def ask(self, body: dict[str, Any], answer: type[Answer], texts: int) -> Answer:
-        """Send a call with this many texts, and return its answer.
+        """Send a request with `texts` texts, and return the API's answer.
 
-        Raises `Retryable` if the API does not answer or is busy, `Refused` if the texts may be at
-        fault, and `Misfit` if the settings or the key are.
+        Raises `Retryable` if the API is busy or does not answer, `CallRefused` if it refuses the
+        request and the texts may be the cause, and `EmbedderMisfit` if the settings or the key are.
         """
         try:
             # httpx restarts its timeout with every byte, so a server that trickles would never
@@ -151,7 +155,7 @@ class Remote:
 
 @cache
 def _ssl_context() -> SSLContext:
-    """Load the trusted certificates once, because that takes as long as a call."""
+    """Load the trusted certificates once, because loading them takes as long as a call."""
     return httpx.create_ssl_context()
 
 

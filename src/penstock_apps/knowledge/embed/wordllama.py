@@ -1,4 +1,7 @@
-"""Embed with wordllama: its wheel has a vector for each token, and a text gets their mean."""
+"""Embed with wordllama, whose model is a table with a vector for each token.
+
+The vector of a text is the mean of the vectors of its tokens. The table is in wordllama's wheel.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ DIMENSIONS: Final = (256, 128, 64)
 
 
 class WordLlama:
-    """Embeds thousands of texts per second in this process, so calls need not be shared."""
+    """Embeds thousands of texts per second in this process, so documents need not share calls."""
 
     shares_calls = False
     max_texts = 4096

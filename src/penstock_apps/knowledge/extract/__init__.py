@@ -1,6 +1,6 @@
 """Extract the text of a file on disk, without a database or the network.
 
-The libraries for a format are imported with its first file.
+The libraries for a format are imported when the first file of that format is read.
 """
 
 from penstock_apps.knowledge.extract.detect import sniff

@@ -20,9 +20,9 @@ Blocks = Generator[bytes, None, None]
 
 
 class ElementCollector:
-    """Builds each complete element of one name, and skips the XML around them.
+    """Builds a tree for each element with a given name, and skips the XML around these elements.
 
-    Without a name it builds the root.
+    If `name` is None, it builds the tree of the root element.
     """
 
     def __init__(self, name: str | None) -> None:
@@ -66,7 +66,7 @@ class ElementCollector:
 
 
 def local_name(name: str) -> str:
-    """Return a name without its namespace; a colon stays in its place."""
+    """Return an attribute's name with a colon for its namespace, such as `:id` for `r:id`."""
     _, namespace_end, local = name.rpartition(" ")
     return f":{local}" if namespace_end else local
 
@@ -84,7 +84,10 @@ def refuse_doctype(*_: object) -> None:
 
 
 def iter_elements(blocks: Blocks, name: str | None) -> Generator[Element, None, None]:
-    """Yield the elements of that name one by one, so that a large sheet is never all in memory."""
+    """Yield the elements with this name one by one, so that a large sheet is never all in memory.
+
+    If `name` is None, yield the root element.
+    """
     collector = ElementCollector(name)
     parser = collector.parser()
     # This closes the file of the blocks, even after an error.
@@ -98,10 +101,10 @@ def iter_elements(blocks: Blocks, name: str | None) -> Generator[Element, None, 
 
 
 def outermost(parent: Element, name: str) -> Generator[Element, None, None]:
-    """Yield the elements of that name that are in no other element of that name.
+    """Yield the elements with this name that are not inside another element with this name.
 
-    Inner ones are read with the outer one. Reading them again by themselves would double the work
-    with each level.
+    The caller reads inner elements as parts of the outer one. Yielding them again would double the
+    work with each level.
     """
     for element in parent:
         if element.tag == name:
@@ -122,7 +125,8 @@ BLOCK_BYTES = 256 * 1024
 class Archive:
     """An open zip archive.
 
-    The sizes that it declares are checked when it is opened, and the real ones while it is read.
+    The declared sizes of its files are checked when it is opened, and their real sizes while they
+    are read.
     """
 
     def __init__(self, path: Path, limits: ReadLimits) -> None:
@@ -178,7 +182,10 @@ class Archive:
         return parse(self.blocks(name))
 
     def related(self, name: str) -> dict[str, tuple[str, str]]:
-        """Return the kind and name of each part that a part refers to, by the reference's id."""
+        """Return the kind and the name of each part that the part `name` refers to.
+
+        The keys are the ids of the references.
+        """
         if name not in self.relations:
             self.relations[name] = dict(self.relations_of(name))
         return self.relations[name]
@@ -199,24 +206,30 @@ class Archive:
             yield relation.get("Id", ""), (kind, target.lstrip("/"))
 
     def take_once(self, name: str) -> bool:
-        """Return whether a part exists and is taken for the first time. Each part is read once."""
+        """Return whether the part exists and this is the first call for it.
+
+        Callers use this to read each part only once.
+        """
         if name not in self.names or name in self.taken:
             return False
         self.taken.add(name)
         return True
 
     def part(self, kind: str, name: str = "") -> str | None:
-        """Return the first part of that kind that `name`, or the whole document, refers to."""
+        """Return the first part of this kind that the part `name` refers to, or None.
+
+        If `name` is empty, return the first part that the document as a whole refers to.
+        """
         return next(iter(self.parts(kind, name)), None)
 
     def parts(self, kind: str, name: str) -> list[str]:
-        """Return all parts of that kind that `name` refers to, each once."""
+        """Return the parts of this kind that the part `name` refers to, without duplicates."""
         parts = (part for of_kind, part in self.related(name).values() if of_kind == kind)
         return [part for part in dict.fromkeys(parts) if part in self.names]
 
 
 def properties(archive: Archive) -> dict[str, str]:
-    """Return the title, the author and other properties that office programs write."""
+    """Return the title, the author and other properties of an office document."""
     name = "docProps/core.xml"
     return dublin_core(archive.xml(name)) if name in archive.names else {}
 
@@ -232,7 +245,10 @@ DUBLIN_CORE_FIELDS = {
 
 
 def dublin_core(root: Element) -> dict[str, str]:
-    """Return a document's metadata in Dublin Core, under our names."""
+    """Return the Dublin Core metadata in an XML tree, under the names that Penstock uses.
+
+    For example, `creator` becomes `author`.
+    """
     metadata: dict[str, str] = {}
     for element in root.iter():
         name = DUBLIN_CORE_FIELDS.get(element.tag)

@@ -1,4 +1,4 @@
-"""Clean extracted text, so that it can be stored and shown, whatever its layout was."""
+"""Normalise characters and white space of extracted text, so that it can be stored and shown."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ EMPTY_LINES = re.compile("\n{3,}")
 
 @cache
 def excess_marks() -> re.Pattern[str]:
-    """Return a pattern that finds more marks on one letter than any script has.
+    """Return a pattern that finds more combining marks on one letter than any script uses.
 
-    They are removed, because normalising sorts them and takes the square of their number.
+    The excess marks are removed, because Unicode normalisation sorts them, in a time that grows
+    with the square of their number.
     """
     mark = "".join(chr(code) for code in range(0x300, 0x20000) if combining(chr(code)))
     return re.compile(f"([{mark}]{{{MAX_COMBINING_MARKS}}})[{mark}]+")

@@ -76,7 +76,7 @@ def epub_chapter(data: bytes) -> str:
 
 
 def protected_files(archive: Archive) -> set[str]:
-    """Return the encrypted files. Fonts are often among them, and do not matter."""
+    """Return the encrypted files of a book. They often include fonts, which are not needed."""
     name = "META-INF/encryption.xml"
     if name not in archive.names:
         return set()
@@ -98,7 +98,7 @@ MAX_UNREAD_NAMED = 10
 
 
 class BoundedPolicy(EmailPolicy):
-    """Shortens the headers of a mail and its parts, because parsing long ones is slow."""
+    """Shortens long headers of a mail and of its parts, because parsing them is slow."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
@@ -112,7 +112,11 @@ class BoundedPolicy(EmailPolicy):
 # The email package parses a header with each access, and many parts have the same headers.
 @lru_cache(maxsize=100)
 def parsed_header(name: str, value: str) -> Any:
-    """Parse a header. If that fails, parse it without its parameters, or return an empty one."""
+    """Parse a header.
+
+    If that fails, parse the header without its parameters. If that fails, too, return an empty
+    header.
+    """
     for text in (value, value.partition(";")[0]):
         # Headers of spam are made to break parsers.
         with suppress(Exception):
@@ -161,7 +165,10 @@ def header_text(message: EmailMessage, name: str, main: MIMEPart | None) -> str:
 
 
 def decode_header_parts(message: EmailMessage, name: str, main: MIMEPart | None) -> Iterator[str]:
-    """Decode a header that has bytes beyond ASCII, or more characters than its encoding has."""
+    """Decode the parts of a header that the email package could not decode.
+
+    Such a header contains bytes beyond ASCII, or bytes that its declared encoding does not have.
+    """
     raw = next(value for key, value in message.raw_items() if key.lower() == name.lower())
     data, charset = text_bytes(main) if main is not None and not raw.isascii() else (b"", None)
     text = decode_like_body(raw.encode("utf-8", "surrogateescape"), data, charset)
@@ -175,7 +182,10 @@ def decode_header_parts(message: EmailMessage, name: str, main: MIMEPart | None)
 
 
 def decode_like_body(header: bytes, body: bytes, charset: str | None) -> str:
-    """Decode a header in the body's encoding if that fits. By itself it is too short to tell."""
+    """Decode a header with the encoding of the body, if the header fits it.
+
+    A header by itself is too short to detect its encoding.
+    """
     line = b" ".join(header.split())
     text = decode(line + b"\n" + body, charset).split("\n")[0]
     return decode(line) if "\ufffd" in text else text
@@ -194,9 +204,9 @@ def body_text(part: MIMEPart | None) -> str:
 
 
 def text_bytes(part: MIMEPart) -> tuple[bytes, str | None]:
-    """Return the bytes of a text and its encoding.
+    """Return the bytes of a text part, and the encoding that it declares.
 
-    Stray NULs are removed, because they would make it look like UTF-16.
+    Stray NULs are removed, because the text could be mistaken for UTF-16 with them.
     """
     data, charset = part_bytes(part)
     is_wide = encoding_of_mark(data) or (charset or "").startswith(WIDE_ENCODINGS)
@@ -212,9 +222,9 @@ def part_bytes(part: MIMEPart) -> tuple[bytes, str | None]:
 def list_attachments(
     message: EmailMessage, main: MIMEPart | None, limits: ReadLimits
 ) -> tuple[str, tuple[Attachment, ...]]:
-    """Return a line that names the attachments, and the attachments that are read.
+    """Return a line of text that names the attachments, and the attachments to read.
 
-    The line also says why others are not read.
+    The line also says why the other attachments are not read.
     """
     parts = leaf_parts(message)
     first_parts = [*islice(attachment_parts(parts, main), limits.attachments + MAX_UNREAD_NAMED)]

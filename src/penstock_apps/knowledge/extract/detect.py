@@ -95,8 +95,8 @@ SPACES = "\n\r\t \u3000\u3001\u3002\uff0c"
 def decode(data: bytes, *declared: str | None) -> str:
     """Decode a text.
 
-    `declared` are the encodings that it is said to have, the most trusted first. Raises
-    `Unreadable` if its encoding cannot be recognised.
+    `declared` lists the encodings that the sender or the text declares, the most trusted first.
+    Raises `Unreadable` if the encoding cannot be recognised.
     """
     if encoding := encoding_of_mark(data) or utf16_without_mark(data):
         return data.decode(encoding, "replace")
@@ -110,7 +110,10 @@ def decode(data: bytes, *declared: str | None) -> str:
 
 
 def decode_seven_bits(data: bytes, names: list[str]) -> str | None:
-    """Decode a text in an encoding that writes other characters with ASCII bytes."""
+    """Decode a text whose encoding writes all characters with ASCII bytes, such as UTF-7.
+
+    Return None if no such encoding is declared, or the text does not fit it.
+    """
     has_escapes = any(escape in data for escape in ESCAPE_SEQUENCES)
     for name in [*names, *(("iso2022_jp_ext", "iso2022_kr") if has_escapes else ())]:
         if name in SEVEN_BIT_ENCODINGS:
@@ -185,7 +188,10 @@ def detect_confidences(sample: bytes) -> dict[str, float]:
 
 
 def sample_lines(data: bytes) -> bytes:
-    """Return the first lines that contain more than ASCII. Others say nothing of the encoding."""
+    """Return the first lines with bytes beyond ASCII.
+
+    Lines of pure ASCII say nothing about the encoding.
+    """
     first = NON_ASCII.search(data)
     if first is None:
         return b""
@@ -203,7 +209,10 @@ def sample_lines(data: bytes) -> bytes:
 
 
 def codec_name(label: str) -> str | None:
-    """Return the name of the codec for a declared encoding, or None if there is none."""
+    """Return Python's codec for a declared encoding, or None if there is no such codec.
+
+    The result is also None for UTF-8 and UTF-16, because `decode` checks for them by itself.
+    """
     label = label.strip().lower().removeprefix("x-")
     label = LABEL_ALIASES.get(label, label).replace("windows-", "cp")
     try:
@@ -218,7 +227,7 @@ def codec_name(label: str) -> str | None:
 
 
 def declared_encoding(data: bytes) -> str | None:
-    """Return the encoding that a page, an XML file or source code declares."""
+    """Return the encoding that a page, an XML file or source code declares, or None."""
     declaration = DECLARED_ENCODING.search(data[:DECLARED_ENCODING_BYTES])
     return next(filter(None, declaration.groups())).decode("ascii") if declaration else None
 
@@ -231,8 +240,8 @@ def encoding_of_mark(data: bytes) -> str | None:
 def utf16_without_mark(data: bytes) -> str | None:
     """Return the variant of UTF-16 that a text without a byte order mark has, or None.
 
-    In UTF-16 each letter of Latin text has a NUL on the same side. In other scripts spaces and ends
-    of lines have one.
+    In UTF-16, one of the two bytes of each Latin letter is NUL, and it is always the first or
+    always the second. In other scripts the same is true of spaces and line ends.
     """
     sample = data[:2000]
     if b"\x00" not in sample:
@@ -250,7 +259,7 @@ def utf16_without_mark(data: bytes) -> str | None:
 
 
 def is_readable(sample: bytes, encoding: str) -> bool:
-    """Return whether most of this is readable, rather than control characters."""
+    """Return whether at most a tenth of the sample's characters are control characters."""
     text = decode_sample(sample, encoding)
     return sum(letter >= " " or letter.isspace() for letter in text) >= len(text) * 0.9
 
@@ -260,7 +269,7 @@ def decode_sample(sample: bytes, encoding: str) -> str:
 
 
 def is_words(sample: bytes, encoding: str) -> bool:
-    """Return whether this is words with spaces between them."""
+    """Return whether the sample consists of words with spaces between them."""
     text = decode_sample(sample, encoding)
     letters = sum(character.isalnum() for character in text)
     spaces = sum(character in SPACES for character in text)
@@ -269,7 +278,7 @@ def is_words(sample: bytes, encoding: str) -> bool:
 
 
 def is_binary(data: bytes) -> bool:
-    """Return whether these bytes are no text in any encoding that is read here."""
+    """Return whether these bytes are not text in any encoding that `decode` can read."""
     if encoding := encoding_of_mark(data):
         return not is_readable(data, encoding)
     if utf16_without_mark(data):
@@ -370,7 +379,7 @@ MAIL_HEADER_START = re.compile(rb"\s*(?:From |[!-9;-~]+:)")
 
 
 def sniff(path: Path, name: str, media_type: str | None = None) -> str | None:
-    """Return the kind of a file, or None if files like it are not read here."""
+    """Return the kind of a file, or None if Penstock does not read files of its kind."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     suffix = Path(name).suffix.lower().removeprefix(".")
@@ -385,9 +394,10 @@ def is_named_as_text(name: str) -> bool:
 
 
 def kind_by_content(path: Path, head: bytes, named_kind: str | None) -> str | None:
-    """Return the kind that the first bytes show, or None.
+    """Return the kind of a file by its first bytes, or None if they do not identify it.
 
-    They are more reliable than the name, but a text may begin with any bytes.
+    The first bytes are more reliable than the file's name. Only a text may begin with the bytes of
+    another kind by chance.
     """
     if b"%PDF-" in head[:1024] and named_kind in (None, "pdf"):
         return "pdf"

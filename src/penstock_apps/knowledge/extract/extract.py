@@ -1,4 +1,4 @@
-"""Extract a file's text, or say in a sentence why it has none."""
+"""Extract the text of a file, or raise an error that tells the file's owner why it has none."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ KINDS_WITH_CHARSET = frozenset({"code", "csv", "gzip", "html", "markdown", "text
 def extract(
     path: Path, name: str, *, limits: ReadLimits | None = None, media_type: str | None = None
 ) -> Extracted:
-    """Return the text of a file, which its owner calls `name`.
+    """Return the text of the file at `path`, whose original name is `name`.
 
-    `media_type` is the one that the sender declares, as in `text/html; charset=koi8-r`. Raises
-    `Unreadable` if the file has no text that can be read here.
+    `media_type` is the media type that the sender declares, such as `text/html; charset=koi8-r`.
+    Raises `Unreadable` if the file has no text that Penstock can read.
     """
     limits = limits or ReadLimits()
     size = path.stat().st_size
@@ -106,7 +106,7 @@ def reader_for(kind: str, charset: str | None = None) -> Reader:
 
 
 def declared_charset(media_type: str | None) -> str | None:
-    """Return the encoding that a media type declares."""
+    """Return the encoding that a media type declares, or None."""
     if not media_type or "charset" not in media_type.lower():
         return None
     message = Message()
@@ -115,9 +115,9 @@ def declared_charset(media_type: str | None) -> str | None:
 
 
 def run_reader(read: Reader, path: Path, name: str, limits: ReadLimits) -> Extracted:
-    """Read a file, and raise `Unreadable` for any error of a parser.
+    """Read a file, and raise `Unreadable` if its parser raises any error.
 
-    A lack of memory is not the file's fault, so it is raised as it is.
+    A `MemoryError` is passed on, because a lack of memory is not the file's fault.
     """
     try:
         return read(path, name, limits)
@@ -132,7 +132,7 @@ def run_reader(read: Reader, path: Path, name: str, limits: ReadLimits) -> Extra
 
 
 def check_and_clean(extracted: Extracted, limits: ReadLimits) -> Extracted:
-    """Clean the text, and raise `Unreadable` if there is none or too much of it."""
+    """Clean the text. Raises `Unreadable` if the file has no text or too much text."""
     sections = tuple(
         Section(text, section.page)
         for section in extracted.sections

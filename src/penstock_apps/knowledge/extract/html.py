@@ -91,9 +91,10 @@ def read_page(source: str) -> tuple[str, str | None, dict[str, str]]:
 
 
 def raise_title_heading(text: str, title: str | None) -> str:
-    """Make the title's heading the top one, if the page's first heading has the title's words.
+    """Raise the page's first heading to level 1 if its words are in the page's title.
 
-    Pages of manuals are like this. Each of their parts is then found by the title, too.
+    Pages of manuals often lack a heading of level 1. With one, the title is in the path of
+    headings of each part of the page, so a search for the title finds the parts, too.
     """
     first = HEADING.search(text)
     if first is None or not title or TOP_HEADING.search(text):
@@ -117,7 +118,10 @@ def head_metadata(tree: LexborHTMLParser) -> dict[str, str]:
 
 
 def main_part(tree: LexborHTMLParser) -> LexborHTMLParser | LexborNode:
-    """Return the page's main element or only article, or the whole page if it has neither."""
+    """Return the page's main element, or its only article.
+
+    Return the whole page if it has neither.
+    """
     parts = tree.css(MAIN_SELECTOR) or tree.css("article")
     if len(parts) == 1 and parts[0].text(strip=True):
         return parts[0]
@@ -125,7 +129,10 @@ def main_part(tree: LexborHTMLParser) -> LexborHTMLParser | LexborNode:
 
 
 def to_markdown(part: LexborHTMLParser | LexborNode) -> str:
-    """Convert a part to Markdown, with links as their texts and pictures as their alternatives."""
+    """Convert a part of a page to Markdown.
+
+    Links become their text, and pictures become their alternative text.
+    """
     for picture in part.css("img"):
         picture.replace_with(picture.attributes.get("alt") or "")
     for heading in part.css(BOX_HEADING_SELECTOR):
@@ -148,7 +155,7 @@ def to_markdown(part: LexborHTMLParser | LexborNode) -> str:
 
 
 def too_deep_nodes(part: LexborHTMLParser | LexborNode) -> list[LexborNode]:
-    """Return the lists and quotes that are in too many others."""
+    """Return the lists and quotes that are nested deeper than `MAX_LIST_DEPTH`."""
     nodes = []
     depths: dict[int, int] = {}
     for node in part.css(INDENTING_SELECTOR):
@@ -167,9 +174,10 @@ def too_deep_nodes(part: LexborHTMLParser | LexborNode) -> list[LexborNode]:
 
 
 def join_lines(source: str) -> Iterator[str]:
-    """Put a page on one line, except for preformatted text and comments.
+    """Yield a page with each run of white space replaced by a single space.
 
-    A missing end tag is searched for only once.
+    Preformatted text and comments stay as they are. A missing end tag is searched for only once,
+    so that the time does not grow with the square of the number of start tags.
     """
     ends = dict(VERBATIM_ENDS)
     at = 0

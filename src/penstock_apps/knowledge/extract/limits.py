@@ -1,4 +1,4 @@
-"""The limits of what is read of a file."""
+"""The limits on the files that Penstock reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """The largest values of a file that is read. A larger one is refused."""
+    """The limits on a file and its contents.
+
+    A file that exceeds a limit is refused, with three exceptions. Pages beyond `scanned` are not
+    read by OCR, and attachments beyond `attachments` or `nested` are left out.
+    """
 
     bytes: int = 200 * MEGABYTE
     pages: int = 10_000

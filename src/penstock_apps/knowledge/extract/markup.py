@@ -1,8 +1,8 @@
-"""Refuse pages that would take a parser very long, before they are parsed.
+"""Refuse web pages that would take a parser very long, before they are parsed.
 
-Parsing takes the square of the depth of the tags, and the square of the number of a tag's
-attributes. This module scans a page once. It knows which tags close others by the rules of HTML, so
-a page that leaves out optional end tags does not seem deep.
+The time for parsing grows with the square of the depth of the tags, and with the square of the
+number of a tag's attributes. This module scans a page once. It follows HTML's rules for which tags
+close others, so a page that leaves out optional end tags does not seem deep.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ PLAIN_RUN = re.compile(
 
 
 def check_page(source: str) -> None:
-    """Refuse a page whose tags are nested too deep, or have too many attributes."""
+    """Raise `Unreadable` if tags are nested too deep, or a tag has too many attributes."""
     tags = OpenTags() if source.count("<") > MANY_TAGS else None
     at: int | None = 0
     while at is not None:
@@ -104,10 +104,11 @@ def check_page(source: str) -> None:
 
 
 def position_after(source: str, tag: re.Match[str], tags: OpenTags | None) -> int | None:
-    """Return the position after a tag, or None if its content is the rest of the page.
+    """Return the position after a tag, or None if the scan of the page is complete.
 
-    The position is at the end tag if the content is raw text. Raises `Unreadable` if tags are
-    nested too deep, or this one has too many attributes.
+    If the content of the tag is raw text, such as a script, return the position of its end tag, or
+    None if it has no end tag. Raises `Unreadable` if tags are nested too deep, or this tag has too
+    many attributes.
     """
     name = (tag[1] or "").lower()
     if not name:
@@ -140,9 +141,9 @@ def position_after_declaration(source: str, tag: re.Match[str], *, is_foreign: b
 
 
 class OpenTags:
-    """The open tags that count towards the depth of the next one.
+    """The tags that are open at one position of a page, and their depth.
 
-    In doubt a tag stays open, so a page may seem deeper than it is, but never flatter.
+    In doubt a tag counts as open. A page may therefore seem deeper than it is, but never flatter.
     """
 
     def __init__(self) -> None:
@@ -214,7 +215,7 @@ class OpenTags:
             self._pop_to(places)
 
     def _close_before(self, name: str) -> None:
-        """Close the tags that a tag of this name closes when it opens."""
+        """Close the open tags that this start tag ends. For example, `div` ends `p`."""
         if name in BLOCKS and self._places["p"]:
             self._close_kind(frozenset({"p"}))
         if kind := CLOSED_BY.get(name):
@@ -247,11 +248,11 @@ class OpenTags:
 
     @property
     def _foreign_root(self) -> str:
-        """The drawing or formula that the next tag is in, or '' if it is in HTML."""
+        """`svg` or `math` if the next tag is in a drawing or a formula, or else ''."""
         return self._foreign[-1] if self._foreign else ""
 
     def _innermost(self, kind: Iterable[str]) -> int:
-        """Return the index of the innermost open tag of these, or -1 if none is open."""
+        """Return the index of the innermost open tag with one of these names, or -1."""
         return max(self._places[name][-1] if self._places[name] else -1 for name in kind)
 
     def _push(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Read Word, PowerPoint and OpenDocument files: their text in reading order."""
+"""Read the text of Word, PowerPoint and OpenDocument files in reading order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock_apps.knowledge.text import Extracted, Section
 
 
 def charts(archive: Archive, parent: Element, part: str) -> Iterator[str]:
-    """Yield the texts of the charts and diagrams in a slide or a document, each once."""
+    """Yield the texts of the charts and diagrams in a slide or a document. Each is read once."""
     identifiers = [
         identifier
         for element in parent.iter()
@@ -54,7 +54,10 @@ def chart(root: Element) -> Iterator[str]:
 
 
 def chart_text(element: Element | None) -> str:
-    """Return a text of a chart: its own, or the last one that was copied from a sheet."""
+    """Return the text of a chart's element.
+
+    The text may be a copy that the chart keeps of a cell of a sheet.
+    """
     if element is None:
         return ""
     pieces = (piece.text or "" for piece in element.iter() if piece.tag in ("t", "v"))
@@ -62,9 +65,9 @@ def chart_text(element: Element | None) -> str:
 
 
 def cached_values(*elements: Element | None) -> dict[str, str]:
-    """Return the values that were last copied from a sheet, by their index.
+    """Return the values that the chart last copied from a sheet, by their index.
 
-    Labels may have several levels, which are joined.
+    A label may have several levels, which are joined.
     """
     values: dict[str, list[str]] = {}
     for element in elements:
@@ -110,9 +113,9 @@ def read_docx(path: Path, name: str, limits: ReadLimits) -> Extracted:
 
 
 def docx_heading_levels(archive: Archive, main: str) -> dict[str, int]:
-    """Return the level of the headings that each style makes, by the style's id.
+    """Return the heading level of each style for headings, by the style's id.
 
-    A style may get its level from the style that it is based on.
+    A style may inherit its level from the style that it is based on.
     """
     part = archive.part("styles", main)
     if part is None:
@@ -143,7 +146,10 @@ def docx_value(element: Element | None) -> str | None:
 
 
 def docx_blocks(parent: Element, levels: dict[str, int]) -> Iterator[str]:
-    """Yield paragraphs and tables, also those within content controls and sections."""
+    """Yield the paragraphs and tables of an element as Markdown.
+
+    They include those within content controls and sections.
+    """
     for element in parent:
         if element.tag == "p":
             yield from docx_paragraph(element, levels)
@@ -221,7 +227,7 @@ def too_many_slides_error(slides: int, limits: ReadLimits) -> Unreadable:
 
 
 def pptx_slides(archive: Archive) -> list[str]:
-    """Return the slides in the order in which they are shown."""
+    """Return the names of the slides' parts, in the order in which the slides are shown."""
     main = archive.part("officeDocument") or "ppt/presentation.xml"
     related = archive.related(main)
     shown = (entry.get(":id", "") for entry in archive.xml(main).iter("sldId"))
@@ -322,7 +328,7 @@ def odf_sections(body: Element, kind: str, limits: ReadLimits) -> Iterator[Secti
 
 
 def odf_extra_blocks(body: Element, styles: Element | None) -> Iterator[str]:
-    """Yield headers, footers and comments, each once."""
+    """Yield the texts of headers, footers and comments, without duplicates."""
     elements = styles.iter() if styles is not None else ()
     headers = [element for element in elements if element.tag.startswith(("header", "footer"))]
     yield from dict.fromkeys(

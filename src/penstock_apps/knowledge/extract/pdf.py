@@ -25,9 +25,10 @@ TERMINATOR_BYTES = 2
 
 
 def read_string(get: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:
-    """Read a string of PDFium.
+    """Return a string that a function of PDFium writes into a buffer.
 
-    `get` takes a buffer and its size, and returns how many bytes the string needs.
+    `get` calls the function with a buffer and its size, and returns how many bytes the string
+    needs.
     """
     size = get(None, 0)
     buffer = ctypes.create_string_buffer(size)
@@ -53,7 +54,7 @@ Heading = tuple[str, int]
 
 
 def bookmark_headings(document: pypdfium2.PdfDocument) -> dict[int, list[Heading]]:
-    """Return the headings of each page with their levels, by the page's number."""
+    """Return the titles and levels of the bookmarks that lead to each page, by page number."""
     headings: dict[int, list[Heading]] = {}
     for count, bookmark in enumerate(document.get_toc(max_depth=MAX_BOOKMARK_DEPTH)):
         if count == MAX_BOOKMARKS:
@@ -69,7 +70,7 @@ def bookmark_headings(document: pypdfium2.PdfDocument) -> dict[int, list[Heading
 
 
 def mark_headings(text: str, headings: Sequence[Heading]) -> str:
-    """Make headings of Markdown of the lines of a page that are its headings."""
+    """Turn the lines of a page that match the titles of its bookmarks into Markdown headings."""
     if not headings:
         return text
     lines = text.split("\n")
@@ -84,9 +85,10 @@ def mark_headings(text: str, headings: Sequence[Heading]) -> str:
 
 
 def index_lines(lines: list[str]) -> dict[str, list[int]]:
-    """Return the numbers of the lines with the same words, by these words.
+    """Return the numbers of the lines that have the same text.
 
-    A page may have many lines and many headings, so its lines are not searched for each heading.
+    A line is listed under its text, and under its text without the number of a heading. A page may
+    have many lines and many headings, so searching all lines for each heading would be slow.
     """
     places: dict[str, list[int]] = {}
     for at, line in enumerate(lines):
@@ -96,7 +98,10 @@ def index_lines(lines: list[str]) -> dict[str, list[int]]:
 
 
 def find_heading_line(title: str, places: dict[str, list[int]], start: int) -> int | None:
-    """Return the first line from `start` on that has the words of a title, with any number."""
+    """Return the number of the first line from `start` on that has the words of a title, or None.
+
+    The line and the title may have different heading numbers, or none.
+    """
     candidates = [places.get(words, []) for words in (title, HEADING_NUMBER.sub("", title))]
     first_lines = [
         lines[at] for lines in candidates if (at := bisect_left(lines, start)) < len(lines)
@@ -105,7 +110,7 @@ def find_heading_line(title: str, places: dict[str, list[int]], start: int) -> i
 
 
 def normalise_words(text: str) -> str:
-    """Remove what may differ between a bookmark and the line that it leads to."""
+    """Normalise quotes, case and spaces, which may differ between a bookmark and its line."""
     text = DOUBLE_QUOTES.sub('"', SINGLE_QUOTES.sub("'", text)).casefold()
     return "\n".join(" ".join(line.split()) for line in text.split("\n"))
 
@@ -181,9 +186,9 @@ def open_pdf(path: Path) -> pypdfium2.PdfDocument:
 
 
 def page_texts(document: pypdfium2.PdfDocument, limits: ReadLimits) -> list[str]:
-    """Return the text of each page, which is '' if the page is broken.
+    """Return the texts of all pages. The text of a broken page is ''.
 
-    Raises `Unreadable` if all pages are broken, or the text is too long.
+    Raises `Unreadable` if all pages are broken, or all texts together are too long.
     """
     texts: list[str] = []
     characters = broken = 0
@@ -202,9 +207,10 @@ def page_texts(document: pypdfium2.PdfDocument, limits: ReadLimits) -> list[str]
 
 
 def page_text(document: pypdfium2.PdfDocument, number: int) -> str | None:
-    """Return the text of a page, or None if it is broken.
+    """Return the text of a page, or None if the page is broken.
 
-    This calls PDFium directly. An object and a finalizer for each page would cost a tenth more.
+    This calls PDFium directly, because an object and a finalizer for each page would take a tenth
+    more time.
     """
     page = pdfium.FPDF_LoadPage(document, number)
     if not page:
@@ -229,7 +235,11 @@ def characters_of(content: pdfium.FPDF_TEXTPAGE) -> str:
 
 
 def clean_page_text(text: str) -> str:
-    """Join words that were cut, and escape what Markdown would take for markup."""
+    """Clean the text of a page, and escape lines that Markdown would take for headings.
+
+    This joins hyphenated words, spells out ligatures, shortens rows of dots, and removes a page
+    number at the end.
+    """
     text = text.replace("\r\n", "\n").rstrip()
     rest, _, last = text.rpartition("\n")
     if rest and PAGE_NUMBER.fullmatch(last):
@@ -246,7 +256,10 @@ def clean_page_text(text: str) -> str:
 
 
 def ocr_pages(document: pypdfium2.PdfDocument, texts: list[str], limits: ReadLimits) -> list[str]:
-    """Read the pages without text by OCR, up to the limit, and return the texts of all pages."""
+    """Return the texts of all pages, after reading the pages without text by OCR.
+
+    At most `limits.scanned` pages are read by OCR.
+    """
     pages_left = limits.scanned
     read_texts = []
     for number, text in enumerate(texts):

@@ -72,7 +72,7 @@ class Workbook:
                         yield f"{comment.get('ref', '')}: {text}"
 
     def rows(self, part: str) -> Iterator[list[str]]:
-        """Return the rows of a sheet, without the columns that are empty in all of them."""
+        """Return the rows of a sheet, without its empty rows and its empty columns."""
         rows = [cells for cells in self.filled_cells(part) if cells]
         columns = sorted({column for cells in rows for column in cells})
         if len(columns) * len(rows) > self.limits.characters:
@@ -80,9 +80,9 @@ class Workbook:
         return ([cells.get(column, "") for column in columns] for cells in rows)
 
     def filled_cells(self, part: str) -> Iterator[dict[int, str]]:
-        """Yield each row's cells that are not empty, by column.
+        """Yield the texts of each row's cells that are not empty, by column number.
 
-        A row may begin far to the right.
+        They are not in a list, because a row may begin far to the right.
         """
         characters = 0
         for row in iter_elements(self.archive.blocks(part), "row"):
@@ -137,7 +137,7 @@ def cell_text(element: Element) -> str:
 
 
 def date_styles(styles: Element) -> frozenset[int]:
-    """Return the styles of cells that show a number as a date."""
+    """Return the indices of the cell styles that show a number as a date or a time."""
     own = {
         entry.get("numFmtId", ""): entry.get("formatCode", "") for entry in styles.iter("numFmt")
     }
@@ -152,7 +152,10 @@ def date_styles(styles: Element) -> frozenset[int]:
 
 
 def column_of(reference: str | None) -> int | None:
-    """Return the number of a cell's column, from 0: `C7` is in column 2."""
+    """Return the number of a cell's column, counted from 0. For example, `C7` is in column 2.
+
+    Return None if the cell has no reference.
+    """
     letters = COLUMN.match(reference or "")
     if not letters:
         return None
@@ -177,7 +180,11 @@ def read_csv(path: Path, name: str, limits: ReadLimits, charset: str | None = No
 
 
 def csv_delimiter(lines: list[str]) -> str:
-    """Return the delimiter that occurs most often in the line where it occurs least."""
+    """Return the delimiter of a CSV file.
+
+    For each delimiter, the line that has the fewest of it counts. The delimiter with the highest
+    count wins, and a tie is decided by the counts in all lines.
+    """
     filled = [line for line in lines if line.strip()] or [""]
     return max(
         CSV_DELIMITERS,

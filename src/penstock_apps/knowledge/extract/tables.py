@@ -10,7 +10,7 @@ MAX_LIST_DEPTH = 8
 
 
 def list_item(text: str, depth: int) -> str:
-    """Write an item of a list. `depth` is 0 if that list is in no other."""
+    """Return a line for an item of a list. `depth` is 0 if the list is not inside another list."""
     return f"{'  ' * min(depth, MAX_LIST_DEPTH)}- {text}"
 
 
@@ -18,7 +18,10 @@ Row = Sequence[str]
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Write a table of Markdown. Its first row is the header."""
+    """Return a Markdown table whose header is the first row.
+
+    If there is only one column, return its values as paragraphs instead.
+    """
     filled = [[markdown_cell(value) for value in row] for row in rows]
     filled = [row for row in filled if any(row)]
     if not filled:
@@ -37,9 +40,9 @@ def markdown_cell(value: str) -> str:
 
 
 def records(rows: Iterable[Row]) -> str:
-    """Write a line for each row, with each value beside its column's name.
+    """Return a line for each row, in which each value follows the name of its column.
 
-    A search can then find a row without the header.
+    A search result then makes sense without the header. Return a table if there is no header.
     """
     filled = [[" ".join(value.split()) for value in row] for row in rows]
     filled = [row for row in filled if any(row)]
@@ -58,7 +61,8 @@ def record(names: Row, row: Row) -> str:
 def has_header(rows: Sequence[Row]) -> bool:
     """Return whether the first row names the columns.
 
-    It does if other rows follow, and it has a different word for each column.
+    This is assumed if other rows follow, none of the next 49 rows has more values than the first
+    row, and the values of the first row are at least two, all different, and not numbers.
     """
     if len(rows) < 2:
         return False

@@ -60,7 +60,10 @@ def read_markdown(
 
 
 def first_heading(text: str) -> str | None:
-    """Return the first heading of the first level. A comment in a block of code is none."""
+    """Return the text's first heading of level 1, or None.
+
+    A comment in a block of code is not taken for a heading.
+    """
     prose = FENCED.sub("", text[:50_000])
     heading = ATX.search(prose) or SETEXT.search(prose)
     return heading[1].rstrip(" \t#") if heading else None
@@ -100,8 +103,8 @@ def read_json(path: Path, name: str, limits: ReadLimits) -> Extracted:
 def json_records(values: list[Any], limits: ReadLimits) -> Iterator[str]:
     """Yield the text of each record.
 
-    A name is repeated on each line, so a small file may have a large text. Its characters are
-    counted while it is read.
+    A name is repeated on each line, so even a small file may have a very long text. The characters
+    are therefore counted on the way. Raises `Unreadable` if there are too many.
     """
     characters = 0
     for value in values:
@@ -243,7 +246,7 @@ RTF_ESCAPED = ("\\", "{", "}")
 
 
 class RtfReader:
-    """Reads a file once. A group inherits the state of the group around it."""
+    """Reads the text of one RTF file. A group inherits the state of the group around it."""
 
     def __init__(self) -> None:
         # Bytes are text in the document's encoding, which may differ from the declared one.
@@ -339,7 +342,10 @@ class RtfReader:
             self.bytes.clear()
 
     def decode_runs(self) -> Iterator[str]:
-        """Return the runs of text. Those in the document's encoding are decoded together."""
+        """Return the runs of text. Runs in the document's encoding are decoded together.
+
+        The encoding is then detected from all of these runs.
+        """
         runs = [part.replace(b"\n", b" ") for part in self.out if isinstance(part, bytes)]
         texts = iter(decode(b"\n".join(runs), self.encoding).split("\n"))
         return (part if isinstance(part, str) else next(texts) for part in self.out)
