@@ -44,7 +44,7 @@ class Cluster:
         self._endpoint = Endpoint(folder.name)
 
     def ensure(self) -> None:
-        """Return once the server answers. Create and start it first if necessary."""
+        """Create and start the server if necessary, and return once it answers."""
         self._refuse_other_major()
         deadline = time.monotonic() + START_STOP_TIMEOUT_S
         while not self._answers():
@@ -99,10 +99,11 @@ class Cluster:
 
     @contextmanager
     def _server_lock(self) -> Iterator[int]:
-        """Take the lock that the server's processes inherit and keep until the last one has ended.
+        """Take the lock of the server, and yield its descriptor for the server to inherit.
 
-        Two servers would destroy the files that they share. The lock is held even if the other
-        server runs in another container, where its process ids cannot be seen.
+        The server's processes keep the lock until the last one has ended. Two servers would destroy
+        the files that they share. A server in another container holds the lock, too, although its
+        process ids cannot be seen from here. Raises `EmbeddedError` if another server has the lock.
         """
         with closing(LockedFile(self._folder.server)) as lock:
             if not lock.try_lock():

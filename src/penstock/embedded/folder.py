@@ -1,4 +1,4 @@
-"""The folder that holds one embedded server, `.penstock` unless named otherwise.
+"""The folder of one embedded server. Its name is `.penstock` unless you choose another one.
 
     .penstock/
         .gitignore      so that the database is never committed
@@ -68,7 +68,7 @@ class LockedFile:
         return self._fd
 
     def outlive_exec(self) -> None:
-        """Keep the lock through an exec, so that the program which replaces this one has it."""
+        """Keep the lock through an exec. The program that replaces this process then has it."""
         os.set_inheritable(self._fd, True)
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class Holders:
                 path.unlink(missing_ok=True)
 
     def wait_for_one(self) -> None:
-        """Wait until one of the holders has gone. Return at once if there is none."""
+        """Wait until a holder has released the server or died. Return at once if there is none."""
         for path in self._locked_files()[:1]:
             with suppress(FileNotFoundError), closing(LockedFile(path)) as file:
                 file.wait_for_owner()
@@ -173,7 +173,10 @@ class Folder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Start and stop the server, and add and remove holders, only under this lock."""
+        """Hold the folder's lock during a `with` block.
+
+        Start and stop the server, and add and remove holders, only under this lock.
+        """
         with self._plain_errors(), LockedFile(self._lock):
             yield
 
@@ -258,7 +261,10 @@ class Folder:
 
 
 def _create_file(path: Path) -> bool:
-    """Create an empty file, and return False if it exists; it may belong to another user."""
+    """Create an empty file, and return whether it was created.
+
+    An existing file is left as it is, because it may belong to another user.
+    """
     try:
         path.touch(exist_ok=False)
     except FileExistsError:

@@ -64,13 +64,13 @@ class Account:
 
     @contextmanager
     def reach(self, folder: Path) -> Iterator[tuple[Path, tuple[int, ...]]]:
-        """Yield a path by which this account can open the folder, and the descriptors it needs.
+        """Yield a path of the folder for this account, and the descriptors to pass to its programs.
 
         Root's data folder may lie where no other account can go, such as below /root. Penstock does
         not loosen the permissions of other folders. Instead, root opens the folder and Postgres and
         all its processes inherit the descriptor: /proc/self/fd/N is the folder itself, whatever the
-        permissions of its parents. This also avoids paths with characters that the shell, which
-        pg_ctl calls, would interpret.
+        permissions of its parents. Such a path also contains no characters that the shell would
+        interpret when pg_ctl calls it.
         """
         if self.is_me and not SHELL_SPECIAL.intersection(str(folder)):
             yield folder, ()
@@ -201,9 +201,9 @@ class Binaries:
         return int(number[0]) if number else 0
 
     def usable_by(self, account: Account) -> Binaries:
-        """Return these programs, or a copy of them if the account cannot run these.
+        """Return these programs, or a copy of them if the account cannot run the originals.
 
-        Root's Python is often installed below /root, where no other account may go.
+        Root's Python is often installed below /root, which no other account can enter.
         """
         if account.is_me:
             return self
@@ -225,7 +225,10 @@ def _wheel() -> Path:
 
 
 def _copy_for_all(installation: Path) -> Path:
-    """Copy the programs to a folder that every account can read, and return it."""
+    """Copy the installation to a folder that every account can read, and return the copy's path.
+
+    An existing copy is used again.
+    """
     package = installation.parent
     # The wheel's programs look for their libraries in this folder, relative to themselves.
     libraries = package.with_name(f"{package.name}.libs")
@@ -294,7 +297,7 @@ class Endpoint:
         return f"postgresql://{role}@/{database}?host={self.path}&port={PORT}"
 
     def options(self) -> str:
-        """Return the options of `postgres` that make it listen here and nowhere else."""
+        """Return the options of `postgres` that make it listen on this socket only."""
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": self.path,
@@ -304,7 +307,10 @@ class Endpoint:
         return " ".join(f"-c {name}={value}" for name, value in settings.items())
 
     def open(self, account: Account) -> None:
-        """Make the folder anew. A running server would lose its socket, so none may run."""
+        """Create the folder, and remove an old one first.
+
+        Call this only while no server runs, because a running server would lose its socket.
+        """
         self.close()
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
@@ -319,7 +325,7 @@ class Endpoint:
             ) from error
 
     def close(self) -> None:
-        """Remove the folder, and the files of a killed server in it."""
+        """Remove the folder, and the socket files that a killed server has left in it."""
         if self.path.is_symlink() or not self.path.is_dir():
             return
         try:

@@ -1,4 +1,4 @@
-"""Look at the server's processes: whether they are alive, whether they answer, what they log."""
+"""Examine the server's processes: find them, check that they answer, and read what they log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROC = Path("/proc")
 
 
 def command_line(pid: int) -> str | None:
-    """Return the command line of a living process, or None if it has ended, reaped or not."""
+    """Return the command line of a process, or None if it has ended or is a zombie."""
     return _from_proc(pid) if (PROC / "self").exists() else _from_ps().get(pid)
 
 
@@ -82,7 +82,7 @@ START_LOG = "start.log"
 
 
 def describe_last_log_error(data: Path) -> str:
-    """Quote the last fatal error of the server's log and name the log, for an error message."""
+    """Describe the last fatal error in the server's log, and name the log, for an error message."""
     logs = sorted(_logs(data), key=lambda log: log.stat().st_mtime)
     if not logs:
         return "It has left no log."
@@ -116,9 +116,9 @@ class Postmaster:
 def find(data: Path, name: str) -> Postmaster | None:
     """Return the living postmaster of the data folder, or None.
 
-    A crash leaves the pid file behind, and another process may have its number by now. The command
-    line shows which it is: that of our server contains `name`, and that of a server which somebody
-    started by hand contains the folder.
+    After a crash, the pid file is still there, and another process may have the pid by now. The
+    command line shows whether it is the postmaster. It contains `name` if Penstock started the
+    server, and the path of the folder if somebody started it by hand.
     """
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
@@ -135,8 +135,9 @@ def find(data: Path, name: str) -> Postmaster | None:
 def end_orphans(name: str) -> None:
     """End the processes that a killed postmaster has left behind.
 
-    Idle ones end by themselves, but a busy one may go on writing for a while, and Postgres does not
-    start before all have ended. Killing them is safe: the next start recovers from the log.
+    Idle processes end by themselves. A busy process may go on writing for a while, and Postgres
+    does not start until all of them have ended. Killing them is safe, because the next start
+    recovers from the write-ahead log.
     """
     deadline = time.monotonic() + ORPHANS_TIMEOUT_S
     _signal(_orphans(name), signal.SIGQUIT)

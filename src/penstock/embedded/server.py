@@ -70,7 +70,8 @@ class Server:
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
         """Stop the server and close all connections, even if it has holders.
 
-        "immediate" does not wait for a checkpoint. The next start recovers from the log instead.
+        The mode "immediate" does not wait for a checkpoint. The next start then recovers from the
+        write-ahead log.
         """
         if not self._folder.exists():
             return

@@ -1,8 +1,8 @@
-"""Run a small process beside the server, which stops it when all its holders have been killed.
+"""Run a small process beside the server, which stops the server if the last holder was killed.
 
-The last holder stops the server itself, unless it is killed. The watcher stops it in that case. It
+The last holder normally stops the server itself. If it is killed, the watcher does so. The watcher
 sleeps in the kernel until a holder's lock is free, so it never polls. A server has at most one
-watcher, and runs without it, too.
+watcher, and can also run without one.
 """
 
 import os
@@ -35,7 +35,11 @@ def spawn(folder: Folder, binaries: Binaries) -> None:
 
 
 def watch(folder: Folder, binaries: Binaries) -> None:
-    """Wait until the last holder has gone, and stop the server if that holder has not."""
+    """Wait until there are no holders, and stop the server if it is still running.
+
+    A server that is to run without holders is not stopped. Return at once if another watcher is
+    running.
+    """
     lock = LockedFile(folder.watcher)
     if not lock.try_lock():
         return

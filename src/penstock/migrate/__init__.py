@@ -1,4 +1,4 @@
-"""Migrate a database to the schema that this version needs, and list what was applied.
+"""Migrate a database to the schema that this version needs, and list the applied migrations.
 
 await migrate("postgresql://localhost/shop")
 """

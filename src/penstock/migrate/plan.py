@@ -20,8 +20,8 @@ Connection: TypeAlias = "asyncpg.Connection[Any]"
 class MigrationStatus:
     """One migration, and whether it was applied.
 
-    `applied_at` is None until then. A migration that this version of Penstock has no file for is
-    not `known`.
+    `applied_at` is None if it was not. `known` is False if this version of Penstock has no file for
+    the migration.
     """
 
     number: int
@@ -31,7 +31,7 @@ class MigrationStatus:
 
 
 async def lock_migrations(connection: Executor, schema: str) -> None:
-    """Wait until no other process migrates this schema, and keep others out until the commit."""
+    """Wait until no other process migrates this schema, and make others wait until the commit."""
     await connection.execute(statement("lock_migrations", schema), schema)
 
 
@@ -47,7 +47,10 @@ async def create_ledger(connection: Executor, schema: str) -> None:
 
 
 async def applied_migrations(connection: Executor, schema: str) -> list[MigrationStatus]:
-    """List the applied migrations in order. The list is empty if there is no table of them."""
+    """List the applied migrations in order.
+
+    The list is empty if the table of applied migrations does not exist.
+    """
     existing = await connection.fetchrow(statement("has_ledger", schema), schema)
     if existing is None or not existing["ledger"]:
         return []
@@ -69,7 +72,8 @@ class MigrationStep:
     def sql(self, schema: str) -> str:
         """Return the step's statements.
 
-        The first one changes the table of applied migrations, so no step can run twice.
+        The first one inserts or deletes the migration's row in the table of applied migrations, so
+        applying a migration twice fails at once.
         """
         return f"{self._ledger_sql(schema)}\n\n{migration(self.name, self.direction, schema)}"
 

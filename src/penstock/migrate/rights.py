@@ -43,8 +43,9 @@ async def find_missing_rights(
     tables: Iterable[Mapping[str, str]],
     functions: Sequence[str],
 ) -> tuple[MissingRight, ...]:
-    """Return which of these rights the connection's role lacks.
+    """Return the rights to a schema and its objects that the connection's role lacks.
 
+    The mappings in `tables` have the privileges needed on each table, such as "SELECT INSERT".
     Tables and functions that do not exist are left out.
     """
     needs = [
@@ -110,7 +111,10 @@ def _object(schema: str, kind: str, name: str) -> str:
 
 @cache
 def worker_functions() -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the functions that a worker calls, and these with all that they call in turn."""
+    """Return the functions that a worker calls directly, and all functions that it uses.
+
+    The second value also includes the functions that are called by other functions.
+    """
     called = frozenset(newest()[name] for name in WORKER_FUNCTIONS)
     reached, pending = set(called), list(called)
     while pending:

@@ -1,7 +1,7 @@
 """Switch row level security, under which a tenant's transactions see only that tenant's rows.
 
-The database itself says whether it is on. A later migration leaves it as it is, and closes the
-tables that it adds.
+Whether it is on is read from the database. A later migration does not switch it on or off. If it is
+on, the migration also protects the tables that it adds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ async def is_on(connection: Executor, schema: str) -> bool:
 
 
 def check_schema(schema: str, requested: bool | None) -> None:
-    """Refuse row level security in `public`, where it would close other applications' tables."""
+    """Raise `ConfigError` if row level security is requested for the schema `public`.
+
+    Row level security would also close the tables that other applications have in that schema.
+    """
     if requested and schema == "public":
         raise ConfigError("schema", schema, "a schema of the queue's own, for row level security")
 
@@ -30,9 +33,9 @@ def check_schema(schema: str, requested: bool | None) -> None:
 def build_scripts(
     steps: Sequence[MigrationStep], schema: str, *, current: bool, requested: bool | None
 ) -> list[str]:
-    """Return the SQL of the steps, and of switching row level security.
+    """Return the SQL of the steps, and the scripts that switch row level security.
 
-    It stays as it currently is if `requested` is None.
+    `current` says whether row level security is on. If `requested` is None, it stays as it is.
     """
     steps_sql = [step.sql(schema) for step in steps]
     removes_all = bool(steps) and steps[-1].direction == "down" and steps[-1].number == 1
@@ -48,7 +51,7 @@ def build_scripts(
 
 
 def translate_error(error: asyncpg.PostgresError) -> Exception:
-    """Return Penstock's error for a refusal of the scripts, or the error itself."""
+    """Return `RolesUnfit` if the scripts refused the roles, or else the error itself."""
     if errors.is_state(error, errors.ROLES_UNFIT):
         return RolesUnfit(error.args[0], errors.detail(error) or "")
     return error

@@ -42,10 +42,10 @@ def newest_functions() -> list[str]:
 async def find_former_name(
     connection: Executor, schema: str, functions: Sequence[str] | None = None
 ) -> str | None:
-    """Return the former name of a renamed schema, as an identifier, if functions still use it.
+    """Return the former name of a renamed schema if functions still use it, or else None.
 
-    Return None if they use the present name. An application passes its own functions; otherwise
-    those of the queue are examined.
+    The name is an SQL identifier. An application passes its own functions. If none are passed, the
+    functions of the queue are examined.
     """
     names = newest_functions() if functions is None else list(functions)
     rows = await connection.fetch(statement("find_former_name", schema), schema, names)
@@ -53,7 +53,7 @@ async def find_former_name(
 
 
 async def rename_statements(connection: Executor, schema: str, former: str) -> list[str]:
-    """Return the statements that change the former name to the present one in the functions."""
+    """Return the statements that make functions use a schema's present name, not the former one."""
     quoted = former if former.startswith('"') else f'"{former}"'
     rows = await connection.fetch(statement("rename_functions", schema), schema, former, quoted)
     return [row["statement"] for row in rows]
@@ -72,12 +72,12 @@ async def migrate(
 
         await migrate("postgresql://localhost/shop")
 
-    If the schema was renamed, its functions get the new name, too.
+    If the schema was renamed, its functions are changed to use the new name.
 
-    `to` is the migration to go to, forwards or backwards; 0 removes everything, jobs included.
+    `to` is the number of the migration to apply or revert to; 0 removes everything, jobs included.
     `rls` switches row level security on or off, and None leaves it as it is. Connecting takes at
-    most `timeout` seconds. A migration may take as long as it needs, unless the server accepts no
-    other connection within `silence` seconds, twice in a row; then it is cancelled.
+    most `timeout` seconds. A migration may take as long as it needs. It is cancelled only if the
+    server accepts no other connection within `silence` seconds, twice in a row.
     """
     Database(schema=schema)  # This checks the name, which channels are named after.
     security.check_schema(schema, rls)
@@ -110,9 +110,9 @@ async def prepare(connection: Executor, schema: str, to: int | None = None) -> l
 async def build_sql(
     connection: Executor, schema: str, steps: Sequence[MigrationStep], rls: bool | None = None
 ) -> list[str]:
-    """Return the SQL of the steps, which also switches row level security or keeps it on.
+    """Return the SQL of the steps, including the scripts for row level security.
 
-    If the schema was renamed, the statements that mend its functions come first.
+    If the schema was renamed, the statements that change its functions come first.
     """
     is_on = await security.is_on(connection, schema)
     scripts = security.build_scripts(steps, schema, current=is_on, requested=rls)
@@ -135,9 +135,9 @@ async def status(
 async def find_rename(
     url_or_connection: str | Connection, *, schema: str = "penstock"
 ) -> tuple[str | None, list[str]]:
-    """Return a renamed schema's former name, and the SQL that mends the functions which use it.
+    """Return a renamed schema's former name, and the SQL that makes its functions use the new one.
 
-    Return None and no SQL if no function uses a former name.
+    If no function uses a former name, return None and an empty list.
     """
     async with _connect(url_or_connection) as connection:
         former = await find_former_name(connection, schema)
@@ -152,9 +152,10 @@ async def has_rls(url_or_connection: str | Connection, *, schema: str = "penstoc
 
 
 async def check(connection: Executor, schema: str = "penstock", place: str = SOME_DATABASE) -> None:
-    """Raise an error that says what to do if this version cannot work with the database's schema.
+    """Raise an error if this version of Penstock cannot work with the database's schema.
 
-    The error is `SchemaMissing`, `SchemaTooOld`, `SchemaTooNew` or `SchemaRenamed`.
+    The error is `SchemaMissing`, `SchemaTooOld`, `SchemaTooNew` or `SchemaRenamed`. Its message
+    says what to do.
     """
     await _check_version(connection, schema, place)
     if (former := await find_former_name(connection, schema)) is not None:
@@ -192,9 +193,9 @@ async def _connect(
 
 
 async def _terminate_if_frozen(connection: Connection, url: str, silence: float) -> None:
-    """Terminate the connection if its server accepts no other one, twice in a row.
+    """Terminate the connection if its server accepts no other connection, twice in a row.
 
-    A statement of a migration may take hours, so it has no timeout of its own.
+    A migration's statement may take hours, so it has no timeout of its own.
     """
     silences = 0
     while silences < 2:

@@ -1,4 +1,4 @@
-"""Write schema.sql, the sum of the migrations, which people read and reviews compare.
+"""Write schema.sql, which shows the schema after all migrations to readers and reviewers.
 
 Run `python -m penstock.migrate.schema` to write it anew.
 """
@@ -30,7 +30,7 @@ def path() -> Path:
 
 
 def dump(url: str) -> str:
-    """Dump the schema of a database without the lines that differ by day or by server."""
+    """Return a dump of a database's schema, without lines that differ by day or by server."""
     run = subprocess.run(
         [
             Server().binaries().program("pg_dump"),

@@ -22,8 +22,9 @@ def sql_text(
 
         penstock migrate --sql | psql --single-transaction …
 
-    `rls` switches row level security; if it is None, that stays as `has_rls` says it is.
-    `renaming` are the statements of `find_rename`, which come first.
+    `rls` switches row level security on or off. If it is None, row level security stays as it is,
+    which is on if `has_rls` is true. `renaming` has the statements that `find_rename` returns. They
+    come first.
     """
     scripts = [f"{sql};\n" for sql in renaming]
     scripts += statements(schema, applied=applied, to=to, rls=rls, has_rls=has_rls)
@@ -40,7 +41,10 @@ def statements(
     rls: bool | None = None,
     has_rls: bool = False,
 ) -> list[str]:
-    """Return the same SQL in parts and without a transaction, for callers that have one."""
+    """Return the SQL of `sql_text` as a list, without BEGIN and COMMIT and without a renaming.
+
+    Use this to run the statements in a transaction of your own.
+    """
     security.check_schema(schema, rls)
     steps = plan_steps(applied, to, schema)
     scripts = security.build_scripts(steps, schema, current=has_rls, requested=rls)

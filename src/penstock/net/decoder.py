@@ -22,7 +22,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 class Decoder:
     """Decompresses a body in small pieces.
 
-    The caller can count their bytes, and stop before a small body has become an enormous one.
+    The caller can count the bytes of the pieces, and stop before they become too many.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -56,7 +56,7 @@ class Decoder:
                 return
 
     def finish(self) -> None:
-        """Check that the body is complete. Call this once all of its data was decoded."""
+        """Raise `FetchFailed` if the body is incomplete. Call this after decoding all data."""
         if self.is_compressed and self._begun and not self._ended:
             raise FetchFailed("The page broke off before its end.")
 

@@ -1,4 +1,4 @@
-"""The errors of fetching a page."""
+"""The errors that fetching a page raises."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ USER_AGENT = "Penstock/1.0"
 class FetchLimits:
     """The limits of a fetch. `connect`, `read` and `total` are seconds.
 
-    `bytes` limits both what is transferred and what it becomes once it is decompressed.
+    `bytes` limits the size of the body, both as it is sent and after it is decompressed.
     """
 
     bytes: int = 100 * MEGABYTE
@@ -84,7 +84,7 @@ class ResponseHead:
         return self._content_type.get_content_charset()
 
     def check(self, url: str, limits: FetchLimits) -> None:
-        """Raise if the response brings no page, or one that is too large or contains no text."""
+        """Raise a `FetchError` if the response is no page, is too large, or contains no text."""
         self._check_status(url)
         if self.media_type.startswith(limits.unwanted):
             raise FetchRefused("media_type", f"{url} is {self.media_type}: there is no text in it.")
@@ -123,7 +123,7 @@ def too_large_error(url: str, limits: FetchLimits, *, inflated: bool = False) ->
 
 
 class FetchedPage(Struct, frozen=True):
-    """A page that was saved at `path`, decompressed. The caller deletes the file."""
+    """A page whose decompressed body was saved at `path`. The caller deletes the file."""
 
     path: Path
     digest: bytes
@@ -136,13 +136,13 @@ class FetchedPage(Struct, frozen=True):
 
     @property
     def content_type(self) -> str:
-        """The media type, with the declared encoding if that is not UTF-8."""
+        """The media type, with the declared encoding unless that is UTF-8."""
         return media_type(self.media_type, self.charset)
 
 
 @contextmanager
 def translate_errors(host: str) -> Iterator[None]:
-    """Raise `FetchFailed` or `FetchRefused` for the errors of a request to this host."""
+    """Raise errors of httpcore within the block as `FetchFailed` or `FetchRefused`."""
     try:
         yield
     except httpcore.TimeoutException as error:
@@ -179,9 +179,12 @@ async def fetch(
     user_agent: str = USER_AGENT,
     resolve: Resolve = resolve,
 ) -> FetchedPage:
-    """Fetch a page into a new file of this folder.
+    """Fetch a page, and save it in a new file in `folder`.
 
     page = await fetch("https://example.org/handbook", folder)
+
+    Raises `FetchRefused` if another attempt would fail as well, and `FetchFailed` if it may
+    succeed.
     """
     limits = limits or FetchLimits()
     guard = Guard(allow or Allowed(), resolve)
@@ -277,5 +280,5 @@ def _pool(guard: Guard) -> httpcore.AsyncConnectionPool:
 
 @cache
 def ssl_context() -> ssl.SSLContext:
-    """Load the trusted certificates once, because that takes longer than fetching most pages."""
+    """Load the trusted certificates once, because loading takes longer than most fetches."""
     return httpx.create_ssl_context()

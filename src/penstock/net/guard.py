@@ -1,7 +1,7 @@
-"""Connect only to addresses that are public, or that were allowed.
+"""Connect only to public addresses, and to private ones that are explicitly allowed.
 
 A name is resolved once, and the connection goes to the address that was checked. A name server
-therefore cannot answer with another address the second time.
+therefore cannot pass the check with one address and direct the connection to another one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def parse_address(text: str) -> Address:
 
 
 def describe_special_network(address: Address) -> str | None:
-    """Return what the address leads to, or None if it is on the public internet."""
+    """Describe the special network of an address. Return None for a public address."""
     for network, description in _PARSED_NETWORKS:
         if address.version == network.version and address in network:
             return description
@@ -90,13 +90,13 @@ def describe_special_network(address: Address) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What may be fetched beside the default ports of the public web.
+    """The private hosts and the ports that may be fetched from. Public hosts are always allowed.
 
     Allowed(private=("wiki.corp", "10.1.0.0/16"), ports=frozenset({80, 443, 8080}))
 
     `private` lists hosts and networks that are not public. `variable` is the prefix of the
-    environment variables that allow more. Errors name these variables, or the fields of this class
-    if there is no prefix.
+    environment variables that set both. Errors tell the reader to set these variables, or the
+    fields of this class if there is no prefix.
     """
 
     private: tuple[str, ...] = ()
@@ -123,12 +123,12 @@ class Allowed:
 
     @property
     def private_variable(self) -> str:
-        """The name of the variable that allows hosts and networks."""
+        """The name that errors use for the setting of private hosts and networks."""
         return f"{self.variable}_PRIVATE" if self.variable else "Allowed(private=…)"
 
     @property
     def ports_variable(self) -> str:
-        """The name of the variable that allows ports."""
+        """The name that errors use for the setting of ports."""
         return f"{self.variable}_PORTS" if self.variable else "Allowed(ports=…)"
 
     def allows(self, host: str, address: Address) -> bool:
@@ -188,22 +188,26 @@ def parse_url(text: str, base: httpx.URL | None = None) -> httpx.URL:
 
 
 def display_url(url: str | httpx.URL) -> str:
-    """Return a URL for messages, without its query, which may be the secret of a signed link."""
+    """Return a URL for messages.
+
+    The query is left out, because it may contain the secret of a signed link.
+    """
     parsed = httpx.URL(url) if isinstance(url, str) else url
     without_query = str(parsed.copy_with(query=None, fragment=None))
     return f"{without_query}?…" if parsed.query else without_query
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a name, as this machine resolves it."""
+    """Return the addresses of a host name, as this machine resolves it."""
     entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in entries))
 
 
 class Guard(httpcore.AsyncNetworkBackend):
-    """Opens the connections of httpcore, to allowed addresses only.
+    """Connects httpcore only to allowed addresses.
 
-    Certificates are still checked against the host's name.
+    The connection is made to an address, but certificates are still checked against the host's
+    name.
     """
 
     def __init__(self, allow: Allowed, resolve: Resolve = resolve) -> None:
@@ -241,7 +245,10 @@ class Guard(httpcore.AsyncNetworkBackend):
     async def _resolve_and_check(
         self, host: str, port: int, timeout: float | None
     ) -> list[Address]:
-        """Return the addresses of this name that may be fetched from."""
+        """Resolve a host name, and return its allowed addresses.
+
+        Raises `FetchRefused` if no address is allowed, or the port is not allowed.
+        """
         check_port(host, port, self._allow)
         addresses = await self._look_up(host, port, timeout)
         return filter_addresses(host, [parse_address(text) for text in addresses], self._allow)
@@ -264,7 +271,7 @@ class Guard(httpcore.AsyncNetworkBackend):
 
 
 def check_port(host: str, port: int, allow: Allowed) -> None:
-    """Raise `FetchRefused` if pages are not fetched from this port."""
+    """Raise `FetchRefused` if the port is not allowed."""
     if port not in allow.ports:
         raise FetchRefused(
             "address",
@@ -275,10 +282,10 @@ def check_port(host: str, port: int, allow: Allowed) -> None:
 
 
 def filter_addresses(host: str, addresses: list[Address], allow: Allowed) -> list[Address]:
-    """Return the addresses of a host that may be fetched from.
+    """Return the allowed addresses of a host.
 
-    Raises `FetchRefused` if there is none. For a name that leads into the private network, the
-    error is the same as for an unknown host, and the log says the rest.
+    Raises `FetchRefused` if no address is allowed. If the host is a name that leads into a private
+    network, the error is the same as for an unknown host, and only the log names the address.
     """
     refused = {
         address: network
@@ -307,7 +314,7 @@ def filter_addresses(host: str, addresses: list[Address], allow: Allowed) -> lis
 def unknown_host_error(host: str, allow: Allowed) -> FetchRefused:
     """Return the error for a host that does not exist, or that is private.
 
-    It does not say which, so that callers cannot explore the private network.
+    The message is the same in both cases, so that callers cannot explore the private network.
     """
     return FetchRefused(
         "unknown_host",
@@ -325,7 +332,10 @@ def _is_address(host: str) -> bool:
 
 
 def check_url(text: str, allow: Allowed) -> None:
-    """Raise `FetchRefused` if this URL will be refused. Names are not looked up."""
+    """Raise `FetchRefused` if it is certain that this URL would be refused.
+
+    Host names are not looked up, so fetching the URL may still be refused.
+    """
     url = parse_url(text)
     check_port(url.host, url.port or DEFAULT_PORTS[url.scheme], allow)
     try:

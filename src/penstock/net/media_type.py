@@ -10,9 +10,9 @@ UNKNOWN = "application/octet-stream"
 
 
 def media_type(kind: str, charset: str | None) -> str:
-    """Return the declared media type, with its encoding if that is declared and not UTF-8.
+    """Return the declared media type, with the declared encoding unless that is UTF-8.
 
-    A header may contain any text. What is no media type becomes `application/octet-stream`.
+    A header may contain any text. Text that is not a media type becomes `application/octet-stream`.
 
     assert media_type("Text/Plain", "KOI8-R") == "text/plain; charset=koi8-r"
     """

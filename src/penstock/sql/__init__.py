@@ -1,4 +1,7 @@
-"""Read the queue's SQL: one file for the statements of a subject, one file for each function."""
+"""Read the queue's SQL files.
+
+The statements of one subject are together in a file. Each function has a file of its own.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def quote(name: str) -> str:
 
 @cache
 def statement(name: str, schema: str) -> str:
-    """Return the text of a statement in `statements/`, for a schema."""
+    """Return the text of a statement in `statements/`, with the schema's name filled in."""
     return _bind(named_statements(__package__)[name], schema)
 
 
@@ -38,10 +41,10 @@ def named_statements(package: str) -> dict[str, str]:
 
 
 def read_named(folder: Traversable) -> dict[str, str]:
-    """Return the statements in a folder by name. Each begins with a line `-- name: …`.
+    """Return the statements in a folder by name. Each statement begins with a line `-- name: …`.
 
-    A section whose name ends in `_columns` is a list of columns. Other statements include it as
-    `:job_columns`, for example.
+    A section whose name ends in `_columns` is a list of columns. Statements include such a list by
+    its name, for example as `:job_columns`.
     """
     texts: dict[str, str] = {}
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
@@ -78,12 +81,18 @@ def read_functions(root: Traversable) -> dict[str, Traversable]:
 
 @cache
 def newest() -> dict[str, str]:
-    """Return the functions that this version of Penstock calls, by name without version."""
+    """Return the functions that this version of Penstock calls.
+
+    The keys are the names without a version, and the values are the names with the newest version.
+    """
     return newest_of(functions())
 
 
 def newest_of(functions: Iterable[str]) -> dict[str, str]:
-    """Return the newest version of each function, by name without version."""
+    """Return the newest version of each function.
+
+    The keys are the names without a version, and the values are the names with the newest version.
+    """
     versions: dict[str, int] = {}
     for function in functions:
         match = _VERSIONED.fullmatch(function)
@@ -98,9 +107,9 @@ def newest_of(functions: Iterable[str]) -> dict[str, str]:
 
 @cache
 def call(name: str, schema: str) -> str:
-    """Return the statement that calls the newest version of a function, for a schema.
+    """Return the statement that calls the newest version of a function in a schema.
 
-    `$1`, `$2`, … are the function's parameters in order, without `p_now`.
+    `$1`, `$2`, … are the function's parameters in order. The parameter `p_now` is left out.
     """
     text = functions()[newest()[name]].read_text("utf-8")
     return _bind(read_header(text).call(), schema)
@@ -160,8 +169,8 @@ class Roles(NamedTuple):
 def roles(schema: str) -> Roles:
     """Return the roles of a schema.
 
-    They are named after it, because roles belong to the whole server: a role of one queue has no
-    rights to another.
+    They are named after the schema, because roles belong to the whole server. A role of one queue
+    therefore has no rights to another queue.
     """
     return Roles(f"{schema}_worker", f"{schema}_app")
 
@@ -177,7 +186,7 @@ def listed(root: Traversable) -> tuple[tuple[int, str], ...]:
 
 
 def expand(root: Traversable, name: str) -> str:
-    """Return the text of a file in `migrations/` below a folder, with the files it includes."""
+    """Return the text of a migration's file below a folder, with the files that it includes."""
     lines = []
     for line in (root / "migrations" / name).read_text("utf-8").splitlines():
         if line.startswith(_INCLUDE):

@@ -35,7 +35,8 @@ class Header(NamedTuple):
     def call(self, *, casts: bool = True) -> str:
         """Return the statement that calls the function, with `$1`, `$2`, … as its parameters.
 
-        `p_now` is left out. Without casts, the driver asks Postgres for the types.
+        The parameter `p_now` is left out. If `casts` is false, the driver has to ask Postgres for
+        the types.
         """
         parameters = [one for one in self.parameters if one.name != _TIME_PARAMETER]
         arguments = ", ".join(

@@ -1,4 +1,4 @@
-"""The rights that the roles of clients and workers need, to grant them and to check them."""
+"""The rights that the roles of clients and workers need, for checks and GRANT statements."""
 
 from __future__ import annotations
 

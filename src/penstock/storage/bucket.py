@@ -23,10 +23,10 @@ FRESH_AGE = timedelta(minutes=30)
 
 
 async def store_file(store: Remote, name: str, path: Path) -> None:
-    """Upload a file under its name, unless it was uploaded a short while ago.
+    """Upload a file under this name, unless it was uploaded in the last half hour.
 
-    An old file is uploaded again, so that the sweep of orphans leaves it alone. Overwriting does no
-    harm, because the name is the hash of the content.
+    An older file is uploaded again, because its new time keeps the sweep of orphans from deleting
+    it. Overwriting does no harm, because the name is the hash of the content.
     """
     if await _is_fresh(store, name):
         return
@@ -52,9 +52,10 @@ async def _is_fresh(store: Remote, name: str) -> bool:
 
 
 async def _parts(first: bytes, source: BinaryIO, digest: bytes) -> AsyncGenerator[bytes, None]:
-    """Yield the file in parts.
+    """Yield the file in parts. The first part is passed in, because it was read before.
 
-    Raises `FileChanged` after the last part if the content has changed; nothing is stored then.
+    Raises `FileChanged` after the last part if the content has changed. The upload then fails, so
+    nothing is stored.
     """
     hasher = sha256()
     part = first

@@ -1,4 +1,4 @@
-"""The errors of the storage of files."""
+"""The errors that the storage of files raises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StorageError(PenstockError):
 class StorageDown(StorageError, Retryable):
     """The storage does not answer, answers too slowly, or refuses access.
 
-    `public` is the message for callers who are not to know where files are stored.
+    `public` is the message for callers who must not learn where files are stored.
     """
 
     public = (
@@ -67,7 +67,7 @@ class ObjectDamaged(StorageError, NotRetryable):
 
 
 class ObjectTooLarge(StorageError, NotRetryable):
-    """A stored file has more bytes than its reader takes."""
+    """A stored file is larger than the limit that its reader has passed."""
 
     def __init__(self, name: str, size: int, most_bytes: int) -> None:
         self.name = name
@@ -84,4 +84,4 @@ class FileChanged(StorageError, Retryable):
 
 
 class LinkRefused(StorageError, NotRetryable):
-    """A signed link is not valid, has expired, or is for another method."""
+    """A signed link is not valid, has expired, or is for another HTTP method."""

@@ -24,7 +24,7 @@ NOT_SIGNED_HERE = "This link was not made here, or it was changed. Ask for a new
 
 
 class Link(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a link opens: a file of a tenant, for one method, until a Unix time in seconds."""
+    """The content of a link: a tenant, an HTTP method, a file's name, and when the link expires."""
 
     tenant: str
     method: Method
@@ -35,8 +35,8 @@ class Link(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
 class Links:
     """Signs links and verifies them. Anyone who has the secret can do both.
 
-    `purpose` is part of each signature, so what the same secret signs for another purpose is not a
-    valid link.
+    `purpose` is part of each signature. A token that was signed with the same secret for another
+    purpose is therefore not a valid link.
     """
 
     def __init__(self, secret: bytes, purpose: bytes) -> None:
@@ -54,7 +54,10 @@ class Links:
         *,
         now: float | None = None,
     ) -> str:
-        """Return a token that opens this file for this method, for an hour at most."""
+        """Return a token that opens this file with this HTTP method.
+
+        The token expires after `expires` seconds, at most an hour.
+        """
         if not 0 < expires <= MAX_LIFETIME_S:
             raise ValueError(f"A link lasts for 1 to {MAX_LIFETIME_S} seconds, not {expires}.")
         if not belongs_to(name, tenant):
@@ -64,10 +67,10 @@ class Links:
         return f"{_encode(body)}.{_encode(self._sign(body))}"
 
     def verify(self, token: str, method: str, *, now: float | None = None) -> Link:
-        """Return what a token opens.
+        """Return the link that a token contains.
 
-        Raises `LinkRefused` if it was not signed with this secret, has expired, or is for another
-        method.
+        Raises `LinkRefused` if the token was not signed with this secret, has expired, or is for
+        another method.
         """
         try:
             body, signature = map(_decode, token.split("."))

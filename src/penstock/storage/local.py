@@ -20,10 +20,10 @@ MAX_THREADS = 8
 
 
 def store_file(root: Path, name: str, path: Path) -> None:
-    """Copy a file to its name, completely or not at all, and flush it to the disk.
+    """Store a copy of a file under this name, completely or not at all, and flush it to the disk.
 
-    If the file is stored already, its time is set to now, so that the sweep of orphans leaves it
-    alone.
+    If the file is stored already, its time is set to now, which keeps the sweep of orphans from
+    deleting it.
     """
     target = root / name
     try:
@@ -42,9 +42,10 @@ def size_of(root: Path, name: str) -> int:
 
 
 def copy_to(root: Path, name: str, path: Path) -> int:
-    """Copy a stored file to a path, or leave no file there, and return its size in bytes.
+    """Copy a stored file to a path, and return its size in bytes.
 
-    Raises `ObjectMissing`, or `ObjectDamaged` if the content does not match the name.
+    On failure, no incomplete copy is left. Raises `ObjectMissing` if the file does not exist, and
+    `ObjectDamaged` if its content does not match its name.
     """
     with _open_stored(root, name) as source, path.open("wb") as out:
         try:
@@ -89,9 +90,10 @@ def _copy(source: BinaryIO, out: BinaryIO) -> bytes:
 
 
 def _open_new(part: Path, attempts: int = MAX_OPEN_ATTEMPTS) -> BinaryIO:
-    """Create and open a file.
+    """Create a file and its folders, and open the file.
 
-    The sweep may remove its folders as empty ones just after they were made, so this tries again.
+    The sweep of orphans may remove the folders just after they were created, because they are
+    empty. In that case this function tries again.
     """
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
@@ -103,9 +105,10 @@ def _open_new(part: Path, attempts: int = MAX_OPEN_ATTEMPTS) -> BinaryIO:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to the disk.
+    """Flush the entries of a folder to the disk.
 
-    A file system with a journal writes the folder's new parents before them.
+    The folder's parents may be new as well. They need no flush of their own, because a journaling
+    file system writes them before these entries.
     """
     try:
         fd = os.open(folder, os.O_RDONLY)
@@ -120,8 +123,8 @@ def _sync_folder(folder: Path) -> None:
 class ParallelCopy:
     """Stores several files in parallel.
 
-    `changed` collects the files that have changed or gone since they were hashed. Any other error
-    stops the copying.
+    `changed` collects the files that have changed since they were hashed, or can no longer be
+    read. Any other error stops the copying.
     """
 
     def __init__(self, root: Path, files: Sequence[tuple[str, Path]]) -> None:

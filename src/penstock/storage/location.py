@@ -37,9 +37,9 @@ ALLOWED = "a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix, az:
 class StorageOptions:
     """The options of a storage.
 
-    `patience` is how many seconds a request may take, or one part of a large file. `variable` is
-    the environment variable that says where the storage is. Errors name it, or the argument if
-    the options do not come from the environment.
+    `patience` is the number of seconds that a request, or one part of a large file, may take.
+    `variable` is the environment variable with the URL of the storage, or the name of the argument
+    if the options do not come from the environment. Errors name it as the cause.
     """
 
     endpoint: str | None = None
@@ -125,7 +125,7 @@ def remote_at(url: str, options: StorageOptions) -> Remote:
 
 
 def _without_none(**values: str | None) -> dict[str, str]:
-    """Leave out options that are None, which the store then reads from the environment."""
+    """Return the options that are not None. The store reads the others from the environment."""
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -24,7 +24,10 @@ DATABASES_FOLDER = "_penstock/databases"
 
 
 def folder_of(tenant: str) -> str:
-    """Return the folder of a tenant. No two tenants share one, and no name leads out of it."""
+    """Return the folder of a tenant.
+
+    No two tenants share a folder, and no tenant's name leads to a path outside the storage.
+    """
     if not tenant:
         raise ValueError("A tenant's name is not empty.")
     raw = tenant.encode()
@@ -34,7 +37,10 @@ def folder_of(tenant: str) -> str:
 
 
 def tenant_of(folder: str) -> str | None:
-    """Return the tenant of a folder, or None if its name is hashed or no tenant has this folder."""
+    """Return the tenant of a folder.
+
+    Return None if the folder's name is hashed, or is not that of a tenant.
+    """
     try:
         raw = re.sub("_([0-9a-f]{2})", lambda escape: chr(int(escape[1], 16)), folder)
         tenant = raw.encode("latin-1").decode()
@@ -52,17 +58,17 @@ def object_name(tenant: str, digest: bytes) -> str:
 
 
 def belongs_to(name: str, tenant: str) -> bool:
-    """Return whether this can be the name of a file of this tenant."""
+    """Return whether `name` has the form of a name of one of this tenant's files."""
     return bool(NAME.fullmatch(name)) and name.startswith(f"{folder_of(tenant)}/")
 
 
 def is_object(name: str) -> bool:
-    """Return whether this can be the name of a file of any tenant."""
+    """Return whether `name` has the form of a name of a tenant's file."""
     return bool(NAME.fullmatch(name))
 
 
 def is_part(name: str) -> bool:
-    """Return whether this is the name of an incomplete file, which a killed process leaves."""
+    """Return whether `name` is that of an incomplete file, which a killed process may leave."""
     return bool(PART_NAME.fullmatch(name))
 
 

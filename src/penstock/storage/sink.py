@@ -41,7 +41,7 @@ class Sink:
         return self._hasher.digest()
 
     async def abandon(self) -> None:
-        """Remove the file, once a thread that still writes to it is done."""
+        """Close and remove the file. Wait for a thread that still writes to it first."""
         if self._thread is not None:
             await asyncio.wait([self._thread])
         self._pieces.clear()

@@ -53,10 +53,10 @@ GRACE_PERIOD = timedelta(hours=1)
 async def translate_errors(
     doing: str, seconds: float, name: str | None = None
 ) -> AsyncIterator[None]:
-    """Raise errors of the storage within the block as `StorageDown` or `ObjectMissing`.
+    """Raise the storage's errors within the block as `StorageDown` or `ObjectMissing`.
 
-    `doing` completes "could not …" in their messages. The block may take this many seconds. Pass
-    `name` if a missing file is an error of that file, rather than of the whole storage.
+    `doing` completes "could not …" in the messages. The block may take `seconds` seconds. If `name`
+    is passed, a missing file raises `ObjectMissing` for this name, otherwise `StorageDown`.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -91,7 +91,10 @@ def _error_class(error: Exception) -> type[StorageDown]:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of an error. obstore's details follow it, and may contain paths."""
+    """Return the first line of an error.
+
+    obstore writes details into the lines after it, and they may contain paths.
+    """
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     line = str(error).strip().partition("\n")[0].rstrip(" .:")
@@ -135,11 +138,13 @@ class NewFile(Struct, frozen=True):
 
 
 class Storage:
-    """Files by the hash of their content: storing a tenant's file again gives the same name.
+    """Stores files under names that contain the hash of their content.
 
     storage = Storage.of("objects")  # or "s3://bucket/prefix"
     name = await storage.put("acme", path, digest)
     await storage.to_file(name, copy)
+
+    If a tenant stores the same file again, the name is the same as before.
     """
 
     def __init__(self, store: Store, folder: Path | None, patience: float, place: str) -> None:
@@ -279,9 +284,9 @@ class Storage:
                     await self._delete_one_by_one(batch)
 
     async def walk(self) -> AsyncIterator[list[StoredFile]]:
-        """Yield all files in batches, except those of the last hour.
+        """Yield all files in batches, except files of the last hour.
 
-        The document of a young file may not have been written yet.
+        A file is stored before its document is written, so a new file may not have a document yet.
         """
         before = datetime.now(UTC) - GRACE_PERIOD
         pages = obstore.list(self._store, chunk_size=BATCH_SIZE)
@@ -295,9 +300,9 @@ class Storage:
                 yield batch
 
     async def register_database(self, database: str) -> list[str]:
-        """Write a file that says that a database uses this storage.
+        """Write a file that records that a database uses this storage.
 
-        Returns the names of such files of other databases.
+        Returns the names of the files that other databases have written.
         """
         own = f"{DATABASES_FOLDER}/{sha256(database.encode()).hexdigest()[:32]}"
         async with translate_errors("list the databases that store here", self._timeout_for(0)):
@@ -318,5 +323,5 @@ class Storage:
                 continue
 
     def _timeout_for(self, size: int) -> float:
-        """Return the seconds for a request and its retry, and for transferring the bytes."""
+        """Return how many seconds a request with this many bytes may take, including one retry."""
         return 2 * self._patience + size / MIN_BYTES_PER_SECOND
