@@ -57,7 +57,7 @@ def test_large_numbers_are_written_as_people_read_them(read: Read) -> None:
 
 
 def test_a_limit_below_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Limits.pages is -1; it must be 0 or more"):
+    with pytest.raises(ValueError, match=r"ReadLimits.pages is -1; it must be 0 or more"):
         ReadLimits(pages=-1)
 
 

@@ -34,4 +34,4 @@ class ReadLimits:
         for field in fields(self):
             value = getattr(self, field.name)
             if value < 0:
-                raise ValueError(f"Limits.{field.name} is {value}; it must be 0 or more.")
+                raise ValueError(f"ReadLimits.{field.name} is {value}; it must be 0 or more.")
