@@ -63,6 +63,7 @@ async def names(
         "base": await library.make_base("handbook"),
         "content_type": "multipart/form-data; boundary=x",
         "digest": digest,
+        "display_name": display_name,
         "files": scene.files({"a.txt": "hello"}),
         "folder": tmp_path / "folder",
         "library": library,
@@ -70,7 +71,6 @@ async def names(
         "received": multipart_form.ReceivedFile("a.txt", "file", "text/plain", content, digest, 5),
         "request": Asked(),
         "tables": library.runtime.tables,
-        "shown_name": display_name,
         "storage": Storage.of(str(tmp_path / "stored")),
         "tenant": "acme",
     }

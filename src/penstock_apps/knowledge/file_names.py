@@ -16,9 +16,9 @@ WINDOWS_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def display_name(raw: str, unnamed: str = UNNAMED) -> str:
-    """Return a path without control characters and without steps that lead out of its folder.
+    """Return a path without control characters, and without parts such as `..`.
 
-    assert shown_name("..\\\\..\\\\Windows\\\\win.ini") == "Windows/win.ini"
+    assert display_name("..\\\\..\\\\Windows\\\\win.ini") == "Windows/win.ini"
     """
     text = DIRECTION_MARKS.sub("", normalize("NFC", raw)).replace("\\", "/")
     text = "".join(letter for letter in text if not _is_control(letter))
