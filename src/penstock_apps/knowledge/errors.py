@@ -39,7 +39,7 @@ class Skipped(Unreadable):
 
 
 class VectorMissing(KnowledgeError):
-    """The database has no pgvector, and it cannot be created here."""
+    """The database has no pgvector, and the extension could not be created."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(

@@ -80,11 +80,14 @@ class Knowledge:
         return await schema.is_there(database)
 
     async def renamed(self, database: Database) -> dict[str, str]:
-        """Return the schema and its former name, if its functions still use that."""
+        """Return {schema: former name} if the schema was renamed and its functions were not.
+
+        Otherwise, return an empty dict.
+        """
         return await schema.renamed(database)
 
     def tasks(self) -> list[Task[Any, Any]]:
-        """Return the tasks with the limits and retries that are set here."""
+        """Return the tasks, with the limits and retries of the settings."""
         return tasks.configured_tasks(self._settings)
 
     def queues(self, children: int) -> dict[str, int]:
@@ -106,7 +109,7 @@ class Knowledge:
         return router()
 
     def serving(self) -> AbstractAsyncContextManager[KnowledgeRuntime]:
-        """Open what the routes need, for as long as the service runs."""
+        """Open the runtime that the routes use while the service runs."""
         return self.opened()
 
     def subjects(self, opened: KnowledgeRuntime) -> Mapping[str, Any]:
@@ -131,7 +134,10 @@ class Knowledge:
         confined: bool = False,
         requested_by: str | None = None,
     ) -> Library:
-        """Return the knowledge of one tenant, on behalf of a person if `requested_by` is given."""
+        """Return the library of one tenant.
+
+        If `requested_by` is given, the library enqueues jobs on behalf of that person.
+        """
         return Library(runtime, tenant, confined=confined, requested_by=requested_by)
 
 
@@ -145,7 +151,7 @@ KNOWN_VARIABLES = (
 def check_environment(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings; raise ConfigError for a bad value, and warn once of unknown variables.
 
-    This also checks what only some jobs read, so that their errors appear at the start.
+    The variables that only some jobs read are checked as well, so that errors appear at the start.
     """
     settings = Settings.of(environment)
     location.StorageOptions.of(STORAGE_VARIABLE, environment)

@@ -67,7 +67,7 @@ class Library:
             return await self.runtime.bases.get(on, self.tenant, name)
 
     async def bases(self, *, after: str | None = None, limit: int | None = None) -> list[Base]:
-        """List the bases by name; with `after`, those that follow that name."""
+        """List the bases by name. If `after` is given, start after that name."""
         async with self.transaction() as on:
             return await self.runtime.bases.list(on, self.tenant, after=after, limit=limit)
 
@@ -81,7 +81,10 @@ class Library:
     async def find_or_make_base(
         self, name: str, recipe: Recipe | None = None, language: str = DEFAULT_LANGUAGE
     ) -> tuple[Base, bool]:
-        """Return the base of a name, and whether it was made now. One that exists is kept."""
+        """Return the base of a name, which is made if it does not exist, and whether it is new.
+
+        An existing base keeps its recipe and its language.
+        """
         async with self.transaction() as on:
             base = await self.runtime.bases.find(on, self.tenant, name)
             languages = await self.runtime.bases.languages(on)
@@ -167,7 +170,7 @@ class Library:
             return await self.runtime.sources.find(on, self.tenant, base.id, kind, key)
 
     async def list_held(self, base: Base, kind: Kind, key: str) -> dict[str, HeldDocument]:
-        """List the documents of the source with a key by path; none if it does not exist."""
+        """Return the documents of the source with a key, by path; none without such a source."""
         async with self.transaction() as on:
             source = await self.runtime.sources.find(on, self.tenant, base.id, kind, key)
             if source is None:
@@ -175,7 +178,7 @@ class Library:
             return await self.runtime.documents.list_held(on, self.tenant, source)
 
     async def request_index(self, base: Base) -> str | None:
-        """Enqueue the build of an index if a base is large and has none; return that job."""
+        """Enqueue a job to build the index of a base if it needs one; return its id or None."""
         job = await ask_for_index(self.runtime, self.tenant, base.edition.id)
         return None if job is None else job.id
 
@@ -230,7 +233,10 @@ class Library:
         base: int | None = None,
         since: timedelta | None = None,
     ) -> Counts:
-        """Count the documents of a source, of a base or of all by state; or only those `since`."""
+        """Count documents by state: those of a source, of a base, or of the tenant.
+
+        If `since` is given, count only documents that were added within that time before now.
+        """
         async with self.transaction() as on:
             if since is not None:
                 recent = self.runtime.counters.count_recent
@@ -282,7 +288,7 @@ class Library:
         await self.client.inside(on).enqueue_many([task.prepare(kind, each) for each in ids])
 
     async def finish_removals(self) -> None:
-        """Remove what is deleted in this process, if no worker has removed all of it yet."""
+        """Run the removal jobs in this process, if anything that was deleted is not removed yet."""
         async with self.transaction() as on:
             is_unfinished = await self.runtime.removals.has_unfinished(on, self.tenant)
         if is_unfinished:
@@ -344,7 +350,7 @@ class Library:
     async def set_tenant(self, *, active: bool | None = None, **settings: Any) -> None:
         """Switch the tenant on or off, and set quotas, raw_days, inline, background or plan.
 
-        What is not named stays as it is.
+        Settings that are not passed stay as they are.
 
         await library.set_tenant(quotas={"documents": 10_000}, raw_days=30)
         """

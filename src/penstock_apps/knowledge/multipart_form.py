@@ -1,4 +1,4 @@
-"""A multipart form, received file by file as its bytes arrive, never whole in memory."""
+"""Receive a multipart form file by file while it arrives, without holding all of it in memory."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ IDENTITY_ENCODINGS = ("", "7bit", "8bit", "binary")
 
 
 def parse_names(headers: Headers) -> tuple[str, str | None]:
-    """Return the name of the field, and that of its file, or None if it is no file."""
+    """Return the name of a field, and its file name, which is None if the field is no file."""
     kind, options = parse_options_header(headers.get("content-disposition"))
     field = options.get(b"name")
     if kind != b"form-data" or field is None:
@@ -205,9 +205,10 @@ FOLDER_PREFIX = "upload-"
 
 @asynccontextmanager
 async def workspace(folder: Path) -> AsyncIterator[Path]:
-    """Make a temporary folder below this one, and remove it with everything in it at the end.
+    """Make a temporary folder inside `folder`, and remove it with its content after the block.
 
-    What a killed process leaves behind is removed with the folder of that process: see runtime.py.
+    If the process is killed, the folder is removed with the scratch folder of the process: see
+    runtime.py.
     """
     here = Path(await asyncio.to_thread(_make_folder, folder))
     try:

@@ -1,4 +1,4 @@
-"""What jobs and routes of knowledge run with: tables, stored files, models, a scratch folder."""
+"""The runtime of jobs and routes: the tables, the storage, the models and a scratch folder."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ SCRATCH_PREFIX = "penstock-knowledge-"
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a temporary folder for this process; first remove those of processes that are gone.
+    """Make a temporary folder for this process, after removing the folders of dead processes.
 
-    A lock marks a folder as in use. The system releases it when the process ends in any way.
+    A lock marks a folder as in use. The system releases the lock when the process ends in any way.
     """
     parent = Path(tempfile.gettempdir())
     remove_dead_folders(parent)
@@ -73,7 +73,7 @@ def _make_locked_folder(parent: Path) -> tuple[Path, int]:
 
 
 def _lock_folder(folder: Path) -> int | None:
-    """Lock a folder of this user; return its descriptor, or None if another process has it."""
+    """Lock a folder and return its descriptor; None if it is gone, in use or another user's."""
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -101,7 +101,11 @@ class InFlight:
     async def claim(
         self, keys: Iterable[TextKey]
     ) -> AsyncIterator[tuple[set[TextKey], dict[TextKey, asyncio.Event]]]:
-        """Claim texts that no call has; for the others, return the event that is set at the end."""
+        """Claim the texts that no other call is embedding, until the end of the block.
+
+        Yield the claimed texts, and for each other text the event that is set when its call has
+        ended.
+        """
         keys = list(keys)
         others = {key: self._calls[key] for key in keys if key in self._calls}
         own = {key for key in keys if key not in others}
@@ -126,7 +130,7 @@ def tenant_of_job(ctx: Context) -> str:
 
 
 def batch_of_callback(ctx: Context) -> str:
-    """Return the batch whose callback a job is; raise NotRetryable if it is of none."""
+    """Return the batch that enqueued this job as its callback; raise NotRetryable if none did."""
     batch = ctx.job.meta.get("batch")
     if not isinstance(batch, str):
         raise NotRetryable(

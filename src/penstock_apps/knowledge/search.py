@@ -21,7 +21,8 @@ MAX_QUERY_CHARACTERS: Final = 10_000
 class Filters(Struct, frozen=True, omit_defaults=True):
     """Restricts a search to documents that match all given filters.
 
-    A document needs one of the `tags`, and all of `metadata`, as they were set when it was added.
+    A document needs one of the `tags`, and all of the `metadata`. It has those that were given when
+    it was added.
     """
 
     sources: tuple[int, ...] = ()
@@ -50,9 +51,9 @@ class Query(Struct, frozen=True):
 
 
 class EditionGroup(Struct, frozen=True):
-    """Editions of one embedder and language, with the vector of the question for that embedder.
+    """Editions with the same embedder and language, and the question's vector from that embedder.
 
-    Without a vector, they are searched by words only, whatever the mode.
+    Without a vector, the editions are searched by words only, whatever the mode.
     """
 
     editions: tuple[int, ...]

@@ -37,8 +37,9 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 class Settings(Struct, frozen=True, kw_only=True):
     """The settings. Each field is read from PENSTOCK_KNOWLEDGE_<NAME>.
 
-    An upload of at most `inline_files` files and `inline_bytes` bytes is waited for, up to
-    `inline_seconds`; `inline_share` is the share of tenants for whom this is so, `inline` for all.
+    The service waits up to `inline_seconds` for the documents of an upload that has at most
+    `inline_files` files and `inline_bytes` bytes, before it answers the upload. `inline` turns this
+    on for all tenants, and `inline_share` limits it to a share of them.
     """
 
     storage: str | None = None
@@ -118,7 +119,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         return settings
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Hide the secret, with which every file can be opened, from rich and `repr`."""
+        """Hide `link_secret` from rich and `repr`, since it can open every file."""
         values = asdict(self) | {"link_secret": self.link_secret and "…"}
         return list(values.items())
 
@@ -155,7 +156,11 @@ class Settings(Struct, frozen=True, kw_only=True):
         return Exponential(base=self.embed_retry_seconds, cap=self.embed_retry_most_seconds)
 
     def storage_at(self, database: Database) -> str:
-        """Return where files are stored: the setting, else beside the embedded database."""
+        """Return where files are stored.
+
+        Without the setting `storage`, this is the folder `objects` in the data folder of the
+        embedded database, or in `.penstock` if there is none.
+        """
         if self.storage:
             return self.storage
         return str(Path(database.data_dir or ".penstock").absolute() / "objects")

@@ -133,7 +133,7 @@ async def _ingest(ctx: Context, document: int, version: int, *, is_small: bool) 
 
 
 async def _hand_to_large_queue(ctx: Context, document: int, version: int, work: Work) -> Ingested:
-    """Let a job of the queue for large files read a fetched page that turned out to be large."""
+    """Enqueue another job for a fetched page, in the queue for large files, and end this job."""
     runtime, tenant, job = ctx.resource(KnowledgeRuntime), ctx.job.tenant, ctx.job
     to_ingest = VersionToIngest(document, work.path, version, work.size, job.priority)
     async with runtime.tables.transaction(tenant) as on:
@@ -187,7 +187,7 @@ async def _record_outcome(
 async def ended(ctx: Context, sources: list[int]) -> dict[int, Counts]:
     """Record that all documents of a batch have ended, and return the counts of its sources.
 
-    It is the callback of the batch, so it runs once for each.
+    It is the callback of a batch, so it runs once for each batch.
     """
     runtime, tenant, batch = (
         ctx.resource(KnowledgeRuntime),

@@ -1,4 +1,4 @@
-"""The text of a document between its file and its vectors: sections, attachments, pieces."""
+"""The text of a document while it is ingested: its sections, attachments and pieces."""
 
 from __future__ import annotations
 

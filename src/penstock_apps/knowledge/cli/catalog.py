@@ -1,4 +1,4 @@
-"""What `penstock knowledge bases`, `sources`, `documents` and `delete` do."""
+"""Implement `penstock knowledge bases`, `sources`, `documents` and `delete`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Catalog:
         self._runtime = library.runtime
 
     async def bases(self, only: Base | None = None) -> list[ListedBase]:
-        """List all bases by name, or one of them."""
+        """List bases with their counts, sorted by name: all bases, or just `only` if given."""
         bases = await self._library.bases() if only is None else [only]
         async with self._library.transaction() as on:
             stocks = await self._runtime.counters.count_by_base(on, self._library.tenant)
@@ -58,7 +58,10 @@ class Catalog:
     async def sources(
         self, base: Base | None, state: str | None, after: int | None, limit: int
     ) -> list[ListedSource]:
-        """List the sources of all bases or of one, newest first; with `state`, only such."""
+        """List sources with their counts, newest first, of one base or of all.
+
+        If `state` is given, list only sources in that state.
+        """
         listed: list[ListedSource] = []
         size = SOURCES_PER_QUERY if state else limit
         while len(listed) < limit:
@@ -343,7 +346,7 @@ class Deletion(Struct, frozen=True):
         return f"The {noun} {self.label}, with {counted(self.documents, 'document')},"
 
     def as_document(self) -> dict[str, Any]:
-        """Return the JSON of the command."""
+        """Return the JSON that the command prints."""
         return {
             "deleted": str(self.id),
             "what": self.kind,
@@ -362,7 +365,7 @@ def delete_named(
     *,
     yes: bool,
 ) -> None:
-    """Delete what a name means, after a confirmation unless `yes`."""
+    """Delete the document, source or base of this name. Ask the user first, unless `yes` is set."""
     deletion = asyncio.run(_find_target(what, name, tenant, base, where))
     if not yes:
         confirm(f"{deletion} will be deleted.")
@@ -395,7 +398,7 @@ async def _find_target(
 
 
 async def _find_base_even_broken(names: NameResolver, name: str) -> Base | BaseBroken:
-    """Find a base to delete, even if it has lost its editions."""
+    """Find a base to delete. If it has lost its editions, return the error that names it."""
     try:
         return await names.base(name)
     except BaseBroken as error:

@@ -1,4 +1,4 @@
-"""The files that a command names, the documents whose files are gone, and renamed folders."""
+"""Find the files that a command names, documents whose files are gone, and renamed folders."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ class HashedFile(NamedTuple):
 class FileSearch:
     """Finds the files of each folder, and collects problems instead of stopping at them.
 
-    A file that is named itself belongs to the folder it is in. Hidden files and generated folders
-    are left out, unless they are named. Links are not followed out of the folder unless that is
-    allowed: a person who can fill a folder must not choose which other files are read.
+    If the user names a file, it belongs to the folder that contains it. Hidden files and generated
+    folders are left out unless the user names them. Links that lead out of the folder are followed
+    only with `follow_links`. Otherwise, a person who can add files to the folder could choose which
+    other files are read.
     """
 
     def __init__(self, paths: Sequence[Path], *, follow_links: bool = False) -> None:
@@ -67,7 +68,7 @@ class FileSearch:
         return len(self.problems) + sum(map(len, self.folders.values()))
 
     def is_complete(self, folder: Path) -> bool:
-        """Return whether everything below a folder was read."""
+        """Return whether the user named this folder, and everything below it could be read."""
         return folder in self._named and folder not in self._partial
 
     def _add(self, path: Path) -> None:
@@ -127,14 +128,14 @@ class FileSearch:
                     cannot_look(error)
 
     def _may_read(self, file: Path, root: str) -> bool:
-        """Return whether a file is inside its folder, or links may be followed."""
+        """Return whether to read a file. If not, record it as a link out of its folder."""
         if self._follow_links or not _is_link(file) or _is_below(os.path.realpath(file), root):
             return True
         self.outside_links.append(str(file))
         return False
 
     def _may_enter(self, folder: Path, seen: set[str]) -> bool:
-        """Return whether to enter a folder: links only if they are followed, and nothing twice."""
+        """Return whether to enter a folder: links only if allowed, and no folder twice."""
         if not _is_link(folder):
             return True
         real = os.path.realpath(folder)
@@ -180,12 +181,12 @@ def _kind_of(place: Path, shown: str) -> Literal["folder", "file"]:
 
 
 def absolute_path(path: Path) -> Path:
-    """Return an absolute path without dots. Links stay, since they are part of a folder's name."""
+    """Make a path absolute, without `.` and `..`. Links stay, since the path names a source."""
     return Path(os.path.normpath(path.absolute()))
 
 
 def hash_files(files: Iterable[FoundFile]) -> tuple[list[HashedFile], list[FileProblem]]:
-    """Hash each file; return those that could be read, and the problems of the others."""
+    """Hash each file. Return the files that could be read, and the problems of the others."""
     read, problems = [], []
     for each in files:
         try:
@@ -202,15 +203,16 @@ def _describe_error(error: OSError) -> str:
 
 
 def _printable(name: str) -> str:
-    """Return a name that can be printed, whatever bytes it has."""
+    """Return a name in which everything that cannot be printed is escaped."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 class Pruning:
-    """Finds documents whose files are gone, in completely read folders, and can delete them.
+    """Finds documents whose files are gone, and can delete them.
 
-    It leaves the documents of an empty folder alone, since the disk may just not be mounted.
+    It compares only folders that were read completely. It keeps the documents of an empty folder,
+    since the disk of that folder may just not be mounted.
     """
 
     def __init__(self, library: Library, files: FileSearch) -> None:
@@ -225,7 +227,7 @@ class Pruning:
         return len(self._gone)
 
     async def compare(self, folder: Path, held: Mapping[str, HeldDocument]) -> None:
-        """Compare the documents of a folder with its files."""
+        """Record the documents of a folder whose files are gone."""
         # Attachments are deleted with their mails.
         files = {path for path, each in held.items() if each.parent is None}
         missing = files - self._files.folders[folder].keys()
@@ -238,7 +240,7 @@ class Pruning:
             self._gone += [held[path].id for path in paths]
 
     async def prune(self) -> list[FileProblem]:
-        """Delete the documents; return the folders that were left alone, and why."""
+        """Delete the documents whose files are gone. Return a problem for each empty folder."""
         self.removed = await self._library.delete_documents(self._gone)
         return [
             FileProblem(
@@ -257,9 +259,9 @@ class Pruning:
 
 
 def _find_gone_files(folder: Path, paths: Iterable[str]) -> list[str] | None:
-    """Return the paths that do not exist any more; None if the folder is empty.
+    """Return the paths at which no file exists any more, or None if the folder is empty.
 
-    The search leaves out hidden files and links, which do exist, so each path is checked.
+    Each path is checked, since FileSearch leaves out hidden files and links, which still exist.
     """
     try:
         if not any(folder.iterdir()):
@@ -289,9 +291,9 @@ MAX_DOCUMENTS_COMPARED = 1000
 async def find_renamed_folders(
     library: Library, base: Base, folders: Collection[Path]
 ) -> list[RenamedFolder]:
-    """Return sources whose folder is gone, and whose files are in one of these folders now.
+    """Return the sources whose folder is gone and whose files are mostly in one of `folders` now.
 
-    Other missing folders are left out, since they may be on another machine.
+    A missing folder whose files are not there is left out, since it may be on another machine.
     """
     keys = {str(each) for each in folders}
     async with library.transaction() as on:

@@ -1,4 +1,4 @@
-"""`penstock ingest`: files and folders into a knowledge base."""
+"""The command `penstock ingest`, which adds files and folders to a knowledge base."""
 
 from __future__ import annotations
 

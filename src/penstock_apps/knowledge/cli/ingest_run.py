@@ -1,4 +1,4 @@
-"""What `penstock ingest` and `penstock knowledge retry` do."""
+"""Implement `penstock ingest` and `penstock knowledge retry`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class IngestOptions:
 async def run_ingest(
     app: Penstock, files: FileSearch, options: IngestOptions, screen: IngestScreen
 ) -> IngestSummary:
-    """Ingest files that are new or changed, wait for them unless told not to, and sum up."""
+    """Ingest new and changed files, wait for them if `options.waits` is set, and sum up."""
     began = time.monotonic()
     knowledge = Knowledge(app)
     async with app, knowledge.opened() as runtime:
@@ -151,7 +151,7 @@ class IngestRun:
         await self._pruning.compare(folder, held)
 
     def _needs_ingest(self, folder: Path, file: HashedFile, held: HeldDocument | None) -> bool:
-        """Return whether a file has to be ingested; otherwise count it."""
+        """Return whether to ingest a file. If not, count it, or note that a job is ingesting it."""
         options = self._options
         if held is None or held.digest != file.digest or held.has_failed:
             return True
@@ -219,7 +219,10 @@ class IngestRun:
         await wait_for_documents(self._library, list(sources), total, self._screen)
 
     async def _read_outcomes(self) -> dict[tuple[Path, str], HeldDocument | None]:
-        """Return what outcomes of all expected documents; None for those that were deleted."""
+        """Return the expected documents and their attachments, by folder and path.
+
+        The value is None for a document that was deleted.
+        """
         outcomes: dict[tuple[Path, str], HeldDocument | None] = {}
         for folder, paths in self._expected.items():
             if paths:
@@ -276,7 +279,7 @@ class IngestRun:
 
 
 def _attachments_of(held: Mapping[str, HeldDocument], mails: Collection[str]) -> set[str]:
-    """Return the paths of attachments of some mails, and of mails attached to them."""
+    """Return the paths of the attachments of these mails, including those of attached mails."""
     attached = set[str]()
     ids = {held[path].id for path in mails if path in held}
     while new := {path for path, each in held.items() if each.parent in ids} - attached:
@@ -296,7 +299,7 @@ def _incoming_file(file: HashedFile) -> Incoming:
 def retry_source(
     name: str, tenant: str, base: str | None, effort: Effort, where: DatabaseOptions, output: Output
 ) -> int:
-    """Ingest again what failed in a source; return how many documents failed again."""
+    """Ingest the failed and cancelled documents of a source again; return how many failed again."""
     # The summary at the end lists what failed, with the reasons.
     logging.getLogger("penstock.worker").setLevel(logging.CRITICAL)
     with screen_for(output) as screen:

@@ -1,4 +1,4 @@
-"""Open the knowledge of a tenant for a command, and find what people mean by a name."""
+"""Open a tenant's library for a command, and find the rows that a user means by a name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock_apps.knowledge.store.sources import Source
 async def open_library(
     where: DatabaseOptions, tenant: str
 ) -> AsyncIterator[tuple[Knowledge, Library]]:
-    """Open the knowledge in the database of the options, and the library of a tenant.
+    """Open the database that the options name; yield its Knowledge and the library of a tenant.
 
     An embedded server is started if it exists, but not created.
     """
@@ -54,7 +54,7 @@ class NameResolver:
         self._runtime = library.runtime
 
     async def base(self, name: str) -> Base:
-        """Return a base by its name or id; raise NotFound, which lists some that exist."""
+        """Return a base by its name or id, or raise a NotFound that lists some existing bases."""
         name = decode_argument(name)
         try:
             if name.isdecimal() and len(name) > MAX_ID_DIGITS:
@@ -69,7 +69,10 @@ class NameResolver:
             ) from error
 
     async def source(self, name: str, base: Base | None = None) -> Source:
-        """Return a source by its id, its name, or its folder or URL; raise NotFound."""
+        """Return a source by its id, name, folder or URL.
+
+        Raise NotFound if no source matches, and CommandError if several do.
+        """
         name = decode_argument(name)
         if (id := _parse_id(name)) is not None:
             try:
@@ -83,7 +86,10 @@ class NameResolver:
         return _expect_one("source", name, sources)
 
     async def document(self, name: str, base: Base | None = None) -> Document:
-        """Return a document by its id or its path; raise NotFound."""
+        """Return a document by its id or path.
+
+        Raise NotFound if no document matches, and CommandError if several do.
+        """
         name = decode_argument(name)
         if (id := _parse_id(name)) is not None:
             try:
@@ -112,7 +118,7 @@ class NameResolver:
 
 
 def decode_argument(name: str) -> str:
-    """Return an argument in another encoding as far as it can be decoded."""
+    """Replace each byte of an argument that is not valid UTF-8 by a question mark."""
     return name.encode("utf-8", "replace").decode()
 
 
@@ -144,7 +150,7 @@ def _expect_one(what: str, name: str, rows: Sequence[T]) -> T:
 
 
 def _describe_with_source(what: Source | Document) -> str:
-    """Describe a document with its source, to tell those with the same path apart."""
+    """Describe a document with its source, since another source can have the same path."""
     return f"{what.id} (of source {what.source})" if isinstance(what, Document) else describe(what)
 
 
@@ -154,7 +160,7 @@ def _not_found(what: str, name: str, existing: Sequence[str], remedy: str) -> No
 
 
 def _list_some(names: Iterable[str]) -> str:
-    """List the first few names. If there are more, how many is not known."""
+    """List the first few names, and add "and more" if there are others."""
     known = list(names)
     more = " and more" if len(known) > MAX_NAMES_IN_MESSAGE else ""
     return ", ".join(known[:MAX_NAMES_IN_MESSAGE]) + more

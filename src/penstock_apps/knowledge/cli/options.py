@@ -33,7 +33,7 @@ BaseName = Annotated[
 
 @dataclass(frozen=True)
 class Effort:
-    """The options for whether to do the work here, and whether to wait for it."""
+    """The options for whether the command runs the jobs itself, and whether it waits for them."""
 
     work: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""Run a worker for as long as a command waits, show its progress, and sum up what came in."""
+"""Run a worker while a command waits for documents, show its progress, and sum up the result."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class IngestSummary(Struct, frozen=True, kw_only=True):
     skips: tuple[FileProblem, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
-        """Return the JSON of the command."""
+        """Return the JSON that the command prints."""
         more: dict[str, Any] = {
             "pending": self.pending or None,
             "gone": self.gone or None,
@@ -161,7 +161,7 @@ class IngestScreen(Protocol):
 
 
 def screen_for(output: Output) -> IngestScreen:
-    """Return progress bars for a terminal, else a line every few seconds on stderr."""
+    """Return a display for stderr: progress bars on a terminal, else a line every few seconds."""
     console = terminal(stderr=True)
     return Bars(console) if console.is_terminal else Lines(quiet=output.as_json)
 
@@ -264,7 +264,7 @@ MAX_JOBS_EXAMINED = 1000
 
 
 class StallWatch:
-    """Finds and prints, once each, the reasons why no document completes for a while."""
+    """Prints the reasons why no document has completed for a while. It prints each reason once."""
 
     def __init__(
         self,
@@ -282,7 +282,10 @@ class StallWatch:
         self._printed: set[str] = set()
 
     async def check(self, left: int) -> None:
-        """Check for stalls if `left`, the number of unfinished documents, stays the same."""
+        """Check for a stall, and print its reasons.
+
+        During a stall, `left`, the number of unfinished documents, stays the same for a while.
+        """
         if left != self._left:
             self._left, self._due = left, time.monotonic() + self._still
         elif time.monotonic() >= self._due:
@@ -352,7 +355,10 @@ async def wait_for_documents(
 
 
 async def wait_for_index(library: Library, base: Base, screen: IngestScreen) -> None:
-    """Wait until a large base has its index, unless no worker starts to build it."""
+    """Wait until a large base has its index.
+
+    Give up if no worker starts to build the index, or if the build takes too long.
+    """
     job = await library.request_index(base)
     start_deadline, deadline = (
         time.monotonic() + MAX_WAIT_FOR_INDEX_START_S,
@@ -369,7 +375,7 @@ async def wait_for_index(library: Library, base: Base, screen: IngestScreen) -> 
 
 
 class DeletionGuard:
-    """A base and sources that must not be deleted while a command runs."""
+    """Detects whether a base or some of its sources are deleted while a command runs."""
 
     def __init__(self, library: Library, base: int, name: str) -> None:
         self._library = library
@@ -378,7 +384,7 @@ class DeletionGuard:
         self._sources: dict[int, str] = {}
 
     def add(self, source: int, name: str) -> None:
-        """Guard another source from now on."""
+        """Add a source to those that must not be deleted."""
         self._sources[source] = name
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""`penstock search`: what documents say about something."""
+"""The command `penstock search`, which prints the chunks that answer a question best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON bodies and forms of requests, and what is wrong with them, in words."""
+"""The JSON bodies and forms of requests, and the messages about invalid ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock_apps.knowledge.store.sources import NewSource
 
 
 def recipe_from(values: dict[str, Any]) -> Recipe:
-    """Read a recipe; raise a Problem if it does not fit."""
+    """Build a recipe from the settings in a request; raise a Problem if one is not valid."""
     for place, struct in _parts().items():
         known = [field.encode_name for field in struct.fields]
         for name in values[place].keys() - known:
@@ -29,7 +29,7 @@ def recipe_from(values: dict[str, Any]) -> Recipe:
 
 
 def _describe(what: str, place: str) -> str:
-    """Return the message of msgspec, with the allowed values of a choice, which it omits."""
+    """Return msgspec's message. For a choice, list the allowed values, which msgspec omits."""
     part, _, name = place.partition(".")
     fields = _parts()[part].fields if part in _parts() else ()
     for field in fields:
@@ -83,7 +83,7 @@ class DocumentsBody(StrictBody):
     @field_validator("metadata", mode="before")
     @classmethod
     def _decode_metadata(cls, value: Any) -> Any:
-        """Decode metadata of a form, which is JSON in a text."""
+        """Decode the metadata of a form, where it is a string of JSON."""
         if not isinstance(value, str):
             return value
         try:
@@ -115,7 +115,7 @@ class BaseWish(StrictBody):
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe of the base; raises a Problem if it does not fit."""
+        """The recipe of the base. Raises a Problem if a setting is not valid."""
         return recipe_from({"embedding": self.embedding, "chunking": self.chunking})
 
     def differences(self, base: Base) -> dict[str, tuple[Any, Any]]:
@@ -138,7 +138,7 @@ class BaseChange(StrictBody):
     chunking: dict[str, Any] | None = None
 
     def recipe(self, before: Recipe) -> Recipe:
-        """Return the recipe with these changes; raise a Problem if it does not fit."""
+        """Return `before` with these changes; raise a Problem if a setting is not valid."""
         parts = {"embedding": self.embedding, "chunking": self.chunking}
         changes = {name: part for name, part in parts.items() if part is not None}
         return recipe_from({**msgspec.to_builtins(before), **changes})
@@ -218,7 +218,7 @@ class UrlWish(DocumentsBody):
 
 
 def parse_upload_form(values: dict[str, Any]) -> UploadForm:
-    """Validate the parameters and form fields of an upload; raise a Problem if they do not fit."""
+    """Validate the parameters and form fields of an upload; raise a Problem if any is invalid."""
     try:
         return UploadForm.model_validate(values)
     except ValidationError as error:
@@ -230,7 +230,7 @@ def parse_upload_form(values: dict[str, Any]) -> UploadForm:
 
 
 def parse_metadata(text: str | None) -> dict[str, Any]:
-    """Decode the metadata of a query; raise a Problem if it is no JSON object."""
+    """Decode the metadata of a query; raise a Problem unless it is a small JSON object."""
     try:
         return DocumentsBody.model_validate({"metadata": text or {}}).metadata
     except ValidationError as error:

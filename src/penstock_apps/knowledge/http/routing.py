@@ -1,4 +1,4 @@
-"""Whose knowledge a request is about, and how errors become problems over HTTP."""
+"""Find the library that a request is about, and turn errors into HTTP problems."""
 
 from __future__ import annotations
 
@@ -72,9 +72,10 @@ def knowledge_runtime(connection: HTTPConnection) -> KnowledgeRuntime:
 def library_of(
     connection: HTTPConnection, caller: Caller, tenant: str | None, person: str | None = None
 ) -> Library:
-    """Return the knowledge of the caller's tenant, or of the one that an unbound caller names.
+    """Return the library of the caller's tenant. A caller that is bound to no tenant chooses one.
 
-    Jobs are enqueued on behalf of the caller, or of the person that a trusted key names.
+    Raise a Problem if the caller is bound to another tenant. Jobs are enqueued on behalf of the
+    caller, or of the person that a trusted key names.
     """
     runtime = knowledge_runtime(connection)
     if caller.tenant is None:
@@ -114,7 +115,7 @@ def list_parameters(route: Dependant) -> frozenset[str]:
 
 
 def refuse_unknown_parameters(request: Request, known: Set[str]) -> None:
-    """Raise a Problem that names unknown query parameters, and those that exist."""
+    """Raise a Problem that lists the existing parameters if the query has unknown ones."""
     unknown = sorted(request.query_params.keys() - known)
     if unknown:
         existing = f"there are: {', '.join(sorted(known))}." if known else "there are none."
@@ -182,7 +183,7 @@ def problem_from(error: PenstockError) -> Problem:
 
 
 def problem_from_os_error(error: OSError) -> Problem:
-    """Return the problem for an error of the network or of files; raise any other error again."""
+    """Return the problem for a network or file error. Raise any other error again."""
     # A missing Unix socket has no file name in its error, unlike a missing file.
     is_socket = error.errno == errno.ENOENT and error.filename is None
     is_lost = isinstance(error, ConnectionError | TimeoutError | gaierror)

@@ -48,7 +48,7 @@ EVENTS: Final = {"text/event-stream": {"schema": {"type": "string"}}}
 
 
 def subjects(runtime: KnowledgeRuntime) -> Mapping[str, ReadSnapshots]:
-    """Return the subjects that the service can watch live."""
+    """Return, for each kind of subject, the function that reads its snapshots for live updates."""
     return {SOURCE: partial(_sources, runtime), DOCUMENT: partial(_documents, runtime)}
 
 
@@ -58,7 +58,7 @@ def wants_events(request: Request) -> bool:
 
 
 async def stream_subject(request: Request, library: Library, kind: str, id: int) -> Response:
-    """Stream the changes of a subject. The caller has checked that it is the tenant's."""
+    """Stream the changes of a subject. The caller must first check that the tenant owns it."""
     hub = runtime_of(request).hub
     # Callers that are not confined to a tenant share one subscription.
     tenant = library.tenant if library.confined else None
@@ -115,7 +115,11 @@ async def _transaction_as(
 
 
 def _present(state: Any, facts: Any, is_final: bool) -> Present:
-    """Make a snapshot whose version has a rising time, and a digest of what counts as a change."""
+    """Make a snapshot of `state`. Its version is made of the time and a digest of `facts`.
+
+    Clients get an update if the digest changes, so `facts` should leave out values such as the eta,
+    which always changes.
+    """
     digest = zlib.crc32(msgspec.json.encode([facts, is_final]))
     version = f"{time.time_ns() // 1000}.0-{digest:08x}"
     return Present(version=version, state=state, is_final=is_final)
@@ -216,7 +220,10 @@ async def progress_of(library: Library, id: int) -> SourceProgress:
 
 
 async def _eta(library: Library, batch: str | None) -> float | None:
-    """Estimate the rest by the newest batch, which has most of the pending jobs."""
+    """Return how many seconds the newest batch of a source still needs, or None if nobody can say.
+
+    That batch has most of the source's pending jobs, so it stands for all of them.
+    """
     if batch is None:
         return None
     try:
@@ -226,9 +233,10 @@ async def _eta(library: Library, batch: str | None) -> float | None:
 
 
 def _counts(batch: BatchStatus, skipped: int) -> Counts:
-    """Count the documents of a batch by its jobs. The job of a skipped document completes.
+    """Count the documents of a batch by state, from the counts of its jobs.
 
-    Both numbers are read one after the other, so a job may have been deleted meanwhile.
+    The job of a skipped document completes, so `skipped` is subtracted from the completed jobs. It
+    was read later than `batch`, so it can be larger.
     """
     skipped = min(skipped, batch.completed)
     return Counts(

@@ -1,4 +1,4 @@
-"""Uploads: files, texts and URLs. Files are stored while the rest still arrives."""
+"""The routes that upload files, texts and URLs. Files are stored while later ones still arrive."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from penstock_apps.knowledge.store.documents import Document
 
 @asynccontextmanager
 async def explain_deleted_base(library: Library, base: Base) -> AsyncIterator[None]:
-    """Raise BaseDeleted instead of a NotFound in the block, if the base was deleted."""
+    """Replace a NotFound from the block by BaseDeleted, if the base was deleted."""
     try:
         yield
     except NotFound as error:
@@ -66,7 +66,7 @@ LIST_FIELDS: Final = frozenset({"tags"})
 
 
 class Upload:
-    """Receives a form and adds its files group by group. Files that were added stay."""
+    """Receives a form and adds its files in groups. Added files stay if the upload fails later."""
 
     def __init__(self, library: Library, parameters: dict[str, Any]) -> None:
         self._library = library
@@ -87,7 +87,10 @@ class Upload:
         return self._paths
 
     async def receive(self, stream: AsyncIterator[bytes], content_type: str) -> None:
-        """Add all files of a form. After a fault, add those before it, then raise UploadRefused."""
+        """Add all files of a form.
+
+        If a part of the form is refused, add the files before it, then raise UploadRefused.
+        """
         runtime = self._library.runtime
         limits = FormLimits(
             file_bytes=runtime.settings.file_bytes, files=runtime.settings.request_files
@@ -136,7 +139,7 @@ class Upload:
                 await group.add(item)
 
     async def _leave_out(self, item: ReceivedFile) -> None:
-        """Drop the second file of a name. The first may be stored already, so it stays."""
+        """Drop a file whose name came before. The first file stays: it may be stored already."""
         if item.digest != self._digests[item.name]:
             message = (
                 f"{item.name} came twice in this request with different content, and the first was "
@@ -160,7 +163,7 @@ class Upload:
                 self._paths = None
 
     def _set(self, field: FormField) -> None:
-        """Let a field of the form replace the query parameter of its name."""
+        """Use the value of a form field instead of the query parameter of the same name."""
         if self.intake is not None:
             message = (
                 f"The field {field.name!r} comes after a file. Send all fields before the files."
@@ -231,7 +234,7 @@ def _remove(paths: list[Path]) -> None:
 
 
 async def _limit_silence(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the chunks of a stream; raise TimeoutError if it falls silent."""
+    """Yield the chunks of a stream; raise TimeoutError if none comes for `MAX_SILENCE_S`."""
     while True:
         async with asyncio.timeout(MAX_SILENCE_S):
             chunk = await anext(stream, None)
@@ -245,7 +248,10 @@ UNDER_WAY: Final = frozenset({"pending", "processing"})
 
 
 async def seconds_to_wait(library: Library, files: int | None, size: int) -> float:
-    """Return how long to wait for an upload. `files` is None for more than a few."""
+    """Return how many seconds to wait for the documents of an upload before it is answered.
+
+    `files` is None if the upload has more than `inline_files` files, or is a URL.
+    """
     settings = library.runtime.settings
     async with library.transaction() as on:
         tenant = await library.runtime.tenants.get(on, library.tenant)
@@ -261,14 +267,17 @@ async def seconds_to_wait(library: Library, files: int | None, size: int) -> flo
 
 
 def rank_of_tenant(tenant: str) -> float:
-    """Return a stable number from 0 to 1 for a tenant, for settings that name a share of them."""
+    """Return a number from 0 to 1 that is always the same for a tenant.
+
+    Settings such as `inline_share` apply to the tenants whose number is below them.
+    """
     return int.from_bytes(blake2b(tenant.encode(), digest_size=6).digest()) / 2**48
 
 
 async def wait_for_documents(
     library: Library, source: int, paths: Sequence[str], seconds: float, stopping: asyncio.Event
 ) -> tuple[Sequence[Document], bool]:
-    """Wait for documents of a source; return them, and whether all have ended in time."""
+    """Wait for the documents at these paths; return them, and whether all have ended in time."""
     documents: Sequence[Document] = ()
 
     async def ended() -> bool:
@@ -288,7 +297,8 @@ async def wait_for_receipt(
 ) -> bool:
     """Wait for all documents of an upload; return whether they have ended in time.
 
-    Those that another batch is ingesting have ended when all others of their source have.
+    Documents that another batch is ingesting count as ended once their source has no unfinished
+    ones.
     """
 
     async def ended() -> bool:
@@ -304,7 +314,7 @@ async def wait_for_receipt(
 async def _wait_until(
     ended: Callable[[], Awaitable[bool]], seconds: float, stopping: asyncio.Event
 ) -> bool:
-    """Poll until `ended`, the time limit, or a stop of the service; return the last answer."""
+    """Poll `ended` until it returns True, time is up or the service stops; return its result."""
     until = time.monotonic() + seconds
     pause, longest = POLL_INTERVALS_S
     while True:
@@ -440,7 +450,7 @@ async def _answer(
     size: int,
     upload: Upload | None = None,
 ) -> Response:
-    """Answer an upload at once, or after its documents have ended if the settings say so."""
+    """Answer an upload. Depending on the settings, wait first for its documents to end."""
     documents, ended = None, False
     number = None if paths is None else len(paths)
     if seconds := await seconds_to_wait(library, number, size):

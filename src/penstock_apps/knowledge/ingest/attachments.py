@@ -124,7 +124,10 @@ class AttachmentIntake:
         await delete_attachments(self._ctx, on, self._document, paths)
 
     async def _free_paths(self, on: Connection, source: int, names: list[str]) -> list[str]:
-        """Return paths that no other document of the source has. The source is locked."""
+        """Return a path for each attachment that no other document of the source has.
+
+        The caller must have locked the source.
+        """
         taken = set[str]()
         while True:
             paths = attachment_paths(self._work.path, names, taken)
@@ -166,7 +169,7 @@ async def delete_attachments(
 
 
 def attachment_paths(mail: str, names: list[str], taken: Collection[str] = ()) -> list[str]:
-    """The paths of attachments, below their mail, all different and none of them `taken`."""
+    """Return a path below the mail for each attachment. All differ, and none is in `taken`."""
     paths = list[str]()
     for name in names:
         named = PurePosixPath(_file_name(name)[-MAX_NAME_CHARACTERS:])
@@ -179,5 +182,5 @@ def attachment_paths(mail: str, names: list[str], taken: Collection[str] = ()) -
 
 
 def _file_name(raw: str) -> str:
-    """The name of an attachment as one step of a path, which people can read as it is."""
+    """Return the name of an attachment without slashes and control characters."""
     return display_name(raw.replace("/", "_").replace("\\", "_"), UNNAMED)

@@ -1,4 +1,4 @@
-"""The job that takes in one version of one document, and fetches it first if it has a URL."""
+"""The job that ingests one version of a document. If it has a URL, the job fetches it first."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ MAX_PUBLISH_ATTEMPTS = 5
 
 
 class Ingested(Struct, frozen=True):
-    """The result of the job: how many chunks it has, and how many were new to the model."""
+    """The result of the job: the number of chunks, and how many texts had to be embedded."""
 
     chunks: int
     embedded: int
 
 
 class Superseded(Exception):
-    """This version was superseded or deleted."""
+    """The version must not be ingested: it was superseded or deleted, or its tenant is inactive."""
 
 
 class EditionRetired(Exception):
-    """The base has another edition by now. The job has to begin again with that one."""
+    """The edition was retired while the job ran. The job has to start again with the new one."""
 
 
 class DocumentJob:
-    """Takes in a document: extract, split, embed what is new, publish."""
+    """Ingests a document: extracts its text, splits it, embeds new texts and publishes chunks."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class DocumentJob:
         self._attach = attach
 
     async def run(self) -> Ingested:
-        """Add the document to every edition of its base. The last one completes the job."""
+        """Add the document to every edition of its base. Publishing the last completes the job."""
         extracted = await self._read()
         *others, last = self._in_order()
         for edition in others:
@@ -74,7 +74,7 @@ class DocumentJob:
         return await self._add_to(last, extracted, completes=True)
 
     def _in_order(self) -> list[Edition]:
-        """Return the editions, the live one last: publishing into that completes the job."""
+        """Return the editions, the live one last, since publishing the last completes the job."""
         return sorted(self._work.editions, key=lambda edition: edition.live)
 
     async def _read(self) -> Extracted:
@@ -144,7 +144,7 @@ class DocumentJob:
         }
 
     def _title(self, extracted: Extracted) -> str | None:
-        """The title of a document; that of an attachment also names its mail."""
+        """Return the title of the document. The title of an attachment also names its mail."""
         if self._work.attached_to is None:
             return extracted.title
         title = extracted.title or PurePosixPath(self._work.path).name
@@ -172,7 +172,10 @@ class DocumentJob:
         hashes: Sequence[bytes],
         missing: set[bytes],
     ) -> dict[bytes, Any]:
-        """Return the vectors of missing texts. All calls but the last store theirs at once."""
+        """Embed the missing texts, and return the vectors of the last call.
+
+        The vectors of all earlier calls are stored at once.
+        """
         embedder = self._runtime.embedder(edition.recipe.embedding)
         texts = {
             key: piece.embedded for key, piece in zip(hashes, pieces, strict=True) if key in missing
@@ -187,12 +190,12 @@ class DocumentJob:
         return vectors
 
     def _published_version(self) -> dict[str, Any]:
-        """Return the version that a rebuild must still find published; nothing for other jobs."""
+        """For a rebuild, return the version that must still be published; otherwise, {}."""
         is_rebuilt = not any(each.live for each in self._work.editions)
         return {"published": self._work.published} if is_rebuilt else {}
 
     def _quotas(self) -> dict[str, int]:
-        """Return the quotas of tenants that have none of their own."""
+        """Return the quotas that apply if the tenant has none of its own."""
         settings = self._runtime.settings
         return {"chunks": settings.quota_chunks, "tokens": settings.quota_tokens}
 
@@ -209,9 +212,10 @@ class DocumentJob:
         facts: Mapping[str, Any],
         result: Ingested | None,
     ) -> set[bytes]:
-        """Publish, and complete the job in the same transaction if there is a `result`.
+        """Publish the document in an edition.
 
-        Return the texts whose vectors were removed meanwhile; then nothing is published.
+        If `result` is given, complete the job in the same transaction. Return the hashes of the
+        texts whose vectors were removed meanwhile. If there are any, nothing is published.
         """
         try:
             async with self._runtime.tables.transaction(self._tenant) as on:
@@ -244,7 +248,7 @@ class DocumentJob:
 
 
 class _TextsRemoved(Exception):
-    """Texts whose vectors were removed meanwhile. It rolls the transaction back."""
+    """Rolls the transaction back, since the vectors of these texts were removed meanwhile."""
 
     def __init__(self, hashes: set[bytes]) -> None:
         self.hashes = hashes
@@ -266,7 +270,10 @@ class PageFetch:
         self._version = version
 
     async def run(self, work: Work) -> Work | Ingested:
-        """Return the work with its file; or the result of the job, if the page has not changed."""
+        """Fetch the page, and return the work with the fetched file.
+
+        If the page has not changed, complete the job and return its result instead.
+        """
         assert work.url is not None
         limits = FetchLimits(bytes=min(FetchLimits().bytes, self._runtime.settings.file_bytes))
         page = await fetch(
@@ -283,7 +290,7 @@ class PageFetch:
         return await self._record(work, page)
 
     async def _store(self, page: FetchedPage) -> None:
-        """Store the file, and hold it so that no sweep removes it while it has no document."""
+        """Store the file, and hold it so that no sweep removes it until a document refers to it."""
         file = (page.digest, object_name(self._tenant, page.digest), page.bytes)
         async with self._runtime.tables.transaction(self._tenant) as on:
             await self._ctx.fence(on)

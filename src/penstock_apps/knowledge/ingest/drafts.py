@@ -1,4 +1,4 @@
-"""The document job for remote models: its texts share calls with those of other documents."""
+"""The document job for remote models, which embed the texts of several documents in one call."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ UNFINISHED_STATES = ("scheduled", "ready", "running", "blocked")
 
 
 class NotEmbedded(KnowledgeError, NotRetryable):
-    """The model refused a text of a document."""
+    """A text of the document has no vector: the model refused it, or its embed job failed."""
 
     reason = "not_embedded"
 
 
 class DraftFacts(Struct, frozen=True):
-    """What a draft keeps besides its pieces; `fresh` counts the new ones by edition."""
+    """Facts about a drafted document. `fresh` is the number of texts to embed, by edition."""
 
     title: str | None
     kind: str
@@ -73,7 +73,10 @@ class DraftJob(DocumentJob):
         return DraftFacts(facts["title"], facts["kind"], facts["pages"], fresh)
 
     async def _write(self, edition: Edition, pieces: Sequence[Piece]) -> int:
-        """Write a draft and enqueue jobs for its missing texts in one transaction; count those."""
+        """Write a draft, and enqueue jobs for its missing texts in the same transaction.
+
+        Return the number of missing texts.
+        """
         hashes = self._hashes(pieces)
         async with self._runtime.tables.transaction(self._tenant) as on:
             await self._lock_document(on)
@@ -115,7 +118,10 @@ class DraftJob(DocumentJob):
         )
 
     async def _wait_until_ready(self, edition: Edition) -> tuple[Draft, set[bytes]]:
-        """Wait until the draft has its vectors; return it and the texts to embed in this job."""
+        """Wait until the draft has its vectors, and return the draft.
+
+        Also return the texts that this job has to embed itself, if the model shares no calls.
+        """
         name = embedded_event(self._ctx.job.id, edition.id)
         while True:
             draft, missing = await self._read_draft(edition)
@@ -149,7 +155,7 @@ class DraftJob(DocumentJob):
     async def _ensure_requested(
         self, edition: Edition, draft: Draft, missing: Collection[bytes]
     ) -> None:
-        """Make sure that jobs will embed the missing texts; raise NotEmbedded if one failed."""
+        """Make sure that jobs will embed the missing texts. Raise NotEmbedded if one failed."""
         if edition.id in self._requested:
             self._requested.discard(edition.id)
             return
@@ -198,7 +204,7 @@ class DraftJob(DocumentJob):
     def _split_into_jobs(
         self, edition: Edition, draft: Draft, missing: Collection[bytes]
     ) -> Iterator[tuple[int, int]]:
-        """Yield the first and the last position of each embed job. Each text is in one job only."""
+        """Yield the first and the last text position for each job. No text is in two jobs."""
         max_tokens = self._runtime.embedder(edition.recipe.embedding).max_tokens
         left, first, last, texts, tokens = set(missing), 0, 0, 0, 0
         for position, (piece, key) in enumerate(zip(draft.pieces, draft.hashes, strict=True), 1):

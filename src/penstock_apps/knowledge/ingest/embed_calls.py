@@ -1,4 +1,4 @@
-"""Calls to a remote model that the texts of many documents share."""
+"""Embed the texts of many documents together, in calls to a remote model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class TextsToEmbed(Struct, frozen=True):
 
 
 def embedded_event(job: str, edition: int) -> str:
-    """Return the event that wakes a document job: its draft has its vectors, or failed."""
+    """Return the name of the event that wakes a document job once its draft has all vectors.
+
+    The event is also sent if a text of the draft cannot be embedded.
+    """
     return f"knowledge:embedded:{job}:{edition}"
 
 
@@ -70,7 +73,7 @@ def _embedder_of(share: TextsToEmbed) -> str:
     timeout=900,
 )
 async def embed(ctx: BatchContext, items: list[Item[TextsToEmbed]]) -> list[int | Snooze]:
-    """Embed texts of many documents and tenants; return how many for each item."""
+    """Embed texts of many documents and tenants; return how many texts of each item it embedded."""
     round_ = EmbedRound(ctx, ctx.resource(KnowledgeRuntime), items)
     try:
         return [*await round_.run()]
@@ -114,7 +117,7 @@ class EmbedRound:
         self._embedded = [0] * len(items)
 
     async def run(self) -> list[int]:
-        """Return how many texts of each item were embedded here."""
+        """Embed the texts of all items; return how many texts of each item this round embedded."""
         while True:
             await self._find_missing()
             # Another call may have embedded the texts of some items meanwhile.
@@ -143,14 +146,14 @@ class EmbedRound:
         ]
 
     async def give_up(self, positions: Collection[int], error: str) -> None:
-        """Record for the documents of these items that they will have no vectors."""
+        """Record that the drafts of the items at these positions will not get their vectors."""
         for tenant, these in self._by_tenant(positions):
             held = [key for key, holders in self._holders.items() if not holders.isdisjoint(these)]
             async with self._runtime.tables.transaction(tenant) as on:
                 await self._refuse(on, tenant, these, held, error)
 
     async def _find_missing(self) -> None:
-        """Read the texts that have no vectors yet, and which items need each of them."""
+        """Find the texts that have no vectors yet, each with the items that need it."""
         self._texts.clear()
         self._holders.clear()
         for tenant, own in self._by_tenant(range(len(self._items))):
@@ -195,7 +198,7 @@ class EmbedRound:
             yield
 
     async def _keep(self, fresh: Mapping[bytes, Any], positions: Iterable[int]) -> None:
-        """Store vectors, and wake the jobs whose drafts have all of theirs now."""
+        """Store vectors, and wake the document jobs whose drafts now have all of their vectors."""
         for tenant, own in self._by_tenant(positions):
             parts = [self._items[at].part for at in own]
             mine = {

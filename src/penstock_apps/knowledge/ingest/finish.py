@@ -1,4 +1,4 @@
-"""Documents whose job ended without recording an outcome, and the reasons that owners read."""
+"""Settle documents whose jobs recorded no outcome, and describe errors to owners of documents."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ERRORS_SHOWN_AS_THEY_ARE: Final = frozenset({FetchFailed.__name__})
 
 
 def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, str | None]:
-    """Return state, reason and error of a document whose job ended without recording them."""
+    """Return the state, reason and error to record for a document whose job recorded none."""
     if job is None:
         return "failed", "lost", "Its job is not kept any more."
     if job.state == "cancelled":
@@ -67,14 +67,14 @@ def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, 
 
 
 def describe_fault(job: str) -> str:
-    """Return what the owner of a document reads for an error that only operators understand."""
+    """Return the message to the owner of a document if only operators understand the error."""
     return f"{SERVICE_FAILED} (job {job})."
 
 
 def describe_error(error: Exception, job: str) -> str:
-    """Return what the owner of a document reads for an error, without internal details.
+    """Return the message to the owner of a document about an error, without internal details.
 
-    Operators find those in the log, and in the job if it has failed.
+    Operators find the details in the log, and in the job if it has failed.
     """
     match error:
         case ObjectMissing():
@@ -127,7 +127,7 @@ logger = logging.getLogger("penstock.knowledge")
 
 
 async def reconcile(runtime: KnowledgeRuntime, tenant: str, batch: str) -> None:
-    """Record the outcomes of a batch's documents whose jobs ended without doing so."""
+    """Record the missing outcomes of those documents of a batch whose jobs have ended."""
     while True:
         async with runtime.tables.transaction(tenant) as on:
             jobs = await runtime.documents.list_unsettled(on, tenant, batch, DOCUMENTS_PER_QUERY)
@@ -138,7 +138,10 @@ async def reconcile(runtime: KnowledgeRuntime, tenant: str, batch: str) -> None:
 async def settle(
     runtime: KnowledgeRuntime, tenant: str, jobs: Mapping[str, tuple[int, int]]
 ) -> int:
-    """Record the outcomes of documents whose jobs have ended, and return how many."""
+    """Record the outcomes of the documents whose jobs have ended; return the number of documents.
+
+    `jobs` has the id and version of each document by the id of its job.
+    """
     number = 0
     for job_id, (document, version) in jobs.items():
         job = await runtime.app.find(job_id)
@@ -153,9 +156,9 @@ async def settle(
 
 
 class FailureListener:
-    """Records at once that a document's job failed or was cancelled in this worker.
+    """Records on a document at once that its job failed or was cancelled in this worker.
 
-    If the worker itself dies, the end of the batch or a sweep records it later.
+    If the worker itself dies, the callback of the batch or a sweep records the outcome later.
     """
 
     def __init__(self, app: Penstock, tasks: frozenset[str], settings: Settings) -> None:

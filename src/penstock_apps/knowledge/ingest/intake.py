@@ -35,7 +35,8 @@ class Incoming(Struct, frozen=True):
 class Receipt(Struct, frozen=True):
     """What was added: the documents to ingest, and how many were unchanged.
 
-    `pending` counts those that another batch is ingesting: they may still fail.
+    `pending` is the number of documents that were added before and are still being ingested. They
+    may still fail.
     """
 
     source: int
@@ -73,10 +74,10 @@ class Intake:
         )
 
     async def add(self, files: Sequence[Incoming]) -> list[VersionToIngest]:
-        """Store files, then write their documents and jobs in one transaction; return the new ones.
+        """Store files, then write their documents and jobs in one transaction.
 
-        Once it has returned, jobs ingest them, whatever happens. If it fails, only files remain,
-        and a sweep removes those.
+        Return the versions to ingest. Once this method has returned, jobs ingest them even if this
+        process dies. If it fails, only stored files remain, which a sweep removes.
         """
         files = list({each.path: each for each in files}.values())
         held = [
@@ -113,7 +114,7 @@ class Intake:
         return await count(on, self._library.tenant, self.source.id, list(paths))
 
     async def _store(self, files: Sequence[Incoming]) -> list[Incoming]:
-        """Store files, and return those that have not changed meanwhile."""
+        """Store files. Return those that have not changed since they were hashed."""
         new_files = [NewFile(each.file, each.size, each.digest) for each in files]
         changed = await self._library.runtime.storage.put_all(self._library.tenant, new_files)
         self.changed += [each for each in files if each.file in changed]
@@ -175,7 +176,7 @@ class Intake:
         return versions
 
     async def _check(self, on: Connection, files: Sequence[Incoming]) -> None:
-        """Raise QuotaExceeded or TenantInactive before anything is stored."""
+        """Raise QuotaExceeded or TenantInactive if these files must not be added."""
         name, runtime = self._library.tenant, self._library.runtime
         limits = await self._limits(on)
         if limits and files:
@@ -192,7 +193,10 @@ class Intake:
                 tenant.check(limits, documents, size)
 
     async def _limits(self, on: Connection) -> Quotas | None:
-        """Return the tenant's quotas, and lock it if there are any; raise TenantInactive."""
+        """Return the tenant's quotas, or None if there are none. With quotas, lock the tenant.
+
+        Raise TenantInactive if the tenant is switched off or deleted.
+        """
         runtime, name = self._library.runtime, self._library.tenant
         tenant = await runtime.tenants.get(on, name)
         if not tenant.active:

@@ -1,4 +1,4 @@
-"""Documents that LlamaParse reads: sent once, polled without holding a slot, and kept."""
+"""Read documents with LlamaParse: send each once, poll without holding a slot, keep the answer."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from penstock_apps.knowledge.text import Extracted, Section
 
 
 class NotParsed(KnowledgeError, NotRetryable):
-    """The service has lost the file, or does not finish reading it."""
+    """LlamaParse has lost the file, or has not finished reading it in time."""
 
 
 class ParserRefuses(NotParsed):
-    """The service refuses our key, or is not the service that was expected; the file is fine."""
+    """LlamaParse cannot be used: it has no valid key, or the server is not LlamaParse."""
 
 
 KEY_VARIABLE: Final = "LLAMA_CLOUD_API_KEY"
@@ -83,7 +83,7 @@ class LlamaParse:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], address: str | None = None) -> LlamaParse:
-        """Read the key from the environment; raise ParserRefuses if there is none."""
+        """Make a client with the key from the environment; raise ParserRefuses if there is none."""
         key = environment.get(KEY_VARIABLE)
         if not key:
             raise ParserRefuses(
@@ -104,14 +104,20 @@ class LlamaParse:
         await self._client.aclose()
 
     async def start(self, path: Path, name: str) -> str:
-        """Send a file, and return the operation's id. The same file sent twice is paid for once."""
+        """Send a file, and return the operation's id.
+
+        LlamaParse charges only once for a file that is sent twice.
+        """
         with path.open("rb") as file:
             sent = {"file": (Path(name).name, file)}
             operation = await self._request(Operation, "POST", "/upload", files=sent)
         return operation.id
 
     async def poll(self, operation: str) -> str | None:
-        """Return the final status of an operation, or None if it still runs."""
+        """Return the status of a finished operation, or None while it runs.
+
+        Raise Unreadable if LlamaParse could not read the file.
+        """
         state = await self._request(Operation, "GET", f"/job/{operation}")
         if state.status in FAILED_STATUSES:
             reason = clean_line(state.error_message or state.error_code) or state.status.lower()
@@ -178,7 +184,7 @@ class Slice(Struct, frozen=True):
 
 
 class LlamaParseRun:
-    """Reads a document with LlamaParse. Steps keep the paid answer, so no attempt asks again."""
+    """Reads a document with LlamaParse. Steps store the answer, so that no retry pays again."""
 
     def __init__(self, ctx: Context, runtime: KnowledgeRuntime, work: Work, kind: str) -> None:
         self._ctx = ctx
@@ -234,7 +240,7 @@ class LlamaParseRun:
 
 
 def kind_for_llamaparse(runtime: KnowledgeRuntime, work: Work) -> str | None:
-    """Return the kind of a document that LlamaParse has to read; None if it is read here."""
+    """Return the kind of a document that LlamaParse has to read, or None if Penstock reads it."""
     # A file that is empty or too large costs no call to the service.
     if runtime.settings.parser != "llamaparse" or not 0 < work.size <= runtime.settings.file_bytes:
         return None

@@ -1,4 +1,4 @@
-"""Remove what was deleted, piece by piece. A removal that was interrupted goes on."""
+"""Remove what was deleted, some rows at a time. A sweep resumes an interrupted removal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES_PER_TRANSACTION = 200
     unique=Unique(),
 )
 async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
-    """Remove everything in a deleted document, source, base or tenant; return how many documents.
+    """Remove a deleted document, source, base or tenant; return how many documents were removed.
 
     It removes nothing that is not marked as deleted.
     """
@@ -43,7 +43,7 @@ async def remove(ctx: Context, what: Deleted, which: int | None) -> int:
 class Removal:
     """Removes what one tenant has deleted. Every step is one transaction, and safe to repeat.
 
-    The statements themselves check that a row is marked as deleted, so others stay in any case.
+    It looks up in the tables what is marked as deleted, so that it never removes anything else.
     """
 
     def __init__(self, runtime: KnowledgeRuntime, tenant: str) -> None:
@@ -55,7 +55,10 @@ class Removal:
     async def documents(
         self, *, base: int | None = None, source: int | None = None, document: int | None = None
     ) -> int:
-        """Cancel the jobs of documents, remove them and unused files, and return how many."""
+        """Remove deleted documents, and cancel their jobs; return how many documents.
+
+        Their files are removed as well, unless other documents need them.
+        """
         number = 0
         while True:
             async with self._runtime.tables.transaction(self._tenant) as on:
@@ -82,7 +85,10 @@ class Removal:
         return number
 
     async def base(self, base: int) -> int:
-        """Remove a base. First its sources are marked, so that no documents are added meanwhile."""
+        """Remove a base, and return the number of its documents.
+
+        Its sources are marked as deleted first, so that no documents are added meanwhile.
+        """
         while await self._mark_sources(base):
             continue
         async with self._runtime.tables.transaction(self._tenant) as on:
@@ -150,9 +156,10 @@ class Removal:
 
 
 async def remove_files(runtime: KnowledgeRuntime, tenant: str, digests: Sequence[bytes]) -> int:
-    """Remove stored files that nothing needs: first the file, then its row, which is locked.
+    """Remove those of the files that nothing needs, and return how many.
 
-    An upload of the same content waits for the lock, and then stores the file again.
+    The row of a file is locked while the file is removed, and removed after it. An upload of the
+    same content waits for the lock, and then stores the file again.
     """
     removed = 0
     for start in range(0, len(digests), FILES_PER_TRANSACTION):

@@ -65,7 +65,7 @@ async def rebuild(ctx: Context, document: int, version: int, edition: int) -> In
     name="knowledge.switch", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime], max_attempts=20
 )
 async def switch(ctx: Context, edition: int) -> str | Snooze:
-    """Make an edition live once all jobs that build it have ended, if it is complete."""
+    """Make an edition live after its batch has ended, or build the documents that it lacks."""
     runtime, tenant, batch = (
         ctx.resource(KnowledgeRuntime),
         tenant_of_job(ctx),
@@ -99,7 +99,10 @@ async def switch(ctx: Context, edition: int) -> str | Snooze:
 
 
 async def _awaits_index(ctx: Context, edition: int) -> bool:
-    """Return whether to wait for an index, since searches are slower without one."""
+    """Return whether to wait for the edition's index, since searches are slower without one.
+
+    Enqueue the build of the index if the edition needs one.
+    """
     if datetime.now(UTC) - ctx.job.created_at > MAX_WAIT_FOR_INDEX:
         return False
     return await ask_for_index(ctx.resource(KnowledgeRuntime), ctx.job.tenant, edition) is not None
@@ -108,7 +111,10 @@ async def _awaits_index(ctx: Context, edition: int) -> bool:
 async def _build_the_rest(
     runtime: KnowledgeRuntime, tenant: str, edition: int, batch: str, requested_by: str | None
 ) -> str:
-    """Build what was added meanwhile; if documents failed, record that and stop instead."""
+    """Enqueue a build of the documents that the edition still lacks, and return its batch.
+
+    If documents failed, record and return a message instead.
+    """
     try:
         status = await runtime.app.get_batch(batch)
     except BatchNotFound as error:
@@ -130,7 +136,10 @@ async def _build_the_rest(
     name="knowledge.build", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime], max_attempts=20
 )
 async def build(ctx: Context, edition: int, batch: str) -> int:
-    """Enqueue jobs for all documents that an edition lacks; when they end, it goes live."""
+    """Enqueue jobs for all documents that an edition lacks, and return how many.
+
+    Once these jobs have ended, `switch` makes the edition live.
+    """
     runtime, tenant = ctx.resource(KnowledgeRuntime), tenant_of_job(ctx)
     expect_id(ctx, "edition", edition)
     async with runtime.tables.transaction(tenant) as on:
@@ -192,7 +201,7 @@ async def begin_rebuild(
     new: NewEdition,
     requested_by: str | None = None,
 ) -> str:
-    """Start to build a base with other settings, and return the batch that does it."""
+    """Start to build a new edition of a base, and return the batch of the build."""
     async with runtime.tables.transaction(base.tenant) as on:
         await runtime.editions.lock(on, base.id)
         edition = await runtime.editions.begin_building(on, base.tenant, base.id, new)

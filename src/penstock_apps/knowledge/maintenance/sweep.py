@@ -1,4 +1,4 @@
-"""Sweeps: every minute they clean up a bounded part of what crashes and races leave behind."""
+"""Clean up what crashes and races leave behind. Each sweep, once a minute, does a limited part."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STRAY_FILE_MIN_AGE = timedelta(days=30)
 
 
 class Swept(Struct, frozen=True, omit_defaults=True):
-    """How much a sweep did."""
+    """How many rows, files or other things each step of a sweep handled."""
 
     folded: int = 0
     settled: int = 0
@@ -59,7 +59,7 @@ class Swept(Struct, frozen=True, omit_defaults=True):
     name="knowledge.sweep", queue=MAINTENANCE_QUEUE, resources=[KnowledgeRuntime], unique=Unique()
 )
 async def sweep(ctx: Context) -> Swept:
-    """Fold counts, settle documents that nobody settled, remove what nobody needs."""
+    """Run each step of a sweep: fold counters, settle documents, and remove what nothing needs."""
     sweeper = KnowledgeSweeper(ctx.resource(KnowledgeRuntime))
     return Swept(
         folded=await sweeper.fold(),
@@ -112,7 +112,7 @@ class KnowledgeSweeper:
         return folded
 
     async def settle(self) -> int:
-        """Record the outcomes of documents whose jobs ended without doing so."""
+        """Record the missing outcomes of documents whose jobs have ended; return how many."""
         async with self._runtime.tables.transaction_of_all() as on:
             stranded = await self._sweeps.list_stranded_documents(on, MAX_STRANDED_DOCUMENTS)
         states = await self._runtime.app.states([job for _, job, _, _ in stranded])
@@ -141,7 +141,7 @@ class KnowledgeSweeper:
         return closed
 
     async def resume(self) -> int:
-        """Enqueue removals again that ended before everything was removed."""
+        """Enqueue removal jobs again for what was deleted and is not removed yet."""
         async with self._runtime.tables.transaction_of_all() as on:
             removals = await self._runtime.removals.list_unfinished(on, MAX_UNFINISHED_REMOVALS)
         jobs = [
@@ -179,11 +179,12 @@ class KnowledgeSweeper:
         )
 
     async def storage(self) -> Walked:
-        """Remove files that have no row, and parts of files that were never finished.
+        """Remove old files that have no row, and parts of files that were never finished.
 
-        A file without a row gets one first. An upload of the same content waits for that row, and
-        stores the file again if it was removed. Files whose names are not ours stay, and so do all
-        files without a row where another database stores its files too.
+        A file without a row gets a row before it is removed. An upload of the same content waits
+        for that row, and then stores the file again. Files whose names do not come from Penstock
+        stay. If another database uses the same storage, all files without a row stay, since they
+        may belong to it.
         """
         files = parts = 0
         before = datetime.now(UTC) - STRAY_FILE_MIN_AGE
@@ -202,7 +203,7 @@ class KnowledgeSweeper:
         return Walked(files, parts)
 
     async def _is_shared(self) -> bool:
-        """Return whether another database has left its mark in the storage, and leave ours."""
+        """Register this database in the storage; return whether others are registered there."""
         async with self._runtime.tables.transaction_of_all() as on:
             database = await self._sweeps.name_database(on)
         if others := await self._runtime.storage.register_database(database):
@@ -243,7 +244,7 @@ class KnowledgeSweeper:
 def _objects_by_tenant(
     batch: Iterable[StoredFile],
 ) -> dict[str, list[tuple[bytes, str, int, datetime]]]:
-    """Group stored files by tenant, as `Objects.adopt` takes them."""
+    """Group stored files by tenant, each as (digest, name, size, time) for `Objects.adopt`."""
     files = defaultdict(list)
     for each in batch:
         tenant = tenant_of(each.name.partition("/")[0]) if is_object(each.name) else None

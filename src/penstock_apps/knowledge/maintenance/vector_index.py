@@ -53,7 +53,7 @@ async def index(ctx: Context, edition: int) -> str | Snooze:
 
 
 async def _build_bytes(runtime: KnowledgeRuntime, on: Connection, edition: int) -> int:
-    """Return how many bytes hold the whole index while it is built, within the settings."""
+    """Return how many bytes a build may use: enough for the whole index if `index_bytes` allows."""
     max_bytes = runtime.settings.index_bytes
     dimensions = await runtime.indexes.get_dimensions(on, edition)
     chunks = await runtime.indexes.count_chunks(on, edition, max_bytes // LINK_BYTES_PER_CHUNK)
@@ -64,7 +64,10 @@ async def _build_bytes(runtime: KnowledgeRuntime, on: Connection, edition: int) 
 
 
 async def is_due(runtime: KnowledgeRuntime, edition: int) -> bool:
-    """Return whether an edition is large and has no complete index."""
+    """Return whether an edition should get an index: it is large and has no complete one.
+
+    If there are `MAX_INDEXES` already, log a warning and return False.
+    """
     min_chunks = runtime.settings.index_from + 1
     async with runtime.tables.transaction_of_all() as on:
         indexes = await runtime.indexes.all(on)
@@ -86,7 +89,11 @@ async def is_due(runtime: KnowledgeRuntime, edition: int) -> bool:
 async def ask_for_index(
     runtime: KnowledgeRuntime, tenant: str, edition: int
 ) -> Enqueued[Any] | None:
-    """Enqueue the build of an index if an edition needs one; return the job, new or present."""
+    """Enqueue a job that builds the index of an edition, if the edition needs one.
+
+    Return this job, or the job that was enqueued for the same index before. Return None if no index
+    is needed.
+    """
     if not await is_due(runtime, edition):
         return None
     request = index.options(tenant=tenant).prepare(edition)
@@ -95,10 +102,10 @@ async def ask_for_index(
 
 
 async def maintain_indexes(runtime: KnowledgeRuntime, limit: int, growing_from: int) -> int:
-    """Drop indexes that are not needed, and build incomplete or missing ones; return how many.
+    """Drop indexes that are not needed, and enqueue builds of missing or incomplete ones.
 
-    An edition that is still growing gets its index once it has `growing_from` chunks, so that an
-    upload of many hours need not end first.
+    Return how many indexes were dropped or enqueued. An edition to which documents are being added
+    gets its index once it has `growing_from` chunks, before a long upload has ended.
     """
     async with runtime.tables.transaction_of_all() as on:
         indexes = await runtime.indexes.all(on)

@@ -1,4 +1,4 @@
-"""Read the SQL of knowledge: one file for the statements of a subject, and one per function."""
+"""Read the SQL of knowledge. Each subject has a file of statements, each function its own file."""
 
 from __future__ import annotations
 

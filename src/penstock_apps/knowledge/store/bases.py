@@ -17,7 +17,7 @@ from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Recipe(Struct, frozen=True):
-    """How documents are split and embedded. Each edition keeps its own, so that retries agree."""
+    """How documents are split and embedded. Each edition stores its own, so that retries agree."""
 
     embedding: Embedding = Embedding()
     chunking: Chunking = Chunking()
@@ -62,7 +62,7 @@ class Bases:
     async def find(
         self, on: Connection, tenant: str, name: str | None = None, base: int | None = None
     ) -> Base | None:
-        """Find a base by its name or its id; raise BaseBroken if it has no live edition."""
+        """Return a base by its name or id, or None. Raise BaseBroken if it has no live edition."""
         row = await on.fetchrow(self._sql("get_base"), tenant, name, base)
         return None if row is None else _base(row)
 
@@ -85,7 +85,7 @@ class Bases:
     async def make(
         self, on: Connection, tenant: str, name: str, language: str, edition: NewEdition
     ) -> tuple[Base, bool]:
-        """Return the base of this name, and whether it was made now."""
+        """Make a base unless one of this name exists. Return the base, and whether it is new."""
         made: int | None = await on.fetchval(self._sql("make_base"), tenant, name, language)
         if made is not None:
             live = await self.add_edition(on, tenant, made, edition, "live")
@@ -111,7 +111,7 @@ class Bases:
         return made
 
     async def make_live(self, on: Connection, base: int, edition: int) -> None:
-        """Make an edition the one that is searched."""
+        """Make an edition live, so that searches use it, and retire all others of the base."""
         await on.execute(self._sql("make_edition_live"), base, edition)
 
 
@@ -125,7 +125,7 @@ class NewEdition(Struct, frozen=True):
 
 @lru_cache(maxsize=64)
 def edition_from(text: str) -> Edition:
-    """Read an edition from the JSON of `begin_document_v1`, which many documents share."""
+    """Decode an edition of `begin_document_v1`. It is cached, since many documents share it."""
     values = msgspec.json.decode(text)
     recipe = msgspec.convert(values["settings"], Recipe)
     return Edition(values["id"], recipe, values["embedder"], values["dimensions"], values["live"])

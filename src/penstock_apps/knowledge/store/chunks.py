@@ -21,7 +21,7 @@ class Published(Struct, frozen=True):
 
 
 class Publishing:
-    """Publishes chunks, and keeps the vectors that were paid for."""
+    """Publishes chunks, and stores vectors until their chunks are published."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement
@@ -30,14 +30,17 @@ class Publishing:
     async def find_missing(
         self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
     ) -> set[bytes]:
-        """Return the texts for which there are no vectors yet."""
+        """Return the hashes of the texts that have no vectors yet."""
         rows = await on.fetch(self._sql("find_missing_texts"), tenant, edition, list(hashes))
         return {row["hash"] for row in rows}
 
     async def check_missing(
         self, on: Connection, tenant: str, edition: int, hashes: Sequence[bytes]
     ) -> tuple[set[bytes], bool]:
-        """Return the texts without vectors, and whether the tenant is active, in one statement."""
+        """Return the hashes of texts without vectors, and whether the tenant is active.
+
+        One statement reads both.
+        """
         row = await on.fetchrow(self._call("ask_missing"), tenant, edition, list(hashes))
         assert row is not None
         return set(row["missing"]), row["active"]

@@ -31,7 +31,7 @@ class Counts(Struct, frozen=True):
 
     @property
     def state(self) -> OverallState:
-        """The state of all documents together. Skipped ones count only if there are no others."""
+        """The state of all documents together. Skipped ones are ignored unless all are skipped."""
         if self.pending or self.processing:
             return "processing"
         if self.completed:
@@ -44,7 +44,7 @@ class Counts(Struct, frozen=True):
 
 
 class BaseContents(Struct, frozen=True):
-    """How many documents, by state, and how many chunks a base has."""
+    """The number of documents of a base in each state, and the number of its chunks."""
 
     counts: Counts = Counts()
     chunks: int = 0
@@ -72,7 +72,7 @@ class Counters:
         source: int | None = None,
         base: int | None = None,
     ) -> Counts:
-        """Count the documents that came in during the last `since`."""
+        """Count the documents that were added within the time `since` before now."""
         return _counts(
             await on.fetch(self._sql("count_recent_documents"), tenant, base, since, source)
         )
@@ -116,7 +116,7 @@ class SourceSnapshot(Struct, frozen=True):
 
 
 class CountSnapshots:
-    """Reads what live updates show. With None as the tenant, it reads those of all tenants."""
+    """Reads sources and documents for live updates: those of a tenant, or of all if it is None."""
 
     def __init__(self, tables: TablePool) -> None:
         self._sql = tables.statement

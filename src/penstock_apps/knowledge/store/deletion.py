@@ -1,4 +1,4 @@
-"""Mark what is deleted at once and remove it piece by piece; find what was left behind."""
+"""Mark rows as deleted, remove them some at a time, and find what crashes left behind."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Removals:
         *,
         attached_to: int | None = None,
     ) -> dict[int, str | None]:
-        """Mark documents and their attachments as deleted; return those found, with their jobs.
+        """Mark documents and their attachments as deleted; return the job of each by its id.
 
-        With `attached_to`, mark only those that are still attached to that mail.
+        If `attached_to` is given, mark only documents that are still attached to that mail.
         """
         await on.execute(self._sql("lock_documents"), tenant, list(documents))
         sql = self._sql("delete_documents")
@@ -66,7 +66,7 @@ class Removals:
         source: int | None = None,
         document: int | None = None,
     ) -> dict[int, str | None]:
-        """List some documents that are deleted, or whose source or base is, with their jobs."""
+        """Return some documents of a deleted base or source, or a deleted one, with their jobs."""
         rows = await on.fetch(
             self._sql("list_deleted_documents"), tenant, base, source, document, limit
         )
@@ -117,7 +117,7 @@ class Removals:
         return number
 
     async def remove_tenant(self, on: Connection, tenant: str) -> bool:
-        """Remove the row of a tenant; return False if it still has bases."""
+        """Remove the row and the usage of a deleted tenant; return False if it still has bases."""
         return await on.fetchval(self._sql("remove_tenant"), tenant) is not None
 
     async def has_unfinished(self, on: Connection, tenant: str) -> bool:
@@ -128,7 +128,7 @@ class Removals:
     async def list_unfinished(
         self, on: Connection, limit: int
     ) -> list[tuple[str, Deleted, int | None]]:
-        """List what was deleted minutes ago and still exists, as tenant, kind and id."""
+        """List what was marked as deleted ten minutes ago or earlier, as (tenant, kind, id)."""
         rows = await on.fetch(self._sql("list_unremoved"), limit)
         return [(row["tenant"], row["what"], row["id"]) for row in rows]
 
@@ -143,17 +143,24 @@ class Sweeps:
     async def list_stranded_documents(
         self, on: Connection, limit: int
     ) -> list[tuple[str, str, int, int]]:
-        """List some documents that have no outcome yet, as tenant, job, id and version."""
+        """List some documents without an outcome whose jobs may have ended.
+
+        Each is given as (tenant, job, document, version).
+        """
         rows = await on.fetch(self._sql("list_stranded_documents"), limit)
         return [(row["tenant"], row["job"], row["id"], row["version"]) for row in rows]
 
     async def list_idle_batches(self, on: Connection, after: timedelta, limit: int) -> list[str]:
-        """List unfinished batches of sources to which nothing was added for `after`."""
+        """List some batches that an interrupted upload or build may have left open.
+
+        These are unfinished batches of sources in which no document has changed for the time
+        `after`, and the batches of editions that are being built.
+        """
         rows = await on.fetch(self._sql("list_idle_batches"), after, limit)
         return [row["batch"] for row in rows]
 
     async def remove_drafts(self, on: Connection, limit: int) -> int:
-        """Remove drafts of superseded versions, and return how many rows."""
+        """Remove some drafts that are not needed any more, and return the number of rows."""
         number: int = await on.fetchval(self._sql("sweep_drafts"), limit)
         return number
 
@@ -163,7 +170,7 @@ class Sweeps:
         return number
 
     async def remove_chunks(self, on: Connection, limit: int) -> int:
-        """Examine some chunks, remove those that are in no document, and return how many."""
+        """Examine some chunks, and remove those that are in no document; return how many."""
         number: int = await on.fetchval(self._call("sweep_chunks"), limit)
         return number
 

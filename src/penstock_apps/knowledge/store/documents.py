@@ -1,4 +1,4 @@
-"""The rows of documents: the version that is to be ingested, the published one, the state."""
+"""The rows of documents, with their newest version, their published version and their state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NewDocument(Struct, frozen=True):
 
 
 class ParentMail(Struct, frozen=True):
-    """The mail that documents are attached to, which are nested in `depth` mails."""
+    """The mail that documents are attached to. The documents are nested in `depth` mails."""
 
     id: int
     depth: int
@@ -71,7 +71,7 @@ class Work(Struct, frozen=True):
 
 
 class HeldDocument(Struct, frozen=True):
-    """A document that a source holds at a path, and what came of it."""
+    """A document that a source has at a path, and the result of ingesting it."""
 
     id: int
     digest: bytes | None
@@ -93,12 +93,12 @@ class HeldDocument(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Why it was not ingested."""
+        """The reason why the document was not ingested."""
         return self.error or self.reason or self.state
 
     @property
     def is_skipped(self) -> bool:
-        """Return whether it holds nothing that can be read here."""
+        """Return whether the file was skipped because of its kind, or because it is empty."""
         return self.state == "skipped"
 
 
@@ -199,12 +199,12 @@ class Documents:
     async def find_taken_paths(
         self, on: Connection, tenant: str, source: int, paths: Sequence[str], mail: int
     ) -> set[str]:
-        """Return those of the paths at which the source has documents not attached to this mail."""
+        """Return those of `paths` where the source has a document that `mail` does not contain."""
         rows = await on.fetch(self._sql("find_taken_paths"), tenant, source, list(paths), mail)
         return {row["path"] for row in rows}
 
     async def begin(self, on: Connection, tenant: str, document: int, version: int) -> Work | None:
-        """Mark a version as processing; return None if it was superseded or deleted."""
+        """Mark a version as processing and return its work, or None if it must not be ingested."""
         row = await on.fetchrow(self._call("begin_document"), tenant, document, version)
         return None if row is None else work_from(row)
 
@@ -249,26 +249,26 @@ class Documents:
     async def confirm_unchanged(
         self, on: Connection, tenant: str, document: int, version: int
     ) -> int:
-        """Record that a version equals the published one, and return how many chunks that has."""
+        """Record that a version equals the published one, and return the number of its chunks."""
         sql = self._sql("confirm_document")
         return int(await on.fetchval(sql, tenant, document, version))
 
     async def retry(
         self, on: Connection, tenant: str, source: int, batch: str, limit: int
     ) -> list[VersionToIngest]:
-        """Mark some failed documents of a source for another try, and return them."""
+        """Mark some failed or cancelled documents of a source as pending again, and return them."""
         rows = await on.fetch(self._sql("retry_documents"), tenant, source, batch, limit)
         return [VersionToIngest(*row) for row in rows]
 
     async def list_unfinished(
         self, on: Connection, tenant: str, source: int, after: int, limit: int
     ) -> dict[int, str | None]:
-        """List some documents of a source that have no outcome yet, with their jobs."""
+        """Return the jobs of some unfinished documents of a source, by document."""
         rows = await on.fetch(self._sql("list_waiting_documents"), tenant, source, after, limit)
         return {row["id"]: row["job"] for row in rows}
 
     async def cancel(self, on: Connection, tenant: str, jobs: Sequence[str]) -> None:
-        """Record that the jobs of documents were cancelled."""
+        """Mark the unfinished documents of these cancelled jobs as cancelled."""
         await on.execute(self._sql("cancel_documents"), tenant, list(jobs))
 
     async def measure(
@@ -280,7 +280,7 @@ class Documents:
         digests: Sequence[bytes],
         sizes: Sequence[int],
     ) -> tuple[int, int, bool]:
-        """Return how many documents and bytes files would add, and whether any file is new."""
+        """Return how many documents and bytes files would add, and whether any file differs."""
         row = await on.fetchrow(
             self._sql("measure_documents"), tenant, source, list(paths), list(digests), list(sizes)
         )
@@ -290,7 +290,7 @@ class Documents:
     async def list_unsettled(
         self, on: Connection, tenant: str, batch: str, limit: int
     ) -> dict[str, tuple[int, int]]:
-        """List documents of a batch without an outcome, as id and version, by their jobs."""
+        """Return the id and version of some unfinished documents of a batch, by job."""
         rows = await on.fetch(self._sql("list_unsettled_documents"), tenant, batch, limit)
         return {job: (document, version) for job, document, version in rows}
 

@@ -32,7 +32,7 @@ class DraftPart(Struct, frozen=True):
 
 
 class DraftText(Struct, frozen=True):
-    """A text of a draft. `part` is the position of its part among those that were requested."""
+    """A text of a draft. `part` is the index of its DraftPart in the argument of `list_texts`."""
 
     part: int
     hash: bytes
@@ -116,7 +116,7 @@ class Drafts:
     async def list_embedded(
         self, on: Connection, tenant: str, parts: Sequence[DraftPart]
     ) -> list[int]:
-        """Return the positions of the parts whose whole draft has its vectors now."""
+        """Return the indexes of those `parts` whose drafts have all of their vectors."""
         rows = await on.fetch(self._sql("list_embedded_drafts"), tenant, *_columns(parts))
         return [row["part"] for row in rows]
 

@@ -17,11 +17,17 @@ class Editions:
         self._sql = tables.statement
 
     async def lock(self, on: Connection, base: int) -> None:
-        """Keep others from publishing into a base or switching its editions in this transaction."""
+        """Keep others from publishing into a base or switching its editions.
+
+        The lock ends with the transaction.
+        """
         await on.fetch(self._sql("lock_editions"), base)
 
     async def begin_building(self, on: Connection, tenant: str, base: int, new: NewEdition) -> int:
-        """Find or make the building edition with these settings, and retire other building ones."""
+        """Return the id of the edition being built with these settings; make it if needed.
+
+        Retire any other edition of the base that is being built.
+        """
         settings = msgspec.json.encode(new.recipe).decode()
         building: int | None = await on.fetchval(
             self._sql("find_building_edition"), tenant, base, settings, new.embedder
@@ -60,7 +66,10 @@ class Editions:
     async def list_unbuilt(
         self, on: Connection, tenant: str, base: int, edition: int, after: int, limit: int
     ) -> list[VersionToIngest]:
-        """List some published documents that lack in an edition and have no job to add them."""
+        """List some published documents that an edition lacks.
+
+        Documents that have a newer version under way are left out.
+        """
         rows = await on.fetch(
             self._sql("list_unbuilt_documents"), tenant, base, edition, after, limit, False
         )
@@ -69,7 +78,10 @@ class Editions:
     async def has_unfinished_documents(
         self, on: Connection, tenant: str, base: int, edition: int
     ) -> bool:
-        """Return whether published documents lack whose next version, now under way, adds them."""
+        """Return whether an edition lacks published documents that have a newer version under way.
+
+        The job that ingests the newer version adds the document to the edition.
+        """
         rows = await on.fetch(
             self._sql("list_unbuilt_documents"), tenant, base, edition, 0, 1, True
         )
@@ -78,12 +90,12 @@ class Editions:
     async def find_work(
         self, on: Connection, tenant: str, document: int, version: int, edition: int
     ) -> Work | None:
-        """Return the work to add a document to a building edition; None if that is superseded."""
+        """Return the work to add a document to a building edition, or None if it is not needed."""
         row = await on.fetchrow(self._sql("peek_document"), tenant, document, version, edition)
         return None if row is None else work_from(row)
 
     async def read_text(self, on: Connection, tenant: str, document: int, kind: str) -> Extracted:
-        """Rebuild the text of a document from its published chunks, when its file is gone."""
+        """Rebuild the text of a document from its published chunks, without reading its file."""
         rows = await on.fetch(self._sql("read_passages"), tenant, document)
         sections = [
             Section(f"# {heading}\n\n{text}" if heading else text, page)

@@ -1,4 +1,4 @@
-"""The rows of stored files, and the holds of requests that are about to use them."""
+"""The rows of stored files. A request holds the files that it is about to use."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ class Objects:
     async def hold(
         self, on: Connection, tenant: str, files: Sequence[tuple[bytes, str, int]]
     ) -> None:
-        """Hold files, as digest, name and size, so that no sweep removes them meanwhile."""
+        """Hold files, given as (digest, name, size), so that no sweep removes them.
+
+        A hold ends when it is released, or after an hour.
+        """
         if files:
             digests, names, sizes = map(list, zip(*dict.fromkeys(files), strict=True))
             await on.execute(self._sql("hold_objects"), tenant, digests, names, sizes)
 
     async def release(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
-        """Release held files once documents refer to them; raise ObjectsGone if a hold expired."""
+        """Release files once documents refer to them; raise ObjectsGone if a sweep removed some."""
         unique = list(dict.fromkeys(digests))
         released = await on.fetch(self._sql("release_objects"), tenant, unique)
         if len(released) < len(unique):
@@ -34,16 +37,16 @@ class Objects:
     async def lock_unneeded(
         self, on: Connection, tenant: str, digests: Sequence[bytes]
     ) -> dict[bytes, str]:
-        """Lock files that nothing needs, for this transaction, and return their names."""
+        """Lock files that nothing needs, until the transaction ends, and return their names."""
         locked = await self._lock(on, tenant, digests)
         return await self._list_names(on, "list_unneeded_objects", tenant, locked)
 
     async def lock_expired(
         self, on: Connection, tenant: str, digests: Sequence[bytes]
     ) -> dict[bytes, str]:
-        """Lock files that no document waits for, mark them as not stored, return their names.
+        """Lock the files that no unfinished document needs, and mark them as not stored.
 
-        The same transaction has to remove them.
+        Return their names. The caller has to remove the files in the same transaction.
         """
         locked = await self._lock(on, tenant, digests)
         names = await self._list_names(on, "list_read_objects", tenant, locked)
@@ -51,13 +54,16 @@ class Objects:
         return names
 
     async def remove(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> None:
-        """Remove the rows of files that were removed."""
+        """Remove the rows of files that were removed from the storage."""
         await on.execute(self._sql("remove_objects"), tenant, list(digests))
 
     async def adopt(
         self, on: Connection, tenant: str, files: Sequence[tuple[bytes, str, int, datetime]]
     ) -> list[bytes]:
-        """Give rows to stored files, as digest, name, size and age, that lack one; return those."""
+        """Add rows for those stored files that have none, and return the digests of these files.
+
+        Each file is given as (digest, name, size, time of storage).
+        """
         if not files:
             return []
         columns = map(list, zip(*files, strict=True))
@@ -70,22 +76,22 @@ class Objects:
         return [row["digest"] for row in rows]
 
     async def list_orphans(self, on: Connection, limit: int) -> list[tuple[str, bytes]]:
-        """List files of all tenants, as tenant and digest, that no document needs."""
+        """List some files that no document needs and nobody holds, as (tenant, digest)."""
         rows = await on.fetch(self._sql("list_orphaned_objects"), limit)
         return [(row["tenant"], row["digest"]) for row in rows]
 
     async def list_expired(
         self, on: Connection, days: float, limit: int
     ) -> list[tuple[str, bytes]]:
-        """List files, as tenant and digest, that are older than their tenant's retention."""
+        """List some files that are older than their tenant's retention, as (tenant, digest)."""
         rows = await on.fetch(self._sql("list_expired_objects"), days, limit)
         return [(row["tenant"], row["digest"]) for row in rows]
 
     async def _lock(self, on: Connection, tenant: str, digests: Sequence[bytes]) -> Sequence[Any]:
         """Lock the rows of files that are about to be removed, without a time limit.
 
-        If the database ended the transaction before the storage is done, another upload could take
-        one of these files for stored just before it is removed.
+        If a timeout released the locks while the storage is still removing files, another upload
+        could rely on a file that is gone a moment later.
         """
         await on.execute(self._sql("lift_timeouts"), True)
         rows: Sequence[Any] = await on.fetch(self._sql("lock_objects"), tenant, list(digests))

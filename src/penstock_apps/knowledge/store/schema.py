@@ -30,10 +30,10 @@ def schema_of(engine: str) -> str:
 
 
 async def migrate(database: Database) -> list[str]:
-    """Bring the tables up to date in one transaction, and return the names of what was applied.
+    """Bring the tables up to date in one transaction, and return the names of the changes.
 
-    Row level security is on here if it is on for the queue. If the schema was renamed, its
-    functions are changed to use the new name.
+    Row level security is on if it is on for the queue, otherwise off. If the schema was renamed,
+    its functions are changed to use the new name.
     """
     assert database.url is not None
     schema = schema_of(database.schema)
@@ -67,7 +67,10 @@ async def is_there(database: Database) -> bool:
 
 
 async def renamed(database: Database) -> dict[str, str]:
-    """Return the schema and its former name, if its functions still use that."""
+    """Return {schema: former name} if the schema was renamed and its functions were not changed.
+
+    Otherwise, return an empty dict.
+    """
     schema = schema_of(database.schema)
     async with _connect(database) as connection:
         former = await find_former_name(connection, schema, list(functions()))
@@ -106,7 +109,7 @@ async def _connect(database: Database) -> AsyncIterator[Any]:
 async def vector_schema(connection: Any) -> str:
     """Return the schema of pgvector, and create the extension first if it is missing.
 
-    Raise VectorMissing if that fails.
+    Raise VectorMissing if the extension cannot be created.
     """
     query = statement("find_vector_schema", "")
     existing: str | None = await connection.fetchval(query)

@@ -44,7 +44,10 @@ class Sources:
         self._sql = tables.statement
 
     async def make(self, on: Connection, tenant: str, base: int, source: NewSource) -> int:
-        """Make a source, or find the one with its key; raise NotFound without its base."""
+        """Make a source, or find the one with the same key, and return its id.
+
+        Raise NotFound if the base does not exist.
+        """
         if await on.fetchrow(self._sql("lock_base"), tenant, base) is None:
             raise NotFound("knowledge base", str(base))
         made: int = await on.fetchval(
@@ -55,7 +58,7 @@ class Sources:
     async def find(
         self, on: Connection, tenant: str, base: int, kind: Kind, key: str
     ) -> int | None:
-        """Return the id of the source with a key."""
+        """Return the id of the source with a key, or None."""
         id: int | None = await on.fetchval(self._sql("find_source"), tenant, base, kind, key)
         return id
 
@@ -67,7 +70,7 @@ class Sources:
         originals: Sequence[int],
         limit: int,
     ) -> Sequence[int]:
-        """Return those of `sources` that mostly hold the same files as sources in `originals`.
+        """Return those `sources` that have at least half of their files in common with `originals`.
 
         At most `limit` documents of each source are compared.
         """
@@ -83,7 +86,10 @@ class Sources:
         return Source(**row)
 
     async def lock(self, on: Connection, tenant: str, source: int) -> None:
-        """Keep others from deleting a source or adding to it in this transaction; or NotFound."""
+        """Keep others from deleting a source or adding to it until the transaction ends.
+
+        Raise NotFound if the source was deleted.
+        """
         if await on.fetchrow(self._sql("lock_source"), tenant, source) is None:
             raise NotFound("source", str(source))
 
@@ -96,7 +102,7 @@ class Sources:
         limit: int,
         named: Sequence[str] | None = None,
     ) -> Sequence[Source]:
-        """List sources, newest first; with `named`, those with one of these names or keys."""
+        """List sources, newest first. `named` selects those with one of these names or keys."""
         rows = await on.fetch(self._sql("list_sources"), tenant, base, after, limit, named)
         return [Source(**row) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Connections to the tables of knowledge, each transaction for one tenant, and their vectors."""
+"""The connection pool for the tables of knowledge, and the binary format of vectors."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ VECTOR_HEADER_BYTES = 4
 
 
 def encode_vectors(vectors: Iterable[Any]) -> list[bytes]:
-    """Encode vectors for the wire: half floats in network order, after their number."""
+    """Encode vectors in pgvector's binary format: the dimensions, then big-endian half floats."""
     halves = [np.asarray(each, dtype=">f2") for each in vectors]
     return [pack(">HH", each.shape[0], 0) + each.tobytes() for each in halves]
 
 
 def decode_vector(data: bytes) -> Any:
-    """Decode a vector from the wire."""
+    """Decode a vector from pgvector's binary format."""
     return np.frombuffer(data, dtype=">f2", offset=VECTOR_HEADER_BYTES).astype(np.float32)
 
 
@@ -64,7 +64,7 @@ class TablePool:
         statement_s: float = STATEMENT_S,
         close_s: float = CLOSE_S,
     ) -> AsyncIterator[TablePool]:
-        """Open a pool of at most `size` connections, with limits for statements and closing."""
+        """Open a pool of at most `size` connections, with timeouts for statements and closing."""
         prepares = database.prepared_statements
         if prepares is None:
             prepares = not await _is_pooled(database)
@@ -105,7 +105,7 @@ class TablePool:
 
     @asynccontextmanager
     async def own_session(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-        """Open a session outside the pool for long statements, past a pooler if possible."""
+        """Open a connection outside the pool for long statements, past a pooler if possible."""
         connection = await hosts.connect(
             self._direct,
             timeout=CONNECT_S,
@@ -121,7 +121,7 @@ class TablePool:
 
     @asynccontextmanager
     async def single_statement(self) -> AsyncIterator[Connection]:
-        """Take a connection for one statement that names its tenant itself, as workers run it."""
+        """Yield a connection for one statement of a worker. The statement must name its tenant."""
         async with self._pool.acquire() as connection:
             if self._prepares:
                 yield connection
@@ -132,13 +132,16 @@ class TablePool:
 
     @asynccontextmanager
     async def transaction_of_all(self) -> AsyncIterator[Connection]:
-        """Open a transaction over all tenants, for maintenance. Only owners of the tables can."""
+        """Open a transaction over all tenants, for maintenance. Its role must be allowed that."""
         async with self._pool.acquire() as connection, connection.transaction():
             yield connection
 
 
 async def _is_pooled(database: Database) -> bool:
-    """Return whether a pooler is in between: then the server's process id differs from ours."""
+    """Return whether a pooler is in between.
+
+    A pooler reports another process id at the start of a session than the server does.
+    """
     connection = await hosts.connect(
         database.url, statement_cache_size=0, timeout=CONNECT_S, command_timeout=CONNECT_S
     )

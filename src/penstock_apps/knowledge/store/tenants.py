@@ -22,7 +22,7 @@ class Quotas(Struct, frozen=True):
 
 
 class TenantSettings(Struct, frozen=True):
-    """What is set for one tenant in place of the installation's settings."""
+    """The settings of one tenant, which override those of the installation."""
 
     quotas: Quotas = Quotas()
     inline: bool | None = None
@@ -42,7 +42,7 @@ class Tenant(Struct, frozen=True):
     tokens: int
 
     def limits(self, settings: Settings) -> Quotas | None:
-        """Return its own quotas, else the installation's; None if nothing is limited."""
+        """Return the tenant's quotas, with the installation's as defaults; None without limits."""
         limits = {}
         for name in Quotas.__struct_fields__:
             own = getattr(self.settings.quotas, name)
@@ -50,10 +50,10 @@ class Tenant(Struct, frozen=True):
         return Quotas(**limits) if any(limits.values()) else None
 
     def has_background(self, settings: Settings, rank: float) -> bool:
-        """Return whether its larger uploads are answered before their documents are ingested.
+        """Return whether larger uploads are answered before their documents are ingested.
 
-        Its own setting decides. Without one, its plan, its size and its rank among all tenants,
-        from 0 to 1, must be among those for which background processing is on.
+        The tenant's own setting decides. Without one, background processing must be on for its
+        plan, its number of documents and its `rank`, which is a number from 0 to 1.
         """
         if self.settings.background is not None:
             return self.settings.background
@@ -67,7 +67,7 @@ class Tenant(Struct, frozen=True):
         )
 
     def check(self, limits: Quotas, documents: int = 0, size: int = 0) -> None:
-        """Raise QuotaExceeded if `documents` and `size` bytes more would exceed the limits.
+        """Raise QuotaExceeded if adding documents and `size` bytes would exceed the limits.
 
         A tenant that has reached its limit of chunks or tokens can add no document either.
         """
@@ -85,9 +85,10 @@ class Tenants:
         self._sql = tables.statement
 
     async def lock(self, on: Connection, tenant: str, *, exclusive: bool = False) -> None:
-        """Keep others from checking quotas or removing the tenant until the transaction ends.
+        """Lock a tenant until the transaction ends.
 
-        The lock is shared, unless it is `exclusive`, as it is for those who check or remove.
+        Transactions that check quotas or remove the tenant take an `exclusive` lock. All others
+        share the lock, and wait only for an exclusive one.
         """
         await on.fetch(self._sql("lock_tenant"), tenant, exclusive)
 
@@ -108,7 +109,7 @@ class Tenants:
     async def set(
         self, on: Connection, tenant: str, active: bool | None, settings: dict[str, Any]
     ) -> None:
-        """Set what is named; everything else stays as it is."""
+        """Change the given settings of a tenant; `active` stays as it is if None."""
         msgspec.convert(settings, TenantSettings)
         text = msgspec.json.encode(settings).decode()
         await on.execute(self._sql("set_tenant"), tenant, active, text)

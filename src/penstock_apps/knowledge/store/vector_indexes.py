@@ -1,4 +1,4 @@
-"""Vector indexes: each large edition has its own. One at a time is built or dropped."""
+"""Vector indexes. Each large edition has one, and only one at a time is built or dropped."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ NO_PARALLEL_BUILD = "SET max_parallel_maintenance_workers = 0"
 
 
 class IndexBuilder(Protocol):
-    """Builds and drops indexes while it has the lock for that; `on` is its connection."""
+    """Builds and drops indexes while it has the lock for them. The session `on` holds the lock."""
 
     on: Any
 
     async def make(self, edition: int, memory: int) -> bool:
-        """Build an edition's index with at most `memory` bytes; return False to try again soon."""
+        """Build an edition's index with at most `memory` bytes; return False to ask for a retry."""
 
     async def drop(self, edition: int) -> bool:
-        """Drop an edition's index, complete or not; return False to try again soon."""
+        """Drop an edition's index, complete or not; return False to ask for a retry."""
 
 
 class ConcurrentBuilder:
-    """Builds in a session of its own, as the owner of the chunks. Others can write meanwhile."""
+    """Builds in its own session, as the owner of the table. Others can write chunks meanwhile."""
 
     def __init__(self, on: Any, tables: TablePool) -> None:
         self.on = on
@@ -69,7 +69,7 @@ class ConcurrentBuilder:
 
 
 class TransactionalBuilder:
-    """Builds in a transaction, by functions of the tables' owner. Writers of chunks wait."""
+    """Builds in a transaction, with functions of the tables' owner. Others wait to write chunks."""
 
     def __init__(self, on: Any, tables: TablePool) -> None:
         self.on = on
@@ -89,7 +89,7 @@ class TransactionalBuilder:
 
 
 class Index(Struct, frozen=True):
-    """The index of an edition; `is_needed` while its edition exists."""
+    """The index of an edition. `is_needed` is False once the edition is retired or deleted."""
 
     edition: int
     is_complete: bool
@@ -108,7 +108,7 @@ class Indexes:
         return [Index(*row) for row in await on.fetch(self._sql("list_indexes"))]
 
     async def find(self, on: Connection, edition: int) -> Index | None:
-        """Return the index of an edition, complete or not."""
+        """Return the index of an edition, complete or not, or None."""
         return next((each for each in await self.all(on) if each.edition == edition), None)
 
     async def count_chunks(self, on: Connection, edition: int, limit: int) -> int:
@@ -124,7 +124,7 @@ class Indexes:
     async def pick_editions(
         self, on: Connection, limit: int, *, growing: bool
     ) -> list[tuple[str, int]]:
-        """Pick some live editions: those to which documents are being added now, or others."""
+        """Pick some live editions: those that documents are being added to, or the others."""
         rows = await on.fetch(self._sql("pick_editions"), limit, growing)
         return [(row["tenant"], row["edition"]) for row in rows]
 
@@ -137,11 +137,11 @@ class Indexes:
 
     @asynccontextmanager
     async def exclusive_builder(self) -> AsyncIterator[IndexBuilder | None]:
-        """Lock the building of indexes, and yield a builder; yield None while another has it.
+        """Yield a builder of indexes, or None while another session has the lock for building.
 
-        Others can write chunks meanwhile, unless this role does not own the tables or a pooler
-        shares its session. It takes no connection of the pool, so jobs that wait for the lock
-        take none from others.
+        Others can write chunks during a build, unless this role does not own the tables or a pooler
+        shares its session. In these cases, the builder takes the lock only when it builds. The
+        session is not from the pool, so a long build takes no connection from jobs.
         """
         async with self._tables.own_session() as session:
             is_locked = await self._try_lock(session)
@@ -163,7 +163,10 @@ class Indexes:
             return False
 
     async def _try_lock(self, session: Any) -> bool | None:
-        """Return whether the lock was free; None if this session cannot build concurrently."""
+        """Take the lock if it is free, and return whether it was.
+
+        Return None if this session cannot build concurrently.
+        """
         locked: bool | None = await session.fetchval(
             self._sql("lock_indexes"), session.get_server_pid()
         )
