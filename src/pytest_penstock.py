@@ -3,8 +3,8 @@
     def test_sign_up(penstock_app):
         ...
 
-This module is beside the package and not in it, and imports the package only when a test asks for a
-fixture. So test runs that do not use Penstock lose no time.
+This module lies outside the package, and imports the package only when a test asks for a fixture.
+So test runs that do not use Penstock lose no time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def penstock_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
-    """The Postgres server of the tests: an embedded one that ends with them.
+    """The Postgres server of the tests: an embedded one that stops when the tests end.
 
     To use a running server, set PENSTOCK_TEST_DATABASE_URL to its URL, with a role that may create
     databases.
@@ -57,7 +57,7 @@ def penstock_template(penstock_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def penstock_url(penstock_server: PostgresServer, penstock_template: str) -> Iterator[str]:
-    """The URL of a database for this test alone, with Penstock's tables, which are empty."""
+    """The URL of a database for this test alone, which has Penstock's tables without any rows."""
     with penstock_server.clone(penstock_template) as url:
         yield url
 
@@ -85,7 +85,7 @@ def _server(folders: pytest.TempPathFactory) -> AbstractContextManager[PostgresS
 
 
 def _session_folder(folders: pytest.TempPathFactory) -> Path:
-    """Return the folder of the run. pytest-xdist gives each process a folder inside of it."""
+    """Return the folder of the test run. With pytest-xdist, it contains each process's folder."""
     folder = folders.getbasetemp()
     return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 

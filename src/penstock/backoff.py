@@ -40,8 +40,8 @@ class Policy(Protocol):
 class Exponential(Struct, frozen=True, kw_only=True, tag="exponential", tag_field="kind"):
     """Wait `base` seconds, and `factor` times as long after each further failure, up to `cap`.
 
-    Each delay is shortened at random by up to the share `jitter`, so that jobs which failed
-    together do not all come back together.
+    Each delay is shortened by a random part of it, up to the fraction `jitter`, so that jobs which
+    failed together do not all run again together.
     """
 
     base: float = 30.0
@@ -102,7 +102,8 @@ class Function(Struct, frozen=True):
     """Call your function with the number of failures. It returns the seconds to wait.
 
     A function cannot be stored with a job, so pass this policy to the task. If the function raises
-    or returns no valid delay, the default policy is used: the attempt is settled in any case.
+    or returns no valid delay, the default policy is used, so that the attempt is settled in any
+    case.
     """
 
     fn: Callable[[int], float]

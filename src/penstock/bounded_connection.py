@@ -17,11 +17,11 @@ CLOSE_TIMEOUT_S = 0.5
 
 
 class BoundedConnection(asyncpg.Connection):
-    """A connection that cancels a statement, and closes, within half a second.
+    """A connection that needs at most half a second to cancel a statement, or to close.
 
     To cancel a statement, asyncpg opens another connection, sends the request there, and waits for
-    the server to confirm it. A release, a rollback or a close waits for that as well. asyncpg waits
-    for a minute, and no timeout of the caller ends this wait.
+    the server to confirm it. A release, a rollback or a close waits for the confirmation as well.
+    asyncpg itself waits up to a minute, and no timeout of the caller ends that wait.
     """
 
     # The host and port of the server, if the URL names several.
@@ -35,13 +35,13 @@ class BoundedConnection(asyncpg.Connection):
             self.terminate()
 
     async def close(self, *, timeout: float | None = None) -> None:
-        """Close the connection, by force if the server does not confirm that in time."""
+        """Close the connection, by force if the server does not confirm the close in time."""
         with suppress(OSError):
             await super().close(timeout=CLOSE_TIMEOUT_S if timeout is None else timeout)
 
 
 async def close_pool(pool: asyncpg.Pool[asyncpg.Record], seconds: float) -> None:
-    """Close a pool once its connections are returned, and after `seconds` by force."""
+    """Close a pool once all its connections are returned, or by force after `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await pool.close()

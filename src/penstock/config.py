@@ -1,7 +1,7 @@
 """The settings of an app and of its workers, in small groups.
 
-Arguments win over the environment (`PENSTOCK_…`), and that wins over the defaults. Each value is
-checked once: ConfigError names the setting and what it must be.
+Arguments override environment variables (`PENSTOCK_…`), and these override the defaults. Each value
+is checked once. ConfigError names the setting and what it must be.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Database:
     - `schema`: the schema that holds the tables.
     - `pool_size`: the most connections of the app itself. A worker has a pool of its own.
     - `listen_url`: another address of the same Postgres, for notifications alone. Set it if `url`
-      leads to a pooler that delivers none, such as PgBouncer in transaction mode.
-    - `prepared_statements`: whether statements are prepared once and used again. None means that
-      they are, unless a pooler is found. Set True for a pooler that supports them.
-    - `call_timeout`: how many seconds a call waits for the database, all its tries together. Then
-      it raises DatabaseLost.
+      leads to a pooler that delivers no notifications, such as PgBouncer in transaction mode.
+    - `prepared_statements`: whether statements are prepared once and used again. None means True,
+      unless a pooler is found. Set True for a pooler that supports prepared statements.
+    - `call_timeout`: how many seconds a call waits for the database, with all its tries, before it
+      raises DatabaseLost.
     """
 
     url: str | None = None
@@ -72,7 +72,7 @@ class Database:
 
     @property
     def place(self) -> str:
-        """The name of the database and its hosts, for error messages: without user and password."""
+        """The database's name and hosts for error messages, without user and password."""
         if self.url is not None:
             return f"The database {place(self.url)}"
         return f"The embedded Postgres in {self.data_dir}" if self.data_dir else EMBEDDED
@@ -111,7 +111,7 @@ class Database:
 
 
 def requires_url(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the embedded Postgres is forbidden where no database is named."""
+    """Return whether a database must be named, because an embedded Postgres is forbidden."""
     text = environment.get(REQUIRE_URL, "")
     if text not in ("", "0", "1"):
         raise ConfigError(REQUIRE_URL, text, "1 or 0")
@@ -124,10 +124,10 @@ class Liveness:
 
     - `heartbeat`: how often the worker renews its lease; at most half the lease.
     - `lease`: how long after its last heartbeat a worker counts as lost, and others get its jobs.
-    - `stall_limit`: how long a handler may block the event loop. Then the worker no longer renews
+    - `stall_limit`: how long a handler may block the event loop before the worker stops renewing
       its lease.
     - `stall_warning`: how long a handler may block the event loop before that is logged.
-    - `exit_on_stall`: at the stall limit, print all stacks and end the process with 70.
+    - `exit_on_stall`: at the stall limit, print all stacks and end the process with exit code 70.
     - `start_wait`: how long `async with app.worker()` waits for a lease before it raises
       StartTimeout.
     """
@@ -149,15 +149,16 @@ class Liveness:
 class Pace:
     """How many jobs a worker claims at a time, and how often it looks for jobs.
 
-    - `poll`: how many seconds until it looks again, while it cannot hear notifications.
-    - `rescan`: how many seconds until it looks again, while it hears them. This finds jobs that
-      were enqueued without a notification.
+    - `poll`: how often, in seconds, the worker looks for jobs while it gets no notifications.
+    - `rescan`: how often, in seconds, the worker looks for jobs while it gets notifications. This
+      finds jobs that were enqueued without a notification.
     - `claim_most`: the most jobs in one claim.
-    - `unsettled_most`: how many outcomes may wait to be written before it claims no more jobs.
-    - `reconcile`: how many seconds until it compares the jobs under its lease with those that it
-      knows. It gives back the others.
-    - `unwritten_retry`: the longest pause, in seconds, before it tries again to write an outcome
-      that the database refuses.
+    - `unsettled_most`: how many outcomes may wait to be written before the worker claims no more
+      jobs.
+    - `reconcile`: how often, in seconds, the worker compares the jobs under its lease with the jobs
+      that it knows, and gives back those that it does not know.
+    - `unwritten_retry`: the longest pause, in seconds, before the worker tries again to write an
+      outcome that the database refuses.
     """
 
     poll: float = 1.0
@@ -179,7 +180,8 @@ class Stopping:
 
     - `finish`: how long running jobs may go on before they are cancelled.
     - `cancel`: how long cancelled handlers may clean up.
-    - `pool`: how long local pools may finish their calls, before running jobs and again after.
+    - `pool`: how long local pools may finish their calls. This phase comes twice: before the wait
+      for running jobs, and after it.
     - `leave`: how long the worker may take to write outcomes, end its lease, and close resources
       and connections.
     """
@@ -195,7 +197,8 @@ class Stopping:
     def limit(self, *, signals: int = 1, has_pools: bool = False) -> float:
         """Return how many seconds a stop may take in all.
 
-        A second signal skips the phase `finish`. Local pools have their time twice.
+        A second signal skips the phase `finish`. If there are local pools, the phase `pool` counts
+        twice.
         """
         pools = 2 * self.pool if has_pools else 0.0
         return pools + (self.finish if signals < 2 else 0.0) + self.cancel + self.leave
@@ -209,21 +212,22 @@ class Upkeep:
 
     - `election`: how often a worker tries to become the leader; at most half the term.
     - `term`: how long a leader that no longer answers stays the leader.
-    - `rescue`: how often jobs of lost workers are looked for.
-    - `overtime`: how often jobs are looked for that run past their timeout in a live worker.
-    - `overtime_grace`: how long past its timeout, counted from its claim, a job is left alone
-      before it is taken from such a worker.
-    - `expire`: how often jobs past their deadline are ended, and expired waits for events too.
+    - `rescue`: how often to look for jobs of lost workers.
+    - `overtime`: how often to look for jobs that run past their timeout in a live worker.
+    - `overtime_grace`: how long a job may run past its timeout, counted from its claim, before it
+      is taken from a live worker.
+    - `expire`: how often to end jobs past their deadline, and waits for events past their timeout.
     - `sweep`: how often old leases, keys, progress, steps and events are removed.
     - `unserved`: how long jobs may be ready in a queue without a worker before the leader warns.
     - `partitions`: how often partitions of the history are made and dropped.
     - `partitions_ahead`: for how many days ahead partitions are made.
     - `promote_most`: the longest pause between two looks for scheduled jobs that are due.
     - `park_limit`: how long a job may wait for a worker that knows its task before it fails.
-    - `isolation_wait`: how long in a row jobs that lost their worker run apart from others, and
-      how long such a job waits for the others to end.
+    - `isolation_wait`: for how long at a stretch jobs that lost their worker run alone, and how
+      long such a job waits for the other jobs to end.
     - `schedule_grace`: how late a schedule's tick may fire before it counts as missed.
-    - `step_cache_bytes`: how many bytes the results that steps share may take, for all tenants.
+    - `step_cache_bytes`: how many bytes the shared results of steps may take, for all tenants
+      together.
     """
 
     election: float = 2.0
@@ -307,7 +311,7 @@ def check_range(name: str, value: object, low: int, high: int) -> None:
 
 
 def check_database_url(name: str, url: object) -> None:
-    """Raise ConfigError unless this is the URL of a Postgres, or None."""
+    """Raise ConfigError unless the value is None or the URL of a Postgres."""
     if url is None:
         return
     if not isinstance(url, str):

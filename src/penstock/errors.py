@@ -16,7 +16,7 @@ PenstockError
 ├── NameTaken                a key or a person of this name exists already
 ├── KeyNotFound              no API key in use has this id or name
 ├── PersonNotFound           no person has this name
-├── LastAdmin                without this key or person, nobody could give others access
+├── LastAdmin                this key or person is the last that can give others access
 ├── DuplicateTask            two tasks have the same name
 ├── UnknownTask              no task is registered under this name
 ├── PayloadRefused           a value cannot be stored as JSON in Postgres
@@ -33,7 +33,7 @@ PenstockError
 │   ├── ParentNotFound       the workflow has no such job to wait for
 │   ├── ChildStarted         the job that should wait has started already
 │   └── StepUnclear          no step of the workflow has this name, or several have it
-├── TenantMismatch           a call for one tenant, made as another
+├── TenantMismatch           a call for one tenant was made as another tenant
 ├── TenantMissing            row level security is on, and the call has no tenant
 ├── JobNotFound              no job has this id
 ├── ScheduleNotFound         no schedule has this name
@@ -53,7 +53,7 @@ PenstockError
 ├── PollTimeout              an outside operation was not over after all polls (a TimeoutError)
 ├── BudgetTooSmall           a budget never holds as many units as were asked for
 ├── UnknownBudget            no limit with a rate is set for this key
-├── RequestRefused           the HTTP API refused a request, and not with one of these errors
+├── RequestRefused           the HTTP API refused a request for a reason that is not listed here
 ├── ServiceUnreachable       the HTTP API did not answer
 ├── DatabaseError            Postgres did not do what was asked; the message says what to do
 │   ├── DatabaseLost         it cannot be reached, the connection broke, or no answer came in time
@@ -203,7 +203,7 @@ class RolesUnfit(PenstockError):
 
 
 class TenantUnguarded(PenstockError):
-    """A key for one tenant needs row level security, which would confine it, and that is off."""
+    """Row level security is off, so a key for one tenant could not be confined to that tenant."""
 
     def __init__(self, tenant: str) -> None:
         self.tenant = tenant
@@ -246,7 +246,7 @@ class PersonNotFound(PenstockError):
 
 
 class LastAdmin(PenstockError):
-    """Without this key or person, nobody could give others access over HTTP."""
+    """This key or person is the last that can give others access over HTTP."""
 
     def __init__(self, who: str) -> None:
         self.who = who
@@ -286,7 +286,7 @@ class UnknownTask(PenstockError):
 class PayloadRefused(PenstockError):
     """A value cannot be stored as JSON in Postgres.
 
-    `field` is the path to it, such as `profile.name`.
+    `field` is the path to the value, such as `profile.name`.
     """
 
     def __init__(self, field: str, problem: str, remedy: str) -> None:
@@ -312,7 +312,7 @@ class PayloadTooLarge(PayloadRefused):
 class ArgumentsDoNotFit(PenstockError):
     """A job's stored arguments no longer fit the task's parameters.
 
-    Deploy the code that knows them, or raise `args_version` and add an upcaster.
+    Deploy code that knows these arguments, or raise `args_version` and add an upcaster.
     """
 
     def __init__(self, task: str, field: str | None, problem: str) -> None:
@@ -339,9 +339,10 @@ class IdempotencyMismatch(PenstockError):
 
 
 class UniqueConflict(PenstockError):
-    """Another job holds the unique key, or two jobs of one call have the same one.
+    """Another job holds the unique key, or two jobs of one call have the same key.
 
-    Only raised for `Unique(on_conflict="raise")`. `job_id` is None for two jobs of one call.
+    This is raised only for `Unique(on_conflict="raise")`. `job_id` is None for two jobs of one
+    call.
     """
 
     def __init__(self, key: str, job_id: str | None) -> None:
@@ -458,7 +459,7 @@ class ChildStarted(WorkflowRefused):
 class StepUnclear(WorkflowRefused):
     """No step of the workflow has this name, or several have it.
 
-    `number` is how many have it. Pass the job instead of its step's name.
+    `number` is how many steps have the name. Pass the job instead of its step's name.
     """
 
     def __init__(self, name: str, workflow_id: str, number: int) -> None:
@@ -488,7 +489,8 @@ class TenantMissing(PenstockError):
     """Row level security is on, and the call has no tenant.
 
     Make the call with `app.for_tenant(…)`, or set `penstock.tenant` in your transaction. `tenant`
-    is the one that the job names with `task.options(tenant=…)`, which does not suffice.
+    is the tenant that the job got with `task.options(tenant=…)`. This option alone does not
+    suffice.
     """
 
     def __init__(self, tenant: str | None = None) -> None:
@@ -537,7 +539,7 @@ class ScheduleNotFound(PenstockError):
 class JobConflict(PenstockError):
     """The job's state does not allow the call, such as `retry` of a running job.
 
-    `remedy` is a whole sentence. Without one, the message says to look at the job again.
+    `remedy` is a whole sentence. Without a remedy, the message says to look at the job again.
     """
 
     def __init__(self, job_id: str, state: str, action: str, remedy: str | None = None) -> None:
@@ -571,7 +573,7 @@ class StartTimeout(PenstockError, TimeoutError):
 class WaitTimeout(PenstockError, TimeoutError):
     """A wait for a job took too long. The job is kept, and goes on.
 
-    `why` says what it waits for, if that is known.
+    `why` says what the job waits for, if that is known.
     """
 
     def __init__(self, job_id: str, state: str, seconds: float, why: str = "") -> None:
@@ -607,7 +609,8 @@ class WorkflowTimeout(PenstockError, TimeoutError):
 class JobFailed(PenstockError):
     """The job that was waited for has failed.
 
-    `error_type` and `error_message` are its last error as text: the exception is not rebuilt.
+    `error_type` and `error_message` are the job's last error as text. The handler's exception is
+    not rebuilt.
     """
 
     def __init__(
@@ -659,7 +662,7 @@ class LeaseLost(PenstockError):
 class StaleAttempt(PenstockError):
     """This attempt no longer owns its job, so its write was refused. Roll back, and return.
 
-    The job was cancelled, or its worker's lease ran out and another attempt has it.
+    The job was cancelled, or the worker's lease ran out and another attempt owns the job now.
     """
 
     def __init__(self, job_id: str, attempt: int) -> None:
@@ -775,7 +778,7 @@ class UnknownBudget(PenstockError):
 
 
 class RequestRefused(PenstockError):
-    """The HTTP API refused a request, and not with one of the errors of this module.
+    """The HTTP API refused a request for a reason that has no error class of its own.
 
     `fields` says what is wrong with each field that does not fit.
     """
@@ -792,7 +795,7 @@ class RequestRefused(PenstockError):
 
 
 class ServiceUnreachable(PenstockError):
-    """The HTTP API did not answer. If `is_sent`, it may have done what was asked."""
+    """The HTTP API did not answer. If `is_sent`, the request may have been carried out."""
 
     def __init__(self, problem: str, *, is_sent: bool) -> None:
         self.problem = problem
@@ -812,7 +815,8 @@ class ServiceUnreachable(PenstockError):
 class DatabaseError(PenstockError):
     """Postgres did not do what was asked. The message names the database and says what to do.
 
-    The cause is the driver's error. `sqlstate` is Postgres's code for it, None if it sent none.
+    The cause is the driver's error. `sqlstate` is Postgres's code for the error, or None if
+    Postgres sent no code.
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
@@ -851,11 +855,11 @@ class DatabaseDenied(DatabaseError):
 
 
 class Retryable(PenstockError):
-    """Raise it in a handler if this attempt failed, and another one may succeed.
+    """Raise this in a handler if this attempt failed, but another attempt may succeed.
 
         raise Retryable("the model API is busy", after=asked_wait(response.headers))
 
-    The job runs again `after` so many seconds. Without it, the task's retry policy says when.
+    The job runs again after `after` seconds. Without `after`, the task's retry policy says when.
     """
 
     def __init__(self, message: str, *, after: float | timedelta | None = None) -> None:
@@ -864,7 +868,7 @@ class Retryable(PenstockError):
 
 
 class NotRetryable(PenstockError):
-    """Raise it in a handler if another try would be pointless: the job fails now, for good."""
+    """Raise this in a handler if another attempt would be pointless. The job fails for good."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -879,7 +883,7 @@ def _shown(value: Any) -> str:
 
 
 def _migrate(schema: str) -> str:
-    """Return the command that migrates a schema. Without its option, that is `penstock`."""
+    """Return the command that migrates a schema. It needs no option for the schema `penstock`."""
     where = "" if schema == "penstock" else f" --schema {shlex.quote(schema)}"
     return f"`penstock migrate{where}`"
 

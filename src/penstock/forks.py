@@ -29,7 +29,7 @@ _kept_from_parent: list[object] = []
 
 
 def reset_in_forks(resettable: Resettable) -> None:
-    """Call `reset_after_fork` in each child that this process forks, before anything else there."""
+    """Call `reset_after_fork` first of all in each child that this process forks."""
     _objects.add(resettable)
 
 
@@ -46,7 +46,7 @@ TERMINATING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Blocked(threading.local):
-    """The signal mask of a thread before it blocked these signals for a fork."""
+    """The signal mask that a thread had before it blocked the terminating signals for a fork."""
 
     mask: set[signal.Signals] | None = None
 
@@ -58,8 +58,9 @@ _resetting_pid: int | None = None
 def reset_signals_in_forks() -> None:
     """From now on, let SIGTERM and SIGINT end each child that this process forks.
 
-    A fork copies the signal handlers of its parent, and the pipe through which Python passes
-    signals to an event loop. Without this, a signal to the child stops its parent instead.
+    A forked child has copies of its parent's signal handlers, and of the pipe through which Python
+    passes signals to an event loop. Without this call, a signal to the child stops the parent
+    instead.
     """
     global _resetting_pid
     if _resetting_pid is None:

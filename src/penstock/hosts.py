@@ -1,8 +1,8 @@
-"""Connects to the right one of the hosts that a database URL names.
+"""Connects to the first suitable host of those that a database URL names.
 
-For one host, this is what asyncpg does. For several, asyncpg has a single time limit: a host that
-swallows packets, such as a machine that has just died, uses it up, and the next host is never
-tried. This module gives each host its share of the time.
+asyncpg has a single time limit for all hosts of a URL. A host that swallows packets, such as a
+machine that has just died, uses up the limit, and the next host is never tried. This module gives
+each host a share of the time.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ class Host(NamedTuple):
 
 
 class NoHostServes(ConnectionRefusedError):
-    """No host of the URL accepts a connection, or none is what `target_session_attrs` demands."""
+    """No host of the URL accepts a connection and has what `target_session_attrs` demands."""
 
 
 def hosts_of(url: str) -> tuple[Host, ...]:
-    """Return the hosts in the order of the URL, as libpq reads it; () for the local default."""
+    """Return the hosts of a URL in its order, read as libpq does, or () if it names no host."""
     parts = urlsplit(url)
     query = _query(url)
     if hosts := parts.netloc.rpartition("@")[2]:
@@ -117,7 +117,7 @@ async def connect(
 
 
 async def connect_beside(connection: Connection, url: str, *, timeout: float) -> Connection:
-    """Open another connection to the same server as a connection made by `connect`."""
+    """Open another connection to the server of a connection that `connect` has opened."""
     if isinstance(connection, BoundedConnection) and connection.served_by is not None:
         host, port = connection.served_by
         beside: Connection = await asyncpg.connect(url, host=host, port=port, timeout=timeout)
@@ -143,7 +143,7 @@ def _default_port() -> int:
 
 
 def _host(text: str, default_port: int) -> Host:
-    """Read a host of a list: it may have a port of its own, or be an address in brackets."""
+    """Read one host of a list. It may have a port, and may be an IPv6 address in brackets."""
     if text.startswith("/"):
         return Host(text, default_port)
     name, bracket, rest = text.removeprefix("[").partition("]")

@@ -41,9 +41,10 @@ class QueueLabels:
 def select_labelled(
     queues: Iterable[str], declared: Iterable[str], limit: int = MAX_QUEUE_LABELS
 ) -> set[str]:
-    """Return the queues that get a label of their own: the declared ones, and `limit` others.
+    """Return the queues that get a label of their own: all declared queues, and `limit` others.
 
-    The others are the first by name, so that all processes that see the same queues choose alike.
+    The other queues are the first in the order of names, so that all processes that see the same
+    queues choose the same.
     """
     names = set(queues)
     labelled = names.intersection(declared)

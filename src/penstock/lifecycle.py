@@ -1,7 +1,7 @@
 """The lifecycle that all background services of a worker share.
 
-A service says what to do and when to do it next. Starting, stopping, waking, handling errors and
-backing off are written here once.
+A service defines `tick`, which does a piece of work and says when to do the next. This module
+starts, stops and wakes services, handles their errors, and backs off.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def cancel_and_leave(*tasks: asyncio.Future[Any], seconds: float = CANCEL_
 
 
 def _retrieve_exception(task: asyncio.Future[Any]) -> None:
-    """Retrieve the task's exception: asyncio logs one that nobody retrieves."""
+    """Retrieve the task's exception, because asyncio logs exceptions that nobody retrieves."""
     if not task.cancelled():
         task.exception()
 
@@ -67,9 +67,10 @@ def _retrieve_exception(task: asyncio.Future[Any]) -> None:
 class DatabaseHealth:
     """Knows whether the database serves this process. Logs once when an outage begins and ends.
 
-    An outage begins when the first service cannot reach the database, or finds that it refuses all
-    writes. It ends when every service that failed has succeeded again: a service that had nothing
-    to ask has proved nothing. Connections of `pool` are dropped when the server is read-only.
+    An outage begins when the first service cannot reach the database, or finds that the database
+    refuses all writes. The outage ends when every service that failed has succeeded again. Other
+    services do not count, because they may have had nothing to ask the database. Connections of
+    `pool` are dropped when the server is read-only.
     """
 
     def __init__(self, events: Events, pool: Pool | None = None) -> None:
@@ -101,15 +102,15 @@ class DatabaseHealth:
                 self._events.emit(DatabaseBack(seconds))
 
     def end_pauses(self) -> None:
-        """Let all services that wait for the database try again: it may have just answered."""
+        """Let all services that wait for the database try again now, as it may be back."""
         self._reached.set()
         self._reached.clear()
 
     async def recover_from(self, error: BaseException) -> None:
         """Remove the cause of an error, if that is possible.
 
-        Connections to a read-only server are dropped, since after a failover they would stay with
-        it. A missing partition of the history is made.
+        Connections to a read-only server are dropped, because after a failover they would stay
+        connected to the old server. A missing partition of the history is made.
         """
         if self._pool is not None and errors.is_read_only(error):
             await self._pool.expire_connections()
@@ -160,9 +161,9 @@ class Service(ABC):
             self._task = asyncio.create_task(self._run(), name=f"penstock {self.name}")
 
     async def stop(self) -> None:
-        """Let the present tick finish for up to `finish_within` seconds, then cancel it.
+        """Wait up to `finish_within` seconds for the present tick, then cancel it.
 
-        A cancelled statement may or may not have been carried out.
+        A statement that is cancelled may or may not have been carried out.
         """
         task, self._task = self._task, None
         if task is None:
@@ -268,5 +269,5 @@ class ScanBudget:
 
     @property
     def cost(self) -> float:
-        """The seconds that a scan takes."""
+        """How many seconds a scan takes: the shorter of the last two."""
         return min(self._last, self._previous)

@@ -1,8 +1,8 @@
 """The outcome of an attempt, and what becomes of its job: the whole state machine.
 
 A handler returns a value, or one of Done, Retry, Snooze, Cancel and Discard. The executor makes
-the other outcomes. `decide` turns any of them into a Transition. It has delays and no times,
-because the database owns time.
+the other outcomes. `decide` turns any outcome into a Transition. A Transition says after what delay
+a job runs again, and not at what time, because the database owns time.
 """
 
 from datetime import datetime, timedelta
@@ -52,15 +52,15 @@ _REQUIRED_FIELDS = frozenset({"kind", "type", "message", "traceback"})
 
 
 class Done(Struct, frozen=True):
-    """Return it from a handler to complete the job. A plain return value means the same."""
+    """Return this from a handler to complete the job. A plain return value does the same."""
 
     result: Any = None
 
 
 class Retry(Struct, frozen=True, kw_only=True):
-    """Return it from a handler if the attempt failed and the job should run again.
+    """Return this from a handler if the attempt failed and the job should run again.
 
-    It runs again `after` so many seconds. Without it, the task's retry policy says when.
+    The job runs again after `after` seconds. Without `after`, the task's retry policy says when.
     """
 
     after: float | timedelta | None = None
@@ -72,9 +72,9 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 
 class Snooze(Struct, frozen=True, repr_omit_defaults=True):
-    """Return it from a handler if it is too early: the job runs again in `delay` seconds.
+    """Return this from a handler if it is too early to run. The job runs again in `delay` seconds.
 
-    This is no failure, and does not count against `max_attempts`.
+    The attempt is no failure, and does not count against `max_attempts`.
     """
 
     delay: float | timedelta
@@ -85,13 +85,13 @@ class Snooze(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Cancel(Struct, frozen=True):
-    """Return it from a handler if the work is no longer wanted: the job is cancelled."""
+    """Return this from a handler if the work is no longer wanted. The job is cancelled."""
 
     reason: str | None = None
 
 
 class Discard(Struct, frozen=True):
-    """Return it from a handler if the work can never succeed: the job fails now, for good."""
+    """Return this from a handler if the work can never succeed. The job fails for good."""
 
     reason: str | None = None
 
@@ -121,11 +121,11 @@ class Died(Struct, frozen=True):
 
 
 class Released(Struct, frozen=True):
-    """A worker that stops gives the job back unfinished. This is no failure."""
+    """The worker stops and gives the job back unfinished. This is no failure."""
 
 
 class Parked(Struct, frozen=True):
-    """This worker cannot run the job. It waits, with its reason, until a worker can.
+    """This worker cannot run the job. The job is put back, to be tried again later.
 
     This is no failure.
     """
@@ -150,7 +150,7 @@ def outcome_of(value: object) -> Returned:
 
 
 class Transition(Struct, frozen=True):
-    """A job's next state. A `delay` of 0 means that it is ready at once."""
+    """A job's next state. `delay` is how many seconds a job with state `scheduled` waits."""
 
     state: State
     reason: str | None = None

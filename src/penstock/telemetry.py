@@ -3,9 +3,9 @@
     app.events.subscribe(JobFinished, lambda event: print(event.job_id, event.state))
 
 Subscribers are called at once in the worker's event loop, so they must be quick. Two events come
-from other threads: LoopStalled from the heartbeat's, because the loop itself has stalled, and
-CallsDropped from whichever thread dropped the call. An exception of a subscriber is logged and
-affects nothing else.
+from other threads. LoopStalled comes from the heartbeat thread, because the loop itself has
+stalled. CallsDropped comes from the thread that dropped the call. An exception of a subscriber is
+logged and affects nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Event(Struct, frozen=True):
 class JobsEnqueued(Event, frozen=True):
     """This process enqueued jobs. Duplicates that were skipped are not counted.
 
-    If they were enqueued inside the caller's own transaction, its commit is still to come.
+    If the caller enqueued them in its own transaction, this event comes before the commit.
     """
 
     queue: str
@@ -72,7 +72,7 @@ class ChildDied(Event, frozen=True):
 class SettleRefused(Event, frozen=True):
     """The database refused an outcome, because the attempt no longer owns its job.
 
-    `answer` says why; "cancelled" is nothing to worry about.
+    `answer` says why. If it is "cancelled", somebody cancelled the job, and all is well.
     """
 
     job_id: str
@@ -126,7 +126,7 @@ class DatabaseBack(Event, frozen=True):
 
 
 class LeaderChanged(Event, frozen=True):
-    """This worker became the leader of a role, or lost it."""
+    """This worker became the leader of a role, or stopped being the leader."""
 
     lease: int
     leads: bool
@@ -143,7 +143,8 @@ class CallsDropped(Event, frozen=True):
 class WorkerStopping(Event, frozen=True):
     """A phase of the worker's stop begins.
 
-    The worker waits for `running` jobs, or in the phase "pool" for calls of local pools.
+    `running` is how many jobs the worker waits for, or how many calls of local pools in the phase
+    "pool".
     """
 
     phase: str
@@ -160,13 +161,13 @@ class Events:
         self._subscribers: dict[type[Event], list[Callable[[Any], object]]] = {}
 
     def subscribe(self, kind: type[E], call: Callable[[E], object]) -> Callable[[], None]:
-        """Call a function with each event of a class. Returns a function that unsubscribes it."""
+        """Call a function with each event of a class. Call the returned function to unsubscribe."""
         calls = self._subscribers.setdefault(kind, [])
         calls.append(call)
         return lambda: calls.remove(call)
 
     def has_subscribers(self, kind: type[Event]) -> bool:
-        """Return whether anybody listens, so that hot paths need not make the event."""
+        """Return whether this event has subscribers. If not, hot paths need not make the event."""
         return bool(self._subscribers.get(kind))
 
     def emit(self, event: Event) -> None:

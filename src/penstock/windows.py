@@ -47,7 +47,7 @@ class Windows:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self | None:
-        """Return stored windows. None if they cannot be read: such windows hold no job back."""
+        """Read stored windows. Returns None for unreadable windows, which hold no job back."""
         windows = cls.__new__(cls)
         try:
             texts = tuple(str(_Window.read(each)) for each in stored["open"])

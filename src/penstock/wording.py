@@ -1,4 +1,4 @@
-"""Numbers, lists and hints, written as messages show them."""
+"""Writes numbers, lists and hints in the way in which messages show them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def size(number: float) -> str:
 def counted(number: int, noun: str, most: int | None = None) -> str:
     """Return a number with its noun: `1 job`, `3 jobs`.
 
-    A count that stopped at `most` is shown as `10,000 or more jobs`.
+    If the number was counted only up to `most`, the text is `10,000 or more jobs`.
     """
     more = " or more" if most is not None and number >= most else ""
     return f"{number:,}{more} {noun}{'' if number == 1 and not more else 's'}"

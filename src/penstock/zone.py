@@ -9,7 +9,7 @@ from penstock.errors import ConfigError
 
 
 def known_zone(name: Any) -> str:
-    """Return the name if it is that of a time zone, or raise ConfigError."""
+    """Return the name of a time zone, or raise ConfigError if there is no such zone."""
     if not isinstance(name, str) or not _is_known(name):
         raise ConfigError("timezone", name, "a time zone by its name, such as Europe/Berlin or UTC")
     return name

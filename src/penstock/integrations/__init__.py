@@ -1,1 +1,1 @@
-"""Penstock inside the frameworks that people build with."""
+"""Integrations of Penstock with Django and OpenTelemetry."""

@@ -1,4 +1,4 @@
-"""Tasks: named functions that run as jobs, with their arguments as JSON, and requests for jobs."""
+"""Tasks (functions that run as jobs), the encoding of their arguments, and requests for jobs."""
 
 from penstock.tasks.arguments import Arguments, Upcaster
 from penstock.tasks.decorator import TaskDecorator, task

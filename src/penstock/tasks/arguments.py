@@ -22,7 +22,7 @@ MAX_VERSION: Final = 32_767
 
 
 class Arguments:
-    """Encodes the arguments of one task's jobs, and decodes them, those of older versions too."""
+    """Encodes the arguments of a task's jobs, and decodes stored arguments of all versions."""
 
     def __init__(
         self,
@@ -39,15 +39,18 @@ class Arguments:
 
     @cached_property
     def reader(self) -> Reader:
-        """The reader of the annotations. It is made at the first use, since they may name types
-        that are defined after the task."""
+        """Decodes arguments into the annotated types.
+
+        It is created at first use, because annotations may name types that are defined after the
+        task.
+        """
         return Reader(self.parameters)
 
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """Return the JSON object of a call.
+        """Return the arguments of a call as a JSON object.
 
-        Raises TypeError for a call that the handler would not take, PayloadRefused for values that
-        cannot be stored or do not fit the annotations.
+        Raises TypeError if the handler does not accept such a call, and PayloadRefused if a value
+        cannot be stored or does not fit its annotation.
         """
         reader = self.reader
         raw = encode_object(
@@ -61,7 +64,7 @@ class Arguments:
         return raw
 
     def decode(self, raw: str | bytes | Mapping[str, Any], version: int) -> Call:
-        """Return the arguments for the handler, or raise ArgumentsDoNotFit."""
+        """Decode stored arguments for a call of the handler, or raise ArgumentsDoNotFit."""
         if version != self.version:
             raw = self._upgrade(raw, version)
         elif not isinstance(raw, str | bytes):
@@ -120,7 +123,7 @@ def _check_upcasters(upcasters: Mapping[int, Upcaster], version: int) -> dict[in
 
 
 def _explain(error: Exception) -> tuple[str | None, str]:
-    """Return the field that an error of msgspec is about, and the problem."""
+    """Return the field that an error is about (None if unknown), and a text about the problem."""
     try:
         message = str(error)
     except Exception:

@@ -1,4 +1,4 @@
-"""The decorator `@task`, which makes a task of a function."""
+"""The decorator `@task`, which turns a function into a task."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, Unpack, cast, overload
@@ -26,11 +26,11 @@ Register = Callable[[Task[..., Any]], None]
 
 
 class _Unknown:
-    """A type that only a parameter without an annotation, or of type Any or object, accepts."""
+    """A type for overloads: only parameters that accept any value accept a value of this type."""
 
 
 class TaskDecorator:
-    """Make a task of a function, with or without settings.
+    """Turn a function into a task, with or without settings.
 
         @task
         async def greet(name: str) -> str: ...
@@ -38,8 +38,8 @@ class TaskDecorator:
         @task(queue="mail", max_attempts=3, discard_on=(ValueError,))
         def send(ctx: Context, address: str) -> None: ...
 
-    `app.task` also registers the task with the app. A task of `penstock.task` is registered with
-    `app.include`.
+    `app.task` also registers the task with the app. A task made with `penstock.task` is registered
+    with `app.include`.
     """
 
     def __init__(self, register: Register | None = None, values: TaskValues | None = None) -> None:
@@ -80,10 +80,10 @@ class TaskDecorator:
 
 
 class BatchTaskDecorator:
-    """Make a task of a function that takes many jobs in one call: `@task(batch=Batch(size=64))`.
+    """Turn a function that runs many jobs in one call into a task: `@task(batch=Batch(size=64))`.
 
-    Each job has one argument, of the type that the items hold. Its result is what the function
-    returns for its item.
+    The function takes a list with an item for each job, and returns a list with their results in
+    the same order. Each job has one argument, which is the value of its item.
     """
 
     def __init__(self, register: Register | None, values: TaskValues) -> None:

@@ -1,4 +1,4 @@
-"""Keys of limits and of unique jobs that contain arguments, such as `account:{account}`."""
+"""Fills arguments into the keys of limits and of unique jobs, such as `account:{account}`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_names(setting: str, key: str, parameters: Parameters) -> None:
 
 
 def argument_names(setting: str, key: str) -> Iterator[str]:
-    """Yield the names of the arguments that a key contains."""
+    """Yield the names of the arguments that a key contains in braces."""
     try:
         for _, field, _, _ in Formatter().parse(key):
             if field is not None:
@@ -38,7 +38,7 @@ def argument_names(setting: str, key: str) -> Iterator[str]:
 
 
 def argument_values(names: Iterable[str], args: str, parameters: Parameters) -> dict[str, Any]:
-    """Return a job's arguments, with the defaults of those in `names` that it leaves out."""
+    """Return a job's arguments, and the defaults of the arguments in `names` that it leaves out."""
     values: dict[str, Any] = msgspec.json.decode(args)
     defaults = parameters.defaults
     absent = {name for name in names if name not in values}
@@ -68,7 +68,7 @@ LIMITS_SETTING = "limits"
 def fill_limit_keys(options: Options, args: str, parameters: Parameters) -> Options:
     """Return the options with each `{name}` in a limit's key replaced by that argument's value.
 
-    `limits="account:{account}"` limits the jobs of each account by themselves.
+    With `limits="account:{account}"`, each account has a limit of its own.
     """
     if not any(is_template(key) for key in options.limits):
         return options
@@ -91,10 +91,10 @@ UNIQUE_KEY_SETTING = "unique.key"
 
 
 def fill_unique_key(unique: Unique, task: str, args: str, parameters: Parameters) -> Unique:
-    """Return the rule with its key, made of a job's arguments.
+    """Return the rule with the key of a job, which is built from the job's arguments.
 
-    Defaults are included, so that a call which passes a default makes the same key as one that
-    leaves it out.
+    Arguments that the job leaves out count with their defaults, so that two calls have the same key
+    if one of them passes a default value and the other leaves it out.
     """
     if unique.key is None:
         return replace(unique, args=None, key=f"{task}:{_digest(unique, args, parameters)}")

@@ -1,4 +1,4 @@
-"""The options of a job: its queue, its time, its attempts and everything else but arguments."""
+"""The options of a job, such as its queue, its time and its number of attempts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -32,7 +32,7 @@ class OptionValues(TypedDict, total=False):
     - `lane`: the lane in which it waits, instead of the queue's choice.
     - `limits`: up to 4 keys of limits that apply to it.
     - `priority`: from -100 to 100. Jobs with a higher priority are claimed first.
-    - `delay`: run it after so many seconds.
+    - `delay`: how many seconds to wait before it runs.
     - `run_at`: run it at a time, a datetime with a time zone.
     - `max_attempts`: how often it is tried, the first attempt included.
     - `timeout`: how many seconds an attempt may take; None means no limit.
@@ -42,8 +42,8 @@ class OptionValues(TypedDict, total=False):
     - `requested_by`: who asked for it.
     - `tags`: up to 32 words to find it by.
     - `meta`: a dict of your own, which is stored with the job.
-    - `deadline`: cancel it if it has not started by then.
-    - `idempotency_key`: enqueue it once, however often this call is made with the same key.
+    - `deadline`: cancel it if it has not started by this time.
+    - `idempotency_key`: enqueue only one job, even if the call is repeated with the same key.
     - `unique`: let only one job of a key exist at a time.
     """
 
@@ -99,9 +99,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 def limit_key(setting: str, value: Any) -> str:
-    """Check a limit's key or a lane's name.
+    """Return a limit's key or a lane's name, or raise ConfigError if it is not allowed.
 
-    A row joins them by U+001F, so they must not have it.
+    It must not contain U+001F, which separates the lane and the limit keys in a job's row.
     """
     if UNIT_SEPARATOR in (text := _name(setting, value)):
         raise ConfigError(
@@ -133,7 +133,10 @@ def check_whole_number(setting: str, value: Any, low: int, high: int) -> int:
 
 
 def _choose_time(checked: dict[str, Any]) -> None:
-    """Let `delay` clear an earlier `run_at`, and the other way round. Refuse both at once."""
+    """Clear an earlier `run_at` if a `delay` is set, or an earlier `delay` if a `run_at` is set.
+
+    Raises Misuse if both are set at once.
+    """
     delay, run_at = checked.get("delay"), checked.get("run_at")
     if delay is not None and run_at is not None:
         raise Misuse("A job has either a delay or a run_at, not both.", "run_at")
@@ -156,7 +159,11 @@ def _timeout(setting: str, value: Any) -> float | None:
 
 
 def checked_time(setting: str, value: Any) -> datetime | None:
-    """Return a time that every database and language can hold, or None. Raises ConfigError."""
+    """Return the time, which may be None.
+
+    Raises ConfigError for a time without a zone, or one that not every database and language can
+    hold.
+    """
     if value is None:
         return None
     if not isinstance(value, datetime) or value.utcoffset() is None:

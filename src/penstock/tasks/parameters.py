@@ -41,9 +41,10 @@ class Parameters:
         }
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments by name, or raise TypeError as a call would.
+        """Return a call's arguments by name. Raises TypeError if the handler does not accept them.
 
-        Arguments that the call leaves out stay absent: the code that runs the job has the defaults.
+        Arguments that the call leaves out stay absent: the worker that runs the job uses the
+        defaults of its own code.
         """
         # Signature.bind takes 3 µs for what takes 0.3 µs here. It is used for its message alone.
         if len(args) > len(self.positional):
@@ -59,7 +60,7 @@ class Parameters:
         return bound
 
     def find_problems(self, names: Collection[str]) -> dict[str, str]:
-        """Return a problem for each argument of a call that is missing, or that is unknown."""
+        """Return the missing and unknown arguments of a call by name, each with its problem."""
         missing = dict.fromkeys(sorted(self._required.difference(names)), "is required")
         if self.extra is not None:
             return missing
@@ -69,7 +70,8 @@ class Parameters:
     def hints(self) -> dict[str, Any]:
         """Return the type of each parameter; Any if it has no annotation.
 
-        Annotations are looked up now, so that a task may name types that are defined after it.
+        Annotations are resolved only in this call, so they may name types that are defined after
+        the task.
         """
         return {parameter.name: self._hint(parameter) for parameter in self.all}
 
@@ -100,7 +102,10 @@ class Parameters:
         raise TypeError(f"The task {self.task!r} got two values for one name.")
 
     def _arguments(self, parameters: list[Parameter]) -> list[Parameter]:
-        """Return the arguments of a job, from the handler's parameters without the context."""
+        """Return the parameters that stand for a job's arguments, or raise Misuse.
+
+        `parameters` are those of the handler, without its context.
+        """
         for parameter in parameters:
             if parameter.kind is Parameter.VAR_POSITIONAL:
                 raise Misuse(

@@ -29,18 +29,18 @@ KEY_REMEDY: Final = (
 
 
 class PayloadFault(NamedTuple):
-    """Why a value cannot be stored. `path` leads to the faulty part from the value searched."""
+    """Why a value cannot be stored. `path` leads from the value to the faulty part inside it."""
 
     problem: str
     remedy: str
     path: str = ""
 
     def prefixed(self, step: str) -> PayloadFault:
-        """Return this fault with a path that begins one level further out."""
+        """Return this fault with `step` put in front of its path."""
         return self._replace(path=step + self.path)
 
     def to_error(self, field: str) -> PayloadRefused:
-        """Return the exception for this fault in the value of a field."""
+        """Return the exception to raise if the value of `field` has this fault."""
         path = field + self.path
         if len(path) > MAX_PATH_CHARS:
             path = path[:MAX_PATH_CHARS] + "…"
@@ -170,7 +170,7 @@ def load_model(kind: Any, value: Any) -> Any:
 
 
 def _problems(error: Any) -> str:
-    """Return the problems as text, without the values, which may be secret."""
+    """Describe a validation error without quoting the values, which may be secret."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems)
 
@@ -202,11 +202,11 @@ def encode_object(
     walk: bool = True,
     loose_keys: frozenset[str] = frozenset(),
 ) -> str:
-    """Return the JSON of an object, or raise PayloadRefused.
+    """Return an object as JSON text, or raise PayloadRefused.
 
-    With `walk` the values are searched even if their JSON looks harmless: they may hold faults that
-    it does not show, such as keys that are no strings. `loose_keys` names the fields whose
-    annotation restores such keys.
+    With `walk`, the values are always searched for faults, because some faults do not show in the
+    JSON, such as dict keys that are not strings. `loose_keys` names the fields that may have such
+    keys, because decoding into the annotated type restores the keys.
     """
     try:
         raw = _payload_encoder.encode(values)

@@ -17,11 +17,11 @@ from penstock.tasks.payload import is_model, load_model
 
 
 class TypeShape(Struct, frozen=True):
-    """What is known about a type.
+    """Properties of a type that decide which checks its values need.
 
     - `is_any`: the type itself is Any or object.
     - `has_any`: the type, or some type inside it, is Any or object.
-    - `loose_keys`: it has dicts with keys that are not typed as text.
+    - `loose_keys`: the type contains dicts whose keys have a type other than str, such as int.
     """
 
     is_any: bool
@@ -30,7 +30,7 @@ class TypeShape(Struct, frozen=True):
 
 
 def shape_of(setting: str, hint: Any) -> TypeShape:
-    """Return the shape of a type, or raise Misuse if it cannot be read from JSON."""
+    """Return the shape of a type, or raise Misuse if its values cannot be read from JSON."""
     try:
         info = inspect.type_info(hint)
     except Exception as error:
@@ -47,7 +47,7 @@ def shape_of(setting: str, hint: Any) -> TypeShape:
 
 
 def _parts(info: Any, seen: set[Any]) -> Iterator[Any]:
-    """Yield a type and all types inside it. Each class comes once, as it may contain itself."""
+    """Yield a type and all types inside it, each class only once because it may contain itself."""
     cls = getattr(info, "cls", None)
     if cls in seen:
         return
@@ -88,7 +88,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Reader:
-    """Reads the arguments of one task: into a Struct with a field for each parameter."""
+    """Decodes the arguments of one task, using a Struct with a field for each parameter."""
 
     def __init__(self, parameters: Parameters) -> None:
         hints = parameters.hints()
@@ -105,7 +105,7 @@ class Reader:
         self._decode_extra = msgspec.json.Decoder(extra, dec_hook=load).decode
 
     def read(self, raw: str | bytes) -> Call:
-        """Return the arguments for the handler. Absent ones get their defaults."""
+        """Decode arguments for a call of the handler. Absent arguments get their defaults."""
         values = astuple(self._decode(raw))
         if self._plain:
             return values, {}
@@ -130,7 +130,7 @@ class Reader:
 def load(kind: type, value: Any) -> Any:
     """Convert a decoded value into a type that msgspec does not know.
 
-    It is msgspec's `dec_hook`.
+    This function is passed to msgspec as its `dec_hook`.
     """
     if kind is object:
         return value

@@ -1,4 +1,4 @@
-"""The tasks of an app, by name. A name in a row never makes Penstock import anything."""
+"""The tasks of an app, by name. Penstock never imports code because a stored job names it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from penstock.tasks.task import Task
 
 
 def explain_not_a_task(caller: str, value: Any) -> str:
-    """Return why a value is no task, as a message of its `caller`: "enqueue", "A schedule"."""
+    """Return an error message for a value that is not a task.
+
+    The message begins with `caller`, which expected a task, such as "enqueue" or "A schedule".
+    """
     takes = f"{caller} takes a task"
     if inspect.iscoroutine(value):
         value.close()  # Otherwise Python warns that nobody has awaited it.
@@ -50,7 +53,7 @@ class Registry:
         self.batched: dict[str, int] = {}
 
     def add(self, *tasks: AnyTask) -> None:
-        """Register tasks. The same task may be registered again; another of its name may not."""
+        """Register tasks, or raise DuplicateTask if a name belongs to a different task already."""
         for task in tasks:
             known = self._tasks.setdefault(task.name, task)
             if not known.is_same(task):
@@ -59,12 +62,12 @@ class Registry:
                 self.batched[known.name] = known.settings.batch.size
 
     def add_internal(self, *tasks: AnyTask) -> None:
-        """Register tasks that callers over HTTP may not enqueue, only code and the terminal."""
+        """Register tasks that may be enqueued from code and from the CLI, but not over HTTP."""
         self.add(*tasks)
         self._internal.update(task.name for task in tasks)
 
     def wrap(self, task: AnyTask) -> AnyTask:
-        """Return the task with a wrapper around its handler. A plain registry has none."""
+        """Return the task with a wrapper around its handler. Only subclasses add a wrapper."""
         return task
 
     def include(self, *sources: ModuleType | AnyTask | Iterable[AnyTask]) -> None:
@@ -92,7 +95,10 @@ class Registry:
         return self._tasks.get(name)
 
     def max_batch_size(self, queue: str) -> int:
-        """Return the largest batch size of the tasks on this queue; 0 if none takes batches."""
+        """Return the largest batch size of the tasks that use this queue by default.
+
+        Returns 0 if none of these tasks takes batches.
+        """
         sizes = (self.batched[name] for name in self.batched if self._queue_of(name) == queue)
         return max(sizes, default=0)
 
@@ -108,7 +114,7 @@ class Registry:
         return sorted(self._tasks)
 
     def check(self) -> None:
-        """Look up all annotations now, so that a mistake is found at the start, not by a job."""
+        """Resolve all annotations, so that a mistake is found at the start and not in a job."""
         for task in self:
             task.check()
 

@@ -40,10 +40,11 @@ _SEARCH_SPANS: Final = tuple(
 
 
 class Rule(NamedTuple):
-    """When a schedule fires: by `cron` in a time zone, or `every` so many seconds after an anchor.
+    """When a schedule fires: by `cron` in a time zone, or every `every` seconds from `anchor` on.
 
-    Daylight saving time is handled as in Debian's cron. An expression that names hour and minute
-    fires at the end of an hour that is left out, and only once in an hour that comes twice.
+    Daylight saving time is handled as in Debian's cron, for expressions that name a fixed hour and
+    minute. If the clocks skip that hour, the schedule fires at its end. If the clocks repeat that
+    hour, the schedule fires only once.
     """
 
     cron: str | None
@@ -106,9 +107,9 @@ def checked_cron(text: Any) -> str:
 
 
 def _never_fires(cron: Any) -> bool:
-    """Return whether an expression is valid but for its months, which have no such day.
+    """Return whether a cron expression is wrong only because its months have no such day.
 
-    The library reports that like any other mistake.
+    CronSim reports this like any other mistake.
     """
     fields = cron.split() if isinstance(cron, str) else []
     if len(fields) not in (5, 6):
@@ -142,7 +143,7 @@ _FORBIDDEN_OPTIONS: Final = ("delay", "run_at", "deadline", "idempotency_key")
 
 
 class Declaration(Struct, frozen=True, kw_only=True):
-    """A schedule that the code declares, checked. The database sets the anchor of its rule."""
+    """A checked schedule that the code declares. The database sets the anchor of its rule."""
 
     name: str
     request: Request[Any]
@@ -198,7 +199,7 @@ def schedule_name(name: Any) -> str:
 def checked_request(what: Any) -> Request[Any]:
     """Return a request that can be enqueued again and again, or raise Misuse.
 
-    A task stands for a request without arguments.
+    If you pass a task, its jobs have no arguments.
     """
     request = what.prepare() if isinstance(what, Task) else what
     if not isinstance(request, Request):

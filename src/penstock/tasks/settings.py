@@ -27,10 +27,11 @@ SCRIPT_MODULES: Final = ("__main__", "__mp_main__")
 
 
 def default_name(fn: Callable[..., Any]) -> str:
-    """Return `module.function`. For a script, the name of its file stands for the module.
+    """Return `module.function`. In a script, the name of the file replaces that of the module.
 
-    A script is `__main__` to itself, has another name in a worker that imports it, and a third in
-    child processes. Its tasks must have the same name in all of them.
+    The module of a script is `__main__` when you run the script, `__mp_main__` in its child
+    processes, and has its own name in a worker that imports it. The names of its tasks must be the
+    same in all of them.
     """
     qualname = fn.__qualname__.replace(".<locals>", "")
     module = fn.__module__
@@ -67,14 +68,15 @@ class Process(Struct, frozen=True, kw_only=True):
         @app.task(isolate=Process(memory="512MB", time=60))
         def extract(path: str) -> str: ...
 
-    - `memory`: kill the child if it holds more while it runs a job. The job's error says so.
+    - `memory`: kill the child if it uses more memory than this while it runs a job. The job's
+      error names this reason.
     - `time`: kill the child if a job takes longer, in seconds.
-    - `deaths`: after so many deaths of its child, of any cause, the job fails with the reason
-      `poison`.
-    - `grace`: how many seconds a job may take to stop when it is told to.
-    - `retire_after`: replace a child after it has run so many jobs.
-    - `retire_above`: replace a child that holds more memory than this after a job. Without it, half
-      of `memory`.
+    - `deaths`: how often the child may die while it runs the job, whatever the cause, before the
+      job fails with the reason `poison`.
+    - `grace`: how many seconds a job may take to stop after it was asked to.
+    - `retire_after`: how many jobs a child runs before it is replaced.
+    - `retire_above`: replace a child that uses more memory than this after a job. The default is
+      half of `memory`.
     """
 
     memory: int | str | None = None
@@ -115,9 +117,10 @@ class Process(Struct, frozen=True, kw_only=True):
 
 
 def check_isolation(setting: str, value: Any) -> Process | bool | None:
-    """Check the setting `isolate`, and return it; a Process without limits for True.
+    """Return the checked setting `isolate`, and a Process without limits for True.
 
-    False means never, and None only after a worker was lost while it ran the job.
+    With False, no job runs in a child process. With None, a job runs in one only after its worker
+    was lost while it ran the job.
     """
     if value is True:
         return Process()
@@ -150,13 +153,13 @@ class Batch(Struct, frozen=True):
         @app.task(batch=Batch(size=64, linger=0.05))
         async def embed(items: list[Item[str]]) -> list[list[float]]: ...
 
-    - `size`: the most items of one call. A call begins as soon as it has so many.
-    - `linger`: how many seconds after its first item an incomplete call begins.
+    - `size`: the most items of one call. A call that has this many items begins at once.
+    - `linger`: how many seconds a call with fewer items waits for more, after its first item.
     - `key`: only items of the same key share a call: `"tenant"`, `"lane"`, or a function of the
       item's value. Without it, all items may share one.
-    - `fails_all`: errors that no single item is to blame for, such as a lost connection. All items
-      of the call fail with them. After another error the handler is called again with each half of
-      the items, and so on, until only the guilty item fails.
+    - `fails_all`: errors that no single item is to blame for, such as a lost connection. After
+      such an error, all items of the call fail. After any other error, the handler is called again
+      with each half of the items, and so on, until only the guilty item fails.
     """
 
     size: int
@@ -211,7 +214,7 @@ class TaskValues(TypedDict, total=False):
     - `retry`: the policy that says how long to wait between attempts.
     - `retry_on`: exceptions to retry; any other one fails the job at once. By default, all.
     - `discard_on`: exceptions that fail the job at once.
-    - `resources`: the types that a worker must have open before it runs the handler.
+    - `resources`: the types of the resources that a worker must open before it runs the handler.
     - `isolate`: True or a `Process(…)` runs the jobs in child processes. None does so only after a
       worker was lost while it ran the job, and False never.
     - `args_version`: the version of the parameters, stored with each job.

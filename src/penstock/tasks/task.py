@@ -1,4 +1,4 @@
-"""Tasks: functions with a name and settings, which run as jobs. A task can still be called."""
+"""Tasks: functions with a name and settings that run as jobs, and can still be called directly."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def check_function(fn: Any) -> None:
 
 
 def _check_unannotated(fn: Any, name: str, *, is_first: bool) -> None:
-    """Raise Misuse for a `self`, `cls` or `ctx` without annotation: it is no argument of a job."""
+    """Raise Misuse for a `self`, `cls` or `ctx` without annotation.
+
+    Otherwise such a parameter would count as an argument of the job.
+    """
     if is_first and name in ("self", "cls"):
         raise Misuse(
             f"{fn.__qualname__} is a method: its first parameter is {name}, and a job has no "
@@ -121,7 +124,7 @@ BATCH_PARAMETERS: Final = (
 
 
 class ItemParameters(Parameters):
-    """The parameters of a batch task: a job has one argument, `item`, of the items' type."""
+    """The parameters of a batch task. Each job has one argument, `item`: the value of its item."""
 
     context = BatchContext
 
@@ -190,7 +193,7 @@ class Task(Generic[P, T_co]):
 
         await app.enqueue(send, "ada@example.org")
 
-    P are the arguments of its jobs, without the context. T is the type that it returns.
+    P stands for the function's parameters without the context, and T for its return type.
     """
 
     is_async: bool
@@ -216,8 +219,8 @@ class Task(Generic[P, T_co]):
 
             await app.enqueue_many(send.prepare(address) for address in ["ada@example.org"])
 
-        Raises TypeError for a call that the handler would not take, PayloadRefused for values that
-        cannot be stored or do not fit its annotations.
+        Raises TypeError if the handler does not accept such a call, and PayloadRefused if a value
+        cannot be stored or does not fit its annotation.
         """
         encoded = self.arguments.encode(args, kwargs)
         options = self.defaults
@@ -245,7 +248,8 @@ class Task(Generic[P, T_co]):
 
             app.include(extract.configured(isolate=Process(memory=settings.memory)))
 
-        So settings of a deployment are read when the app is made, not when the task is imported.
+        This way, a deployment's settings are read when the app is made, and not when the module of
+        the task is imported.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -255,7 +259,8 @@ class Task(Generic[P, T_co]):
     def handled_by(self, fn: Callable[..., Any]) -> Self:
         """Return this task with another function as its handler, such as a wrapper around it.
 
-        The function must take the same parameters, and be async if the handler is.
+        The function must take the same parameters as the present handler, and must be async if that
+        handler is async.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
@@ -263,14 +268,14 @@ class Task(Generic[P, T_co]):
         return other
 
     def decode(self, args: str | bytes | Mapping[str, Any], version: int) -> Call:
-        """Decode a job's stored arguments, and return those for the handler, without the context.
+        """Decode a job's stored arguments for a call of the handler, without the context.
 
-        Raises ArgumentsDoNotFit if they do not fit the annotations, or an upcaster fails.
+        Raises ArgumentsDoNotFit if they do not fit the annotations, or if an upcaster fails.
         """
         return self.arguments.decode(args, version)
 
     def check(self) -> None:
-        """Look up the annotations, and raise ConfigError if one cannot be read from JSON."""
+        """Resolve the annotations. Raises ConfigError if a type cannot be read from JSON."""
         self.arguments.reader  # noqa: B018
 
     def policy(self, stored: Mapping[str, Any] | None = None) -> Policy:
@@ -295,7 +300,7 @@ class Task(Generic[P, T_co]):
     if not TYPE_CHECKING:  # To a type checker, a task has the attributes above and no others.
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError. For a method of other libraries, say what to write instead."""
+            """Raise AttributeError. Suggests our own method for a method of another library."""
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name in OTHER_LIBRARIES:
                 task = self.__dict__.get("__name__", "task")
@@ -409,7 +414,7 @@ KINDS: dict[tuple[bool, bool], type[Task[..., Any]]] = {
 
 
 def make_task(fn: Callable[..., Any], values: TaskValues) -> Task[..., Any]:
-    """Make a task of a function. Its class depends on how the function is called."""
+    """Turn a function into a task. The task's class depends on how the function is called."""
     check_names(values)
     check_function(fn)
     settings = make_settings(fn, values)

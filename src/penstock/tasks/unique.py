@@ -1,4 +1,4 @@
-"""Unique jobs: only one job of a key exists at a time, and a rule says what becomes of the next."""
+"""Unique jobs: one job of a key exists at a time, and a rule says what happens to a second job."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -18,7 +18,7 @@ MAX_KEY_CHARS: Final = 500
 
 
 class Unique(Struct, frozen=True, kw_only=True):
-    """Says which jobs count as the same, for how long, and what becomes of a second one.
+    """Says which jobs count as the same, for how long, and what happens to a second such job.
 
         @app.task(unique=Unique(args=["document"], on_conflict="supersede"))
         async def index(document: int, text: str) -> None: ...
@@ -26,12 +26,12 @@ class Unique(Struct, frozen=True, kw_only=True):
     - `args`: the arguments that make the key, together with task and tenant; by default all.
     - `key`: a key of your own instead, in which `{document}` becomes that argument.
     - `hold`: a job holds its key until it ends (`"live"`), or only until it starts (`"waiting"`).
-    - `keep`: hold the key for so many seconds after the job's end, too.
-    - `period`: divide time into periods of so many seconds, and hold the key until the present one
-      is over, whatever becomes of the job.
+    - `keep`: for how many more seconds to hold the key after the job has ended.
+    - `period`: the length, in seconds, of periods into which time is divided. The key is held
+      until the period is over in which the job is enqueued, whether the job ends before or after.
     - `on_conflict`: `"skip"` returns the job that holds the key. `"replace"` gives that job the new
-      arguments and options if it waits; if it runs, the new job takes the key. `"supersede"`
-      cancels that job and enqueues the new one. `"raise"` raises UniqueConflict.
+      arguments and options if it has not started; if it runs, the new job takes over the key.
+      `"supersede"` cancels that job and enqueues the new one. `"raise"` raises UniqueConflict.
     """
 
     args: Sequence[str] | None = None
@@ -67,7 +67,10 @@ class Unique(Struct, frozen=True, kw_only=True):
 
 
 def check_unique(setting: str, value: Any) -> Unique | None:
-    """Check the option `unique`, and return its rule: the defaults for True, None for False."""
+    """Return the rule for the option `unique`, or raise ConfigError.
+
+    True stands for the default rule. False and None stand for no rule, so this returns None.
+    """
     if isinstance(value, Unique):
         return value
     if value is None or value is False:

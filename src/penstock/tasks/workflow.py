@@ -15,7 +15,7 @@ from penstock.tasks.request import Request
 
 
 class Parent(Struct, frozen=True, kw_only=True):
-    """A job that this one has waited for: its state, and its result or its last error as text."""
+    """A job that the handler's job has waited for: its state, and its result or last error."""
 
     id: str
     step: str
@@ -31,10 +31,10 @@ class Parent(Struct, frozen=True, kw_only=True):
 
 
 class Awaited(Struct, frozen=True, kw_only=True):
-    """A job that another one waits for, or has waited for.
+    """A parent of a job, which means that the job waits for it or has waited for it.
 
-    `satisfied` says that the other one no longer waits for it. Its state is `missing` if it was
-    deleted.
+    `satisfied` is True if the job no longer waits for this parent. `state` is `missing` if the
+    parent was deleted.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Awaited(Struct, frozen=True, kw_only=True):
 
 
 def by_step(parents: Iterable[Parent]) -> dict[str, Parent]:
-    """Return parents by their steps' names. If two have one name, the second has its id added."""
+    """Return the parents by the names of their steps. The id is added to a name that is taken."""
     by_name: dict[str, Parent] = {}
     for parent in parents:
         is_taken = parent.step in by_name
@@ -80,7 +80,7 @@ class Step(Generic[T_co]):
 
 
 class HasId(Protocol):
-    """A job in the database, such as `app.enqueue` or `app.get` returns it."""
+    """Anything that has the id of a job, such as what `app.enqueue` and `app.get` return."""
 
     @property
     def id(self) -> str: ...
@@ -110,12 +110,12 @@ class Workflow:
         flow.add(index_all.prepare(), after=pages, on_failure="continue")
         started = await app.start_workflow(flow)
 
-    `on_failure` says what becomes of a job if one that it waits for does not complete:
+    `on_failure` says what happens to a job if a job that it waits for does not complete:
 
     - `cancel`: the job and all that depend on it are cancelled.
-    - `continue`: it runs all the same.
-    - `wait`: it stays blocked until the other job is run again and completes, or until somebody
-      unblocks it.
+    - `continue`: the job runs all the same.
+    - `wait`: the job stays blocked until the other job is run again and completes, or until
+      somebody unblocks the blocked job.
     """
 
     def __init__(
@@ -204,7 +204,10 @@ class Workflow:
         return last
 
     def in_order(self) -> list[Step[Any]]:
-        """Return the steps, each after those that it waits for, else in the order of adding."""
+        """Return the steps in an order in which each step comes after the steps it waits for.
+
+        If they were added in such an order, that order is kept.
+        """
         if all(parent < number for number, parent in self._inner_edges()):
             return self.steps
         waiting = [0] * len(self.steps)
@@ -221,7 +224,7 @@ class Workflow:
         return [self.steps[number] for number in order]
 
     def _inner_edges(self) -> Iterator[tuple[int, int]]:
-        """Yield the numbers of each step and of a step of this workflow that it waits for."""
+        """Yield pairs of numbers: of a step, and of a step in this workflow that it waits for."""
         for number, parents in enumerate(self.parents):
             for parent in parents:
                 if isinstance(parent, int):
@@ -272,9 +275,9 @@ class Workflow:
         self.parents[child][parent] = policy
 
     def _find_cycle(self, start: int, end: int) -> list[int]:
-        """Return the cycle that an edge from `end` to `start` would close; [] if it closes none.
+        """Return the cycle that would arise if step `start` waited for step `end`, or [].
 
-        That is the path from `start` to `end` along children, and back to `start`.
+        The cycle goes from `start` along children to `end`, and then back to `start`.
         """
         came_from = {end: start}
         level = [end]

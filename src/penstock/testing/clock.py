@@ -26,7 +26,7 @@ async def advance(
     minutes: float = 0,
     seconds: float = 0,
 ) -> None:
-    """Let time pass: delays, retries, deadlines, keys and history come due accordingly.
+    """Let time pass: delays, retries and deadlines come due, and keys and history expire.
 
         await app.enqueue(remind.options(delay=timedelta(days=1)), 42)
         await advance(app, days=1)

@@ -33,9 +33,9 @@ T = TypeVar("T")
 
 
 def run_aside(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a thread and a loop of its own, and return its result.
+    """Run a coroutine in a new thread with its own event loop, and return the coroutine's result.
 
-    So blocking code can call it, whether a loop is running here or not.
+    Blocking code can call this even if an event loop is running in its own thread.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="penstock aside") as thread:
         return thread.submit(asyncio.run, coroutine).result()
@@ -50,7 +50,8 @@ MAX_AGE_S = 3600.0
 def folder_for(session: Path) -> Path:
     """Return the folder of a session's server, the same for all processes of the session.
 
-    It is in memory if there is enough: a clone takes 30 ms there, and 300 ms on a busy disk.
+    The folder is in memory if enough is free, because cloning a database takes 30 ms in memory, and
+    300 ms on a busy disk.
     """
     if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MIN_FREE_BYTES:
         return session / "penstock"
@@ -60,7 +61,7 @@ def folder_for(session: Path) -> Path:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Delete the files of sessions that were killed. Their servers have stopped, the files stay."""
+    """Delete server files that were left behind by test sessions that were killed."""
     for server_folder in folder.glob(f"{PREFIX}*"):
         try:
             is_old = time.time() - server_folder.stat().st_mtime > MAX_AGE_S
@@ -74,12 +75,12 @@ _test_databases: set[str | Path] = set()
 
 
 def for_tests(app: Penstock) -> None:
-    """Declare that the database of an app is for tests, which may do anything to its jobs.
+    """Declare that the database of an app is for tests, so that test tools may change all its jobs.
 
         for_tests(app)
         await drain(app)
 
-    Databases of the pytest plugin and of `led_to` need no such call.
+    You need not call this for databases of the pytest plugin and of `led_to`.
     """
     _test_databases.add(_address(app.database))
 
@@ -106,9 +107,9 @@ def check_test_database(app: Client, verb: str) -> None:
 
 @asynccontextmanager
 async def closed_again(app: Penstock) -> AsyncIterator[None]:
-    """Close the app afterwards, unless it was open before.
+    """Close the app after the block, unless it was open before.
 
-    Nobody else would close it, and a database with connections cannot be dropped.
+    Nothing else would close the app, and a database with open connections cannot be dropped.
     """
     loop = app._connector.loop
     was_open = loop is not None and not loop.is_closed()
@@ -130,15 +131,15 @@ CLOSE_TIMEOUT_S = 20.0
 def led_to(app: Penstock, url: str) -> Iterator[Penstock]:
     """Let an app use another database while a test runs.
 
-    Afterwards the app is closed, and uses its own database again.
+    After the block, the app is closed and uses its own database again.
 
         @pytest.fixture
         def app(penstock_url):
             with led_to(shop.app, penstock_url) as app:
                 yield app
 
-    This works for tests of any kind: the app may be used with `await`, in whatever loop the test
-    has, and with `app.sync`.
+    This works for tests of any kind. A test can await calls of the app in any event loop, and can
+    use `app.sync`.
     """
     before = app.database
     app._connector.set_database(replace(before, url=url, data_dir=None, listen_url=None))
@@ -169,7 +170,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """A server for tests: its URL for the application, and for a role that may create databases."""
+    """A server for tests. Apps use `url`. The role of `admin_url` may create databases."""
 
     url: str
     admin_url: str
@@ -182,7 +183,7 @@ class PostgresServer:
     def template(self) -> Iterator[str]:
         """Make a database with Penstock's schema, and drop it afterwards.
 
-        It can be cloned only while nobody is connected to it.
+        The database can be cloned only while it has no connections.
         """
         with self._database("template1") as url:
             run_aside(migrate(url))
@@ -190,7 +191,7 @@ class PostgresServer:
 
     @contextmanager
     def clone(self, template: str) -> Iterator[str]:
-        """Make a copy of a template. Afterwards it is dropped, even if it has connections."""
+        """Make a copy of a template, and drop the copy afterwards, even if it has connections."""
         with self._database(_database(template)) as url:
             yield url
 
@@ -226,7 +227,8 @@ class PostgresServer:
 def embedded(session: Path) -> Iterator[PostgresServer]:
     """Start an embedded server, which all processes of a test session share.
 
-    They find it by the session's folder. The last process stops it and deletes its files.
+    The processes find the server by the session's folder. The last process stops the server and
+    deletes its files.
     """
     folder, lock = folder_for(session), session / "penstock.lock"
     server = Server(folder)

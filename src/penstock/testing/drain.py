@@ -25,7 +25,7 @@ from penstock.worker.parts import Parts
 
 
 async def parked_job_error(app: Penstock) -> NotDrained | None:
-    """Return the error for a job that was put back because this app cannot run it."""
+    """Return an error if a job was put back because this app cannot run it, else None."""
     for job in await enqueued(app):
         if job.stuck_since is not None:
             return NotDrained(f"Job {job.id} of {job.task} cannot be run. {_reason(app, job)}")
@@ -39,9 +39,10 @@ def _reason(app: Penstock, job: Job) -> str:
 
 
 async def hidden_failure(app: Penstock, watch: Watch) -> Exception | None:
-    """Return the error of an attempt that failed although its handler raised nothing.
+    """Return the error of an attempt that failed although its handler raised nothing, or None.
 
-    It took too long, did not commit its transaction after ctx.complete, or returned nonsense.
+    Such an attempt took too long, did not commit its transaction after ctx.complete, or returned an
+    invalid value.
     """
     ids = [key_of(job) for job, _ in watch.calls_by_attempt]
     for job in await app._execute(lambda on: app.store.get(on, ids)):
@@ -74,20 +75,21 @@ async def drain(
     raises: bool = True,
     limit: int = DEFAULT_LIMIT,
 ) -> Tally:
-    """Run all jobs that are due, and those that they enqueue, and return how many ended how.
+    """Run all due jobs and the jobs that they enqueue, and return counts of their outcomes.
 
         await app.enqueue(send_invoice, 42)
         await drain(app)
 
-    An exception of a handler is raised here, and the other jobs stay in the queue.
+    If a handler raises an exception, `drain` raises it too, and the other jobs stay in the queue.
 
     - `queues`: run jobs of these queues only.
     - `slots`: how many jobs of a queue run side by side. By default they run one by one, in order.
     - `scheduled`: also run jobs that are due later, retries included, by letting time pass.
     - `twice`: deliver every job a second time, as after the loss of a worker.
-    - `faults`: accidents that strike chosen calls; see `penstock.testing.faults`.
-    - `raises`: False counts failures and goes on, instead of raising exceptions.
-    - `limit`: the most attempts, so that a job which enqueues itself for ever is found.
+    - `faults`: failures to inject into chosen calls; see `penstock.testing.faults`.
+    - `raises`: with False, failures are counted, and exceptions of handlers are not raised.
+    - `limit`: the most attempts to run. With more left to run, as with a job that enqueues itself
+      forever, `drain` raises NotDrained.
     """
     check_test_database(app, "drain")
     injector = FaultInjector(app, faults)
@@ -111,10 +113,10 @@ async def drain(
 
 
 class _DrainingWorker(Worker):
-    """A worker that never leads. What a leader does for jobs, the drain does itself.
+    """A worker that never becomes the leader. The drain does a leader's work for jobs itself.
 
-    Each drain has a worker of its own. Elections and maintenance would be a third of its costs. Its
-    statements share two connections, because each new connection has to plan all of them again.
+    Every drain starts a new worker, and a third of its time would go to elections and maintenance.
+    All statements share two connections, because each new connection has to plan them again.
     """
 
     _pool_size = 2
@@ -126,7 +128,7 @@ class _DrainingWorker(Worker):
 
 
 class _Draining:
-    """One drain: it runs a worker until no job is ready, again and again."""
+    """One call of `drain`. It runs one worker after the other until no job is ready."""
 
     def __init__(
         self,
@@ -188,15 +190,16 @@ class _Draining:
         return worker
 
     async def _default_queues(self) -> set[str]:
-        """Return the queues of the app's tasks, into which jobs may be enqueued meanwhile.
+        """Return the default queues of the app's tasks, except paused ones.
 
-        Without them, each such queue would need another worker.
+        The jobs of a drain may enqueue jobs in these queues. The worker that runs now serves them
+        too, so that the drain does not need another worker for each queue.
         """
         queues = self._served({task.defaults.queue for task in self._app.tasks})
         return queues - set(await self._app.paused())
 
     async def _ready_jobs(self) -> list[Job]:
-        """Return the ready jobs, after the maintenance that a leader would do first."""
+        """Do the maintenance that a leader would do, and return the jobs that are ready then."""
         store = self._app.store
         await self._app._execute(lambda on: store.expire(on, MAX_JOBS_PER_STATEMENT))
         await self._app._execute(lambda on: store.promote(on, None, MAX_JOBS_PER_STATEMENT))
@@ -209,10 +212,11 @@ class _Draining:
         return [job for job in ready if job.queue in queues]
 
     async def _repeat_waits(self, jobs: list[Job]) -> bool:
-        """Make jobs ready that began to wait for an event just while it was being sent.
+        """Make jobs ready that began to wait for an event while the event was being sent.
 
-        Such a job asks again a second later. The result of a drain must not depend on whether the
-        waiting job and the sending one, which run side by side, happen to meet.
+        Returns whether there was such a job. A worker would run it again a second later, but the
+        result of a drain must not depend on whether a waiting and a sending job, which run side by
+        side, happen to meet.
         """
         served = self._served({job.queue for job in jobs})
         waiting = [job for job in jobs if job.queue in served and _met_sender(job)]
@@ -247,7 +251,7 @@ class _Draining:
             )
 
     async def next_due(self) -> datetime | None:
-        """Return when the next job is due, of those that only wait for their time."""
+        """Return when the next job is due that waits only for its time, or None without one."""
         jobs = await enqueued(self._app)
         served = self._served({job.queue for job in jobs})
         due = [
@@ -258,7 +262,7 @@ class _Draining:
         return min(due, default=None)
 
     async def _due(self, job: Job) -> datetime | None:
-        """Return when a job runs even if no other job or caller does anything; None if never."""
+        """Return when a job will run without an action of another job or caller; None if never."""
         if job.state == SCHEDULED and job.stuck_since is None:
             return job.run_at
         if job.state != BLOCKED:
@@ -271,7 +275,7 @@ class _Draining:
         return queues if self._queues is None else queues & self._queues
 
     async def _raise_failures(self) -> None:
-        """Raise what a handler raised, or an error for a failure without an exception."""
+        """Raise the first handler's exception, or an error for a failure without an exception."""
         if self._watch.raised:
             (_, first), *others = self._watch.raised
             for call, error in others:
@@ -293,7 +297,7 @@ class _Draining:
 
 
 def _met_sender(job: Job) -> bool:
-    """Return whether a job began to wait for an event just while it was being sent."""
+    """Return whether a job began to wait for an event while the event was being sent."""
     return job.state == SCHEDULED and (job.reason or "").startswith("event:")
 
 

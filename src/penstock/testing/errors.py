@@ -14,7 +14,7 @@ class NotDrained(AssertionError):
 
 
 class NotForTests(PenstockError):
-    """The app's database may not be one for tests. The message says what to do."""
+    """The app's database is not known to be for tests. The message says what to do."""
 
 
 class AttemptFailed(AssertionError):

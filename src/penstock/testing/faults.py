@@ -1,4 +1,4 @@
-"""Faults for tests: accidents that strike a chosen call of a task while `drain` runs it."""
+"""Faults for tests: failures that `drain` injects into a chosen call of a task."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from penstock.worker.attempt import StopReason
 
 
 class TestingStore(Store):
-    """The queue's statements, and some that only tests send."""
+    """The statements of the queue, and some more that only tests use."""
 
     async def advance(self, on: Executor, seconds: float | None, moment: datetime | None) -> None:
-        """Let time pass for everything that is stored: some seconds, or until a moment."""
+        """Move all stored times into the past, by `seconds` or as far as `moment` is ahead."""
         await on.fetch(self.statement("make_room_to_advance"), seconds, moment, self.schema)
         await on.fetch(self.statement("advance_time"), seconds, moment)
 
     async def lose_worker(self, on: Executor, job: int) -> bool:
-        """Take a job away from the attempt that runs it. Returns False if none does."""
+        """Take a job away from its running attempt. Returns False if no attempt runs it."""
         return bool(await on.fetch(self.statement("mark_worker_lost"), job))
 
     async def cut_connections(self, on: Executor, name: str) -> int:
-        """End the connections of an application name, and return how many there were."""
+        """End all connections with an application name, and return how many there were."""
         return len(await on.fetch(self.statement("cut_connections"), name))
 
 
@@ -50,7 +50,10 @@ WORKER_POOL = "penstock worker"
 
 @dataclass(frozen=True)
 class Fault(ABC):
-    """An accident that strikes a task: at its nth `call`, before (`start`) or after (`end`) it."""
+    """A failure to inject into a task: in the nth `call`, at its `start` or at its `end`.
+
+    The start is before the handler begins, and the end is after the handler's work.
+    """
 
     task: Task[..., Any]
     _: KW_ONLY
@@ -67,7 +70,7 @@ class Fault(ABC):
 
     @abstractmethod
     async def strike(self, app: Penstock, call: Call) -> None:
-        """Cause the accident."""
+        """Cause the failure."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Raise(Fault):
 
 @dataclass(frozen=True)
 class TimeOut(Fault):
-    """The attempt times out, without the wait.
+    """The attempt times out at once, without waiting for its timeout.
 
     An async handler is cancelled at its next await. A plain `def` finds `ctx.cancelled` set. With
     `at="end"`, the handler has done all its work, but too late.
@@ -161,7 +164,7 @@ async def _stop(call: Call, reason: StopReason, at: Point) -> None:
 
 
 class FaultInjector:
-    """Lets each fault strike at its call, and knows which of them are left."""
+    """Injects each fault into its call. `left` has the faults that have not struck yet."""
 
     def __init__(self, app: Penstock, faults: Iterable[Fault]) -> None:
         self._app = app
@@ -175,7 +178,7 @@ class FaultInjector:
                 await fault.strike(self._app, call)
 
     def check_all_struck(self, calls: Mapping[str, int]) -> None:
-        """Raise NotDrained if a fault never struck, because then the test has shown nothing."""
+        """Raise NotDrained if a fault never struck, because such a test would prove nothing."""
         for fault in self.left:
             name, number = fault.task.name, calls.get(fault.task.name, 0)
             raise NotDrained(

@@ -48,7 +48,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Ran(Generic[T]):
-    """The outcome of an attempt, and what becomes of its job.
+    """The outcome of an attempt, and the next state of its job.
 
     ran = await attempt(charge, 42)
     assert (ran.state, ran.delay) == ("scheduled", 30)
@@ -72,7 +72,7 @@ class Ran(Generic[T]):
 
     @property
     def delay(self) -> float:
-        """After how many seconds the job runs again, if it does."""
+        """How many seconds pass before the job runs again, if it does."""
         return self.transition.delay
 
     @property
@@ -82,7 +82,7 @@ class Ran(Generic[T]):
 
     @property
     def result(self) -> T:
-        """The value that the handler returned. If it raised an exception, this raises it."""
+        """The handler's return value. If the handler raised an exception, this raises the same."""
         if self.error is not None:
             raise self.error
         outcome = outcome_of(self.value)
@@ -92,7 +92,7 @@ class Ran(Generic[T]):
 
 
 def make_claimed_job(request: Request[Any], number: int) -> ClaimedJob:
-    """Return the job that a claim would return, if this request was enqueued and claimed now."""
+    """Return a job as if this request had just been enqueued and claimed by a worker."""
     options, now = request.options, datetime.now(UTC)
     row = {
         "id": 1,
@@ -147,7 +147,7 @@ class Inline:
     - `number`: the number of the attempt. The attempts before it count as failed.
     - `resources`: the values that `ctx.resource` returns, by type.
     - `app`: opens the other resources of the task, as a worker of this app would.
-    - `parents`: for `ctx.parents()`, a result or a `Parent` by the name of its step.
+    - `parents`: what `ctx.parents()` returns: for each step's name, a result or a `Parent`.
     """
 
     number: int = 1
@@ -173,7 +173,7 @@ class Inline:
         return value
 
     async def attempt(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Ran[T]:
-        """Run a task, and return what becomes of its job, even if the handler raises.
+        """Run a task, and return the outcome for its job, even if the handler raises.
 
         ran = await attempt(charge, 42)
         assert (ran.state, ran.delay) == ("scheduled", 30)
@@ -255,7 +255,7 @@ class _UnlimitedBudgets(Budgets):
 
 
 class _NoJournal(Journal):
-    """The journal of a job that is not stored: it has no earlier steps, and nothing is kept."""
+    """The journal of a job that is not stored. It has no earlier steps and keeps nothing."""
 
     def __init__(self, parents: Mapping[str, Any]) -> None:
         super().__init__(NotImplemented, _NoStore())

@@ -19,7 +19,7 @@ TOLERANCE = timedelta(milliseconds=1)
 
 
 class Traits(TypedDict, total=False):
-    """What a test can expect of a job besides its task and arguments. The names are options."""
+    """What a test can expect of a job besides its task and arguments, by the names of options."""
 
     queue: str
     priority: int
@@ -36,7 +36,7 @@ class Traits(TypedDict, total=False):
 
 
 class Expectation:
-    """The expected task, arguments and traits of a job. Those that are left out may be anything.
+    """The expected task, arguments and traits of a job. A value that is left out may be anything.
 
     Values are compared as `expected == actual`, so objects with an `==` of their own work, such as
     `unittest.mock.ANY`. Arguments are compared in the types that the handler would get.
@@ -108,7 +108,10 @@ def _compare(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> Iterable
 
 
 def _check_args(task: Task[..., Any] | str | None, args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Raise TypeError for an argument that the task does not have: no job could ever match."""
+    """Return the expected arguments.
+
+    Raises TypeError for an argument that the task does not have, because no job could match it.
+    """
     if not (task is None or isinstance(task, Task | str)):
         raise TypeError(f"Jobs are looked for by their task or its name, not by {task!r}.")
     if not isinstance(args, Mapping):
@@ -126,7 +129,7 @@ def _check_args(task: Task[..., Any] | str | None, args: Mapping[str, Any]) -> M
 
 
 class _Near:
-    """A duration that equals durations which differ by up to a millisecond."""
+    """A duration that compares equal to durations which differ by up to a millisecond."""
 
     def __init__(self, span: timedelta) -> None:
         self._span = span
@@ -141,7 +144,7 @@ class _Near:
 
 
 def _comparable(name: str, value: Any) -> Any:
-    """Return an expected trait in the form in which `_trait` returns a job's."""
+    """Convert an expected trait into the form in which `_trait` returns the trait of a job."""
     match name, value:
         case "delay", int() | float():
             return _Near(timedelta(seconds=value))
@@ -185,7 +188,7 @@ async def enqueued(
     args: Mapping[str, Any] | None = None,
     **traits: Unpack[Traits],
 ) -> list[Job]:
-    """Return the jobs that wait to be run, oldest first: those of a task, with some arguments.
+    """Return the waiting jobs that match the task, arguments and options, oldest first.
 
     [job] = await enqueued(app, send_invoice, {"order": 42}, queue="mail")
     """
@@ -201,7 +204,7 @@ async def assert_enqueued(
     count: int | None = None,
     **traits: Unpack[Traits],
 ) -> list[Job]:
-    """Fail unless at least one such job waits, or exactly `count` of them. Return the jobs.
+    """Fail unless a matching job waits, or exactly `count` of them. Return the matching jobs.
 
         await assert_enqueued(app, send_invoice, {"order": 42}, delay=timedelta(hours=1))
 
@@ -225,7 +228,7 @@ async def assert_nothing_enqueued(
     args: Mapping[str, Any] | None = None,
     **traits: Unpack[Traits],
 ) -> None:
-    """Fail if such a job waits. Without a task, arguments and options, fail if any job waits.
+    """Fail if a matching job waits. Without a task, arguments and options, every job matches.
 
     await assert_nothing_enqueued(app)
     """

@@ -114,7 +114,7 @@ class Inline(inline.Inline):
     def attempt(  # type: ignore[override]
         self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> Ran[T]:
-        """Run a task, and return what becomes of its job, even if the handler raises."""
+        """Run a task, and return the outcome for its job, even if the handler raises."""
         return run_aside(inline.Inline(**vars(self)).attempt(task, *args, **kwargs))
 
 

@@ -23,7 +23,7 @@ AnyTask = Task[..., Any]
 
 
 class WatchedBatch:
-    """One call of a batch handler. Items that a fault has struck are kept from the handler."""
+    """One call of a batch handler. The handler does not get items that a fault has struck."""
 
     def __init__(self, watch: Watch, task: AnyTask, ctx: Any, items: list[Item[Any]]) -> None:
         self._watch = watch
@@ -54,7 +54,7 @@ class WatchedBatch:
     def record_error(self, error: BaseException) -> bool:
         """Record an error of the handler, and return whether it is a failure.
 
-        It is none yet if the handler will be called again to find the guilty item.
+        The error is no failure yet if the handler will be called again to find the guilty item.
         """
         calls = [self.calls[number] for number in self.left]
         if not calls or not (len(calls) == 1 or fails_all_items(error, self._task)):
@@ -70,7 +70,8 @@ class WatchedBatch:
     def record_outcomes(self, values: Any) -> tuple[Any, bool]:
         """Record what the handler returned for each item.
 
-        Returns the outcomes, with those of struck items, and whether one of them is a failure.
+        Returns the outcomes of all items, those struck by a fault included, and whether the handler
+        returned a failure.
         """
         if not isinstance(values, list | tuple) or len(values) != len(self.left):
             return values, False
@@ -139,16 +140,16 @@ def wrap_sync_batch(watch: Watch, task: AnyTask) -> Callable[..., Any]:
 
 
 def _with_struck(batch: WatchedBatch, outcomes: Any) -> Any:
-    """Return the outcomes, with those of faults that struck after the handler's work."""
+    """Return the outcomes, with the fault's error for each item that a fault has struck."""
     if not isinstance(outcomes, list):
         return outcomes
     return [batch.outcome(number, value) for number, value in enumerate(outcomes)]
 
 
 def _call(watch: Watch, task: AnyTask, item: Item[Any]) -> Call:
-    """Return the call of an item's attempt.
+    """Return the call that stands for the attempt of an item's job.
 
-    It counts once, even if the handler is called again to find the guilty item.
+    An attempt counts as one call, even if the handler is called again to find the guilty item.
     """
     ctx = item.ctx
     assert isinstance(ctx, AttemptContext)
@@ -206,7 +207,7 @@ class Watch:
         return watched
 
     def _wrap(self, task: AnyTask) -> AnyTask:
-        """Return the task with a wrapper around its handler, which always takes the context."""
+        """Return the task with a wrapper around its handler. The wrapper always takes a context."""
         if task.settings.batch is not None:
             return self._wrap_batch(task)
         wrapper = self._wrap_async(task) if task.is_async else self._wrap_sync(task)
@@ -277,7 +278,8 @@ class Watch:
     def is_failure(self, call: Call, error: BaseException) -> bool:
         """Return whether an error of a handler is a failure.
 
-        It is none if a fault caused it, if the handler was told to stop, or if the job has to wait.
+        The error is no failure if a fault caused it, if the handler was asked to stop, or if the
+        job has to wait.
         """
         if suspension(error) is not None:
             self.waits.append(error)

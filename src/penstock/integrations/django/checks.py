@@ -1,4 +1,4 @@
-"""Checks for `manage.py check`, which find mistakes before the first job does."""
+"""Checks for `manage.py check`, which find mistakes before the first job fails because of them."""
 
 from __future__ import annotations
 

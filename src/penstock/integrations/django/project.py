@@ -1,6 +1,6 @@
 """The Penstock app of a Django project.
 
-It uses Django's connection, and prepares it for handlers.
+The app uses Django's database, and manages Django's connections for handlers.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _kept_connections: set[Any] = set()
 
 
 class ProjectTasks(Registry):
-    """Wraps the handlers of tasks, so that they run as Django's code expects.
+    """The tasks of a project's app, with handlers that manage Django's connections.
 
-    A task that users call directly is not wrapped.
+    Only the registered tasks are wrapped. A task that you call directly runs as it is.
     """
 
     def add(self, *tasks: AnyTask) -> None:
@@ -55,7 +55,7 @@ def wrap_task(task: AnyTask) -> AnyTask:
 
 
 def wrap_call(call: SubmittedCall) -> None:
-    """Let a call of a local pool manage Django's connections."""
+    """Wrap the function of a local pool's call, so that it manages Django's connections."""
     call.fn = _wrap_async(call.fn) if call.is_async else _wrap_sync(call.fn)
 
 
@@ -117,7 +117,7 @@ UNKNOWN_URL = "postgresql://"
 
 
 class ProjectConnector(Connector):
-    """Connects to the database that Django uses when the app is opened. Tests have another one."""
+    """Connects to the database that Django uses when the app is opened, such as a test database."""
 
     def __init__(self, database: Database, alias: str) -> None:
         super().__init__(database)
@@ -179,7 +179,7 @@ class DjangoPenstock(Penstock):
 
     @property
     def database(self) -> Database:
-        """The database that Django uses now. Tests have another one."""
+        """The database that Django uses now. During tests it is the test database."""
         return self._connector.opened
 
     @property
@@ -189,11 +189,11 @@ class DjangoPenstock(Penstock):
 
     @property
     def sync(self) -> SyncProject:
-        """The app's calls for code that does not await, as part of Django's transaction."""
+        """Blocking versions of the app's async methods, as part of Django's transaction."""
         return SyncProject(self, self._portal)
 
     def _runnable_tasks(self) -> Registry:
-        """Return the app's tasks, and those of django.tasks that are imported by now."""
+        """Return the app's tasks, and all tasks of django.tasks that are imported by now."""
         if task_backends():
             from penstock.integrations.django.tasks.backend import as_penstock, known_tasks
 
@@ -201,7 +201,7 @@ class DjangoPenstock(Penstock):
         return super()._runnable_tasks()
 
     def _named_queues(self, children: int) -> dict[str, int]:
-        """Return the queues of PENSTOCK["QUEUES"], else those of tasks, schedules and backends."""
+        """Return PENSTOCK["QUEUES"] if it is set, else the queues of tasks and task backends."""
         if self.settings.queues is not None:
             return self.settings.queues
         return super()._named_queues(children)
@@ -215,7 +215,7 @@ class DjangoPenstock(Penstock):
 
 
 class SyncProject(SyncPenstock):
-    """The app's calls for code that does not await, on this thread's Django connection.
+    """Blocking versions of the app's async methods, on this thread's Django connection.
 
     with transaction.atomic():
         order = Order.objects.create(item="kettle")
@@ -230,7 +230,8 @@ class SyncProject(SyncPenstock):
     def wait(self, job: str | Enqueued[T], timeout: float | timedelta | None = None) -> T:
         """Wait until a job is done, and return its result.
 
-        Raises RuntimeError inside a transaction: the job would only begin after its commit.
+        Raises RuntimeError inside a transaction, because a job that is enqueued there begins only
+        after the commit.
         """
         if self._connection.in_atomic_block:
             raise RuntimeError(

@@ -1,4 +1,4 @@
-"""The app of the project that DJANGO_SETTINGS_MODULE names. Worker processes import it here.
+"""The app of the project that DJANGO_SETTINGS_MODULE names. Worker processes import this module.
 
 DJANGO_SETTINGS_MODULE=shop.settings penstock work penstock.integrations.django.worker
 """

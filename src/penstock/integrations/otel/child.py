@@ -1,6 +1,6 @@
 """Tracing in a child process.
 
-The worker has the attempt's span, and spans made here are below it.
+The worker makes the span of an attempt. Spans that the handler makes in the child are below it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.telemetry import Events
 
 
 class ChildTracing:
-    """Follows the attempts that a child process runs. It makes no spans for them."""
+    """Traces what handlers do in a child process. It makes no spans of the attempts themselves."""
 
     inside = "penstock.integrations.otel.child:ChildTracing"
 

@@ -1,4 +1,4 @@
-"""Metrics of the jobs that this process enqueues and runs. `/metrics` has the same names."""
+"""Metrics of the jobs that this process enqueues and runs, with the same names as `/metrics`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Meters:
         provider: metrics.MeterProvider | None = None,
         declared: Callable[[], Collection[str]] = frozenset,
     ) -> None:
-        """Count events. The queues of `declared` always have a label of their own."""
+        """Count events. Each queue that `declared` returns always has a label of its own."""
         self._events = events
         self._provider = provider
         self._listens = False

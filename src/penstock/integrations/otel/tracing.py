@@ -1,6 +1,6 @@
-"""Makes spans for an enqueue, for each attempt and for its settle.
+"""Makes spans for enqueueing jobs, for each attempt, and for settling the attempt.
 
-The job carries their context.
+The trace context is stored in the metadata of the job.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _Fields = dict[str, Any]
 
 
 def context_of(job: ClaimedJob) -> Context:
-    """Return the context in which the job was enqueued, with its baggage; empty if it has none."""
+    """Return the trace context, with baggage, in which a job was enqueued, or an empty context."""
     extra = job.extra
     value = (extra.meta or {}).get(KEY) if extra is not None else None
     # Anyone's SQL may have written the value.
@@ -106,9 +106,9 @@ def context_of(job: ClaimedJob) -> Context:
 
 
 def with_context(requests: list[Request[Any]], context: Context) -> list[Request[Any]]:
-    """Return the requests with a context in their metadata.
+    """Return the requests with a trace context in their metadata.
 
-    Requests that share one options object also share the new one.
+    Requests that share an options object also share an options object in the result.
     """
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
@@ -127,7 +127,7 @@ def with_context(requests: list[Request[Any]], context: Context) -> list[Request
 
 
 def add_to_extra(extra: str | None, created_at: datetime, context: Context) -> str:
-    """Return the extra fields of a claimed job, with a context in their metadata."""
+    """Return the extra fields of a claimed job, with a trace context in their metadata."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, context)
     fields: _Fields = msgspec.json.decode(extra, type=_Fields) if extra else {"run_at": created_at}
@@ -145,7 +145,7 @@ NS_PER_S: Final = 1_000_000_000
 
 
 class OtelTracing:
-    """Follows the jobs of one app. Without an SDK it does nothing, and costs next to nothing."""
+    """Traces the jobs of one app. Without an SDK it does nothing, and costs next to nothing."""
 
     inside = "penstock.integrations.otel.child:ChildTracing"
 
@@ -155,7 +155,11 @@ class OtelTracing:
         self._tracer = trace.get_tracer(NAME, tracer_provider=provider)
 
     def active(self) -> OtelTracing | None:
-        """Return itself if the program has set up an SDK, which it may do at any time, or None."""
+        """Return this object if the program has set up an SDK, else None.
+
+        A program may set up its SDK at any time, so clients ask at each enqueue. A worker asks when
+        it starts.
+        """
         self._meters.listen()
         if self._provider is not None:
             return self
@@ -191,7 +195,7 @@ class OtelTracing:
 
 
 class SentJobs:
-    """The span of one enqueue, and its requests with the context."""
+    """The span of one enqueue, and the requests with the trace context in their metadata."""
 
     def __init__(self, requests: Requests, span: trace.Span) -> None:
         self.requests = requests
@@ -205,7 +209,7 @@ class SentJobs:
 class OtelTrace:
     """The span of one attempt.
 
-    It is in the trace of the enqueue, and linked to the enqueue's span.
+    The span belongs to the trace of the enqueue, and links to the span of the enqueue.
     """
 
     def __init__(self, tracer: trace.Tracer, job: ClaimedJob, began: int | None = None) -> None:
@@ -261,7 +265,10 @@ class OtelTrace:
 
 
 def _mark_failed(span: trace.Span, kind: str) -> None:
-    """Set the error's type as the status. Its message may hold data that no trace should have."""
+    """Mark a span as failed with the type of an error, but without the error's message.
+
+    The message may hold data that no trace should have.
+    """
     span.set_attribute(ERROR, kind)
     span.set_status(Status(StatusCode.ERROR, kind))
 

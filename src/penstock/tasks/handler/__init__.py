@@ -1,1 +1,1 @@
-"""The context of a handler, and what belongs to it: budgets, steps, waits, caches and errors."""
+"""The context that a handler receives, with its budgets, steps, waits, caches and errors."""

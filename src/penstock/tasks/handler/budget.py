@@ -1,4 +1,4 @@
-"""Units of a budget that a handler reserves for a block, and the exception for too few units."""
+"""Budgets: a handler reserves units for a block, and runs again later if there are too few."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.tasks.options import limit_key, seconds
 
 
 class NotNow(Suspended):
-    """Ends an attempt for which the budget has too few units. Do not catch it.
+    """Raised in a handler to end its attempt, because a budget is short of units. Do not catch it.
 
-    The job runs again in `delay` seconds. This is no failure.
+    The job runs again after `delay` seconds. The attempt does not count as a failure.
     """
 
     def __init__(self, delay: float, key: str) -> None:
@@ -27,10 +27,11 @@ class NotNow(Suspended):
 
 
 class BudgetSettlement(NamedTuple):
-    """What becomes of a reservation at the end of its block.
+    """How to settle a reservation when its block ends.
 
-    `refund` units go back to the budget; if it is negative, they are charged in addition.
-    `close_for` is how many seconds the budget is closed for everybody; None leaves it open.
+    `refund` is how many reserved units go back to the budget. If `refund` is negative, that many
+    units are charged in addition. `close_for` is for how many seconds to close the budget for all
+    jobs, or None to leave it open.
     """
 
     refund: float
@@ -54,22 +55,24 @@ class Budget:
         self._closed: float | None = None
 
     def settle(self, units: float) -> None:
-        """Report how many units the work has really cost. The last report counts.
+        """Report how many units the work has really used. If you call this again, the last counts.
 
-        At the end of the block, units that were not needed go back, and missing ones are charged.
+        When the block ends, unused units go back to the budget, and units that were used beyond
+        the reservation are charged.
         """
         self._settled = _units(units)
 
     def close(self, wait: float | timedelta) -> None:
-        """Close the budget for everybody, for `wait` seconds, because the service refuses requests.
+        """Close the budget for all jobs for `wait` seconds, because the service refuses requests.
 
-        That happens at the end of the block. The reserved units go back, and the attempt ends: the
-        job runs again after the wait, without a failure.
+        The budget closes when the block ends. The reserved units go back, except those that were
+        reported with `settle`. The attempt ends without a failure, and the job runs again after
+        the wait.
         """
         self._closed = seconds("wait", wait)
 
     def end(self, error: BaseException | None) -> BudgetSettlement:
-        """Return what becomes of the reservation, after the block raised `error` or nothing."""
+        """Return how to settle the reservation. `error` is what the block raised, or None."""
         close_for = self._closed if self._closed is not None else _refusal_wait(error)
         unsettled = self.units if close_for is None else 0.0
         spent = unsettled if self._settled is None else self._settled
@@ -77,9 +80,10 @@ class Budget:
 
 
 def _refusal_wait(error: BaseException | None) -> float | None:
-    """Return for how many seconds the service refuses requests; None if it does not.
+    """Return for how many seconds the service refuses requests, or None if it does not.
 
-    If an inner budget has ended the attempt, its cause says so.
+    If an inner budget has ended the attempt with NotNow, the service's error is the cause of that
+    NotNow.
     """
     if isinstance(error, NotNow):
         error = error.__cause__

@@ -1,4 +1,4 @@
-"""Shares results of steps between jobs: by the step's name, its arguments and its code."""
+"""Shares the results of steps between jobs that run the same code with equal arguments."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Cache(Struct, frozen=True, kw_only=True):
 
         await ctx.step("embed", embed, text, cache=Cache(ttl=timedelta(days=30), version="2"))
 
-    The result is kept for `ttl` seconds. `version` stands for the code: change it when the code
-    computes another result. Without a `version`, a hash of the function's own code is used, which
-    does not notice changes of the functions that it calls.
+    The result is kept for `ttl` seconds. Change the `version` when you change the code so that old
+    results are wrong. Without a `version`, Penstock uses a hash of the function's own code. That
+    hash stays the same when you change another function that this function calls.
     """
 
     ttl: float | timedelta = DAY_S
@@ -83,7 +83,10 @@ def _describe_code(code: CodeType) -> Iterator[str]:
 
 
 def _bind(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the arguments by name with defaults, so that equal calls have equal arguments."""
+    """Return the arguments by name, with defaults, so that calls that mean the same are equal.
+
+    Returns a list of `args` and `kwargs` if they do not fit the function's signature.
+    """
     try:
         bound = inspect.signature(fn).bind(*args, **kwargs)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The contexts that a handler may ask for: of its job, or of a call that many jobs share."""
+"""The contexts that a handler may ask for: `Context` for one job, `BatchContext` for many."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class SyncContext(ABC):
-    """The calls of a context that wait, for handlers that are a plain `def`: `ctx.sync`."""
+    """Blocking versions of the async methods of a context, for a plain `def`: `ctx.sync`."""
 
     @abstractmethod
     def fence(self, conn: Any) -> None:
@@ -62,7 +62,7 @@ class SyncContext(ABC):
 
     @abstractmethod
     def parents(self) -> dict[str, Parent]:
-        """Return the jobs that this one has waited for, by the names of their steps."""
+        """Return the jobs that this job has waited for, by the names of their steps."""
 
     @abstractmethod
     def extend(self, flow: Workflow) -> dict[str, str]:
@@ -70,11 +70,11 @@ class SyncContext(ABC):
 
     @abstractmethod
     def sleep(self, length: float | timedelta) -> None:
-        """Go on after `length` seconds, without a slot in between; see `Context.sleep`."""
+        """Suspend the job for `length` seconds; see `Context.sleep`."""
 
     @abstractmethod
     def sleep_until(self, when: datetime) -> None:
-        """Go on at a time, without a slot until then; see `Context.sleep_until`."""
+        """Suspend the job until a time; see `Context.sleep_until`."""
 
     @abstractmethod
     def wait_for_event(self, name: str, timeout: float | timedelta | None = None) -> Any:
@@ -102,8 +102,8 @@ class Context(ABC):
         async def index(ctx: Context, document: int) -> None:
             ctx.progress(0, 10, "reading")
 
-    Callers leave it out: `app.enqueue(index, 42)`. A handler that is a plain `def` makes the calls
-    that wait with `ctx.sync`: `ctx.sync.fence`, `ctx.sync.step` and so on.
+    Callers leave out the context: `app.enqueue(index, 42)`. A handler that is a plain `def` calls
+    the blocking versions of async methods: `ctx.sync.fence`, `ctx.sync.step` and so on.
     """
 
     @property
@@ -126,23 +126,24 @@ class Context(ABC):
     def cancelled(self) -> bool:
         """Whether the handler should stop.
 
-        A plain `def` must look here now and then. An `async def` gets a CancelledError.
+        A handler that is a plain `def` must check this now and then. An `async def` handler is
+        cancelled with a CancelledError.
         """
 
     @abstractmethod
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Report how far the work is. This never waits: the latest report is stored soon after."""
+        """Report how far the work is. This returns at once; the latest report is stored soon."""
 
     @abstractmethod
     async def fence(self, conn: Any) -> None:
         """Raise StaleAttempt unless this attempt still owns its job.
 
-        Call it inside your transaction: until its commit no other attempt can begin.
+        Call this inside your transaction. No other attempt can begin until the transaction ends.
         """
 
     @abstractmethod
     async def complete(self, conn: Any, result: Any = None) -> None:
-        """Complete the job inside your transaction, so that it is done exactly if that commits.
+        """Complete the job as part of your transaction: the job completes only if you commit.
 
         Raises StaleAttempt if this attempt no longer owns its job.
         """
@@ -157,19 +158,21 @@ class Context(ABC):
                 answer = await ask(prompt)
                 budget.settle(answer.tokens)
 
-        If the budget has too few units, the attempt ends, and the job runs again once there are
-        enough. This is no failure, and takes no slot. With `wait` the attempt first waits here for
-        up to so many seconds.
+        If the budget has too few units, the attempt ends without a failure, and the job runs again
+        once there are enough. The job takes no slot in the meantime. With `wait`, the attempt
+        first waits up to that many seconds for the units.
 
-        An error that says when to come back (a 429 with a Retry-After, `Retryable(after=…)`) closes
-        the budget until then for everybody. The units go back, and the attempt ends the same way.
+        If the block raises an error that says when to try again (a 429 with a Retry-After,
+        `Retryable(after=…)`), the budget is closed until then for all jobs. The units go back to
+        the budget, and the attempt ends without a failure.
         """
 
     @abstractmethod
     async def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        """Close a key for everybody for `wait` seconds.
+        """Close the limit of a key for all jobs, for `wait` seconds.
 
-        No job that has it as a limit starts, and nobody gets units of its budget.
+        Until then, no job that names the key in its `limits` starts, and no handler can reserve
+        units of the budget with this key.
         """
 
     @overload
@@ -198,20 +201,20 @@ class Context(ABC):
         cache: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Run a function once in the life of the job, and return its result.
+        """Run a function once for all attempts of the job, and return the function's result.
 
             text = await ctx.step("extract", extract, document)
             await ctx.step("store", store, document, text)
 
-        The result is stored in the database. A later attempt, after a failure, a crash or a wait,
-        gets it without running the function again. It is stored as JSON, and read back into the
-        type that the function's annotation names. With a `cache`, other jobs of the tenant share
-        it.
+        The result is stored in the database as JSON. A later attempt, after a failure, a crash or
+        a wait, gets the stored result without running the function again. The result is decoded
+        into the type of the function's return annotation. With a `cache`, other jobs of the tenant
+        use the same result.
         """
 
     @abstractmethod
     async def parents(self) -> dict[str, Parent]:
-        """Return the jobs that this one has waited for, by the names of their steps.
+        """Return the jobs that this job has waited for, by the names of their steps.
 
         parents = await ctx.parents()
         pages = [each.result for each in parents.values() if each.is_completed]
@@ -226,36 +229,37 @@ class Context(ABC):
                 more.add(parse.prepare(number), after=ctx.job, before="merge")
             await ctx.extend(more)
 
-        Only a job that has not started can be made to wait for a new one. A later attempt that
-        makes the same calls does not add the jobs again.
+        Only a job that has not started can wait for a new job. If a later attempt makes the same
+        call, the jobs are not added again.
         """
 
     @abstractmethod
     async def sleep(self, length: float | timedelta) -> None:
-        """Go on after `length` seconds. The job takes no slot in the meantime.
+        """Suspend the job for `length` seconds. It takes no slot in the meantime.
 
             await ctx.step("send", send, address)
             await ctx.sleep(timedelta(days=3))
             await ctx.step("remind", remind, address)
 
-        The attempt ends here, which is no failure. After the wait the handler runs again from its
-        beginning: steps that are done return their stored results, and this call returns at once.
+        This call ends the attempt, which does not count as a failure. After the wait, the handler
+        runs again from its beginning. Then steps that are done return their stored results, and
+        this call returns at once.
         """
 
     @abstractmethod
     async def sleep_until(self, when: datetime) -> None:
-        """Go on at a time of the database's clock. The job takes no slot until then."""
+        """Suspend the job until a time by the database's clock. It takes no slot until then."""
 
     @abstractmethod
     async def wait_for_event(self, name: str, timeout: float | timedelta | None = None) -> Any:
-        """Wait for the next event of a name, and return its payload. The wait takes no slot.
+        """Wait for the next event with this name, and return the payload of the event.
 
             answer = await ctx.wait_for_event(f"approved:{order}", timeout=timedelta(days=7))
 
-        Unless the event was sent before, the attempt ends here, and the job is blocked until
-        somebody calls `app.send_event`. Then the handler runs again from its beginning. A second
-        wait for the same name gets the next newer event. After `timeout` seconds this raises
-        EventTimeout.
+        If no such event was sent yet, the attempt ends, and the job is blocked, without a slot,
+        until somebody calls `app.send_event`. Then the handler runs again from its beginning, and
+        this call returns the payload. A second wait for the same name gets the next newer event.
+        If no event is sent within `timeout` seconds, this raises EventTimeout.
         """
 
     @overload
@@ -299,22 +303,23 @@ class Context(ABC):
             operation = await ctx.step("start", start, video, key=ctx.job.id)
             words = await ctx.poll("words", look, operation, every=10, within=3600)
 
-        `check` returns the answer; or None or `Pending(after=…)` if there is none yet. Then the
-        attempt ends, which is no failure, and the handler runs again for the next poll. The job
-        takes no slot in between. An error that the task would retry counts as a poll without an
-        answer. After `most` polls, or `within` seconds after the first, this raises PollTimeout.
+        `check` returns the answer, or None or `Pending(after=…)` if there is no answer yet. Without
+        an answer, the attempt ends without a failure, and the handler runs again for the next poll.
+        The job takes no slot in between. An error that the task would retry counts as a poll
+        without an answer. After `most` polls, or `within` seconds after the first poll, this raises
+        PollTimeout.
         """
 
     @property
     @abstractmethod
     def sync(self) -> SyncContext:
-        """The calls that wait, for a handler that is a plain `def`."""
+        """Blocking versions of the async methods, for a handler that is a plain `def`."""
 
     @abstractmethod
     def resource(self, kind: type[R]) -> R:
         """Return the resource of this type, which the worker has opened.
 
-        The task must name it: `@app.task(resources=(Mailer,))`.
+        The task must name the type: `@app.task(resources=(Mailer,))`.
         """
 
 
@@ -327,7 +332,7 @@ NO_JOB = (
 
 
 class Item(Generic[V_co]):
-    """One job of a call that many share: its argument, and its own context.
+    """One of the jobs that a batch handler gets in a call: its argument, and its own context.
 
     A test that calls the handler directly makes items with `Item.of`:
 
@@ -344,7 +349,7 @@ class Item(Generic[V_co]):
     def of(value: T, ctx: Context | None = None) -> Item[T]:
         """Return an item for a test.
 
-        It belongs to no job, and has a context only if you pass one.
+        The item belongs to no job, and has a context only if you pass one.
         """
         return Item(value, ctx)
 
@@ -365,7 +370,7 @@ class Item(Generic[V_co]):
 
 
 class SyncBatchContext(ABC):
-    """The calls of a batch context that wait, for handlers that are a plain `def`: `ctx.sync`."""
+    """Blocking versions of the async methods of a batch context, for a plain `def`: `ctx.sync`."""
 
     @abstractmethod
     def budget(
@@ -379,7 +384,7 @@ class SyncBatchContext(ABC):
 
 
 class BatchContext(ABC):
-    """The call that a handler's items share. A handler gets it as its first parameter:
+    """The context of a call with many items. A batch handler gets it as its first parameter:
 
         @app.task(batch=Batch(size=64), resources=(Model,))
         async def embed(ctx: BatchContext, items: list[Item[str]]) -> list[list[float]]:
@@ -391,7 +396,7 @@ class BatchContext(ABC):
     @property
     @abstractmethod
     def logger(self) -> Logger | LoggerAdapter[Any]:
-        """A logger that adds the task and the number of the call's items to each line."""
+        """A logger that adds the task and the number of items to each line."""
 
     @property
     @abstractmethod
@@ -411,11 +416,11 @@ class BatchContext(ABC):
     @property
     @abstractmethod
     def sync(self) -> SyncBatchContext:
-        """The calls that wait, for a handler that is a plain `def`."""
+        """Blocking versions of the async methods, for a handler that is a plain `def`."""
 
     @abstractmethod
     def resource(self, kind: type[R]) -> R:
         """Return the resource of this type, which the worker has opened.
 
-        The task must name it: `@app.task(resources=(Model,))`.
+        The task must name the type: `@app.task(resources=(Model,))`.
         """

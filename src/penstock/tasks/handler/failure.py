@@ -1,4 +1,4 @@
-"""An exception as text, whether to try again after it, and when."""
+"""Decides whether and when to retry a job after an exception, and describes exceptions as text."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ MAX_WAIT_S: Final = 86_400.0
 
 
 def retry_after(error: BaseException | None) -> float | None:
-    """Return the seconds that an exception asks to wait: a Retryable, or a server's 429 or 503.
+    """Return how many seconds an exception asks to wait before a retry, or None if it does not.
 
-    Returns None if it asks for no wait.
+    `Retryable(after=…)` asks for a wait, and so does a 429 or 503 with a Retry-After.
     """
     return _longest_wait(error, _wait_of)
 
 
 def http_retry_after(error: BaseException | None) -> float | None:
-    """Return the seconds of the Retry-After in a server's 429 or 503; None if there is none.
+    """Return how many seconds the Retry-After of a server's 429 or 503 asks to wait, or None.
 
-    The response is `error.response`, as in httpx, requests and the SDKs of model APIs, or the error
-    itself, as in aiohttp and urllib.
+    The server's response is `error.response`, as in httpx, requests and the SDKs of model APIs, or
+    the error itself, as in aiohttp and urllib.
     """
     return _longest_wait(error, _wait_of_server)
 
@@ -65,7 +65,10 @@ def http_retry_after(error: BaseException | None) -> float | None:
 def _longest_wait(
     error: BaseException | None, wait_of: Callable[[BaseException], float | None]
 ) -> float | None:
-    """Return the longest wait of an exception group, if each of its exceptions asks for one."""
+    """Return how many seconds an error asks to wait, or None.
+
+    An exception group asks for its longest wait, but only if each of its exceptions asks for one.
+    """
     if not isinstance(error, BaseExceptionGroup):
         return None if error is None else wait_of(error)
     waits = [_longest_wait(inner, wait_of) for inner in error.exceptions]
@@ -99,7 +102,7 @@ def _status(response: Any) -> int | None:
 
 
 def asked_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a response's Retry-After header asks to wait; None without one.
+    """Return how many seconds a Retry-After header asks to wait, or None without such a header.
 
     raise Retryable("the model API is busy", after=asked_wait(response.headers))
     """
@@ -175,10 +178,10 @@ def describe_error(
 
 
 def raised_at(traceback_text: str) -> str:
-    """Return the place where a traceback ends, such as "shop/jobs.py:12 in send_mail".
+    """Return the place in the code where an exception was raised: "shop/jobs.py:12 in send_mail".
 
-    That is the innermost frame of the user's own code, or of all code if none is the user's. A text
-    without frames gives "".
+    This is the traceback's innermost frame in the user's own code, or its innermost frame if none
+    is in the user's code. Returns "" for a text without frames.
     """
     frames = FRAME.findall(traceback_text)
     own = [frame for frame in frames if not frame[0].startswith(LIBRARY_FOLDERS)]
@@ -193,9 +196,10 @@ def is_retryable(
     retry_on: Collection[type[BaseException]] = (),
     discard_on: Collection[type[BaseException]] = (),
 ) -> bool:
-    """Return whether an error may be retried. The named class nearest to the error's own decides.
+    """Return whether a job may be retried after this error.
 
-    With `retry_on`, only the errors that it names are retried. Those of `discard_on` never are.
+    Errors named in `discard_on` are not retried. If `retry_on` names any, only those are retried.
+    If a base class is named as well, the class that is closest to the error's own class decides.
     """
     for cls in type(error).__mro__:
         if cls in NEVER_RETRYABLE or cls in discard_on:

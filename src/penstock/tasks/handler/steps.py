@@ -1,4 +1,4 @@
-"""The name of a step, and its result as JSON."""
+"""Checks the names of steps, and encodes and decodes their results."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ RESULT: Final = "result"
 
 
 def step_name(value: Any) -> str:
-    """Check the name of a step, and return it. Raises ConfigError."""
+    """Return the name of a step, or raise ConfigError if it is not allowed."""
     return str(CHECKS["idempotency_key"]("step", value or ""))
 
 
 class StepResult:
     """Encodes the result of a step's function as JSON, and decodes it.
 
-    A result is decoded into the type of the function's annotation, in the attempt that runs the
-    step too. So it is the same there and in later attempts, which only read it.
+    A result is decoded into the type of the function's return annotation. The attempt that runs the
+    step encodes and decodes the result too, so it gets the same value as later attempts, which
+    only read the stored result.
     """
 
     def __init__(self, step: str, fn: Callable[..., Any]) -> None:
@@ -46,7 +47,7 @@ class StepResult:
         return whole[len(RESULT) + 4 : -1]  # without {"result": and }
 
     def decode(self, text: str) -> Any:
-        """Return a result from its JSON, or raise StepDoesNotFit."""
+        """Decode a result from its JSON, or raise StepDoesNotFit."""
         try:
             return self._codec.decoder.decode(text)
         except msgspec.ValidationError as error:

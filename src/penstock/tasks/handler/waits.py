@@ -1,4 +1,4 @@
-"""Ends an attempt whose handler sleeps, or waits for an event or an outside operation."""
+"""Suspends a job whose handler sleeps, waits for an event, or polls an outside operation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from penstock.tasks.options import CHECKS, check_whole_number, seconds
 
 
 class Suspended(BaseException):
-    """Ends an attempt whose job must wait. Do not catch it. This is no failure.
+    """Raised in a handler to end its attempt, because the job must wait. Do not catch it.
 
-    It is no Exception on purpose: `except Exception`, or a library that retries all errors, would
-    swallow it, and the handler would go on without what it waits for. `finally` blocks run.
+    The attempt does not count as a failure. This class is no Exception on purpose: otherwise an
+    `except Exception`, or a library that retries all errors, would swallow it, and the handler
+    would go on too early. `finally` blocks run.
     """
 
     def __init__(self, outcome: Snooze | Waiting, message: str) -> None:
@@ -28,9 +29,10 @@ class Suspended(BaseException):
 
 
 def suspension(error: BaseException) -> Suspended | None:
-    """Return the Suspended that an error is, or the longest one of an exception group.
+    """Return the error if it is a Suspended, else None.
 
-    Returns None for any other error, and for a group that has another error in it.
+    Of an exception group, the Suspended with the longest wait is returned, or None if the group
+    contains any other error.
     """
     if not isinstance(error, BaseExceptionGroup):
         return error if isinstance(error, Suspended) else None
@@ -46,12 +48,15 @@ def _delay(wait: Suspended) -> float:
 
 
 def event_name(value: Any) -> str:
-    """Check the name of an event, and return it. Raises ConfigError."""
+    """Return the name of an event, or raise ConfigError if it is not allowed."""
     return str(CHECKS["requested_by"]("event", value or ""))
 
 
 def event_wait(name: Any, timeout: float | timedelta | None) -> tuple[str, float | None]:
-    """Check the name of an event and the seconds to wait for it, and return both."""
+    """Return the checked name of an event, and how many seconds to wait for it.
+
+    None means to wait without a limit. Raises ConfigError for a value that is not allowed.
+    """
     return event_name(name), None if timeout is None else seconds("timeout", timeout)
 
 
@@ -60,9 +65,10 @@ MAX_POLLS: Final = 1_000_000
 
 
 class Pending(Struct, frozen=True):
-    """Return it from a check of `ctx.poll` if the operation is not over.
+    """Return this from the check of `ctx.poll` if the operation is not over.
 
-    The next poll comes `after` so many seconds, instead of the usual interval.
+    `after` is how many seconds to wait before the next poll. Without it, the poll's interval is
+    used.
     """
 
     after: float | timedelta | None = None
@@ -94,15 +100,15 @@ class PollSettings(Struct, frozen=True):
 
     @property
     def time_limit(self) -> float:
-        """For how many seconds to poll, counted from the first poll."""
+        """The number of seconds in which to poll, counted from the first poll."""
         return float("inf") if self.within is None else seconds("within", self.within)
 
     def is_over(self, polls: int, age: float) -> bool:
-        """Return whether no poll is left, `age` seconds after the first one."""
+        """Return whether to stop polling, after `polls` polls and `age` seconds after the first."""
         return (self.most is not None and polls >= self.most) or age >= self.time_limit
 
     def delay(self, polls: int, age: float, pending: Pending, rng: Random) -> float:
-        """Return how many seconds until the next poll. The last one is at the end of the time."""
+        """Return how many seconds to wait before the next poll, at most until the time limit."""
         if pending.after is None:
             delay = self.policy.delay(polls, rng)
         else:
@@ -127,7 +133,7 @@ class PollState(Struct, frozen=True, omit_defaults=True):
 
 
 def as_pending(value: Any) -> Pending | None:
-    """Return the Pending that a check's return value stands for; None if it is the answer."""
+    """Return a check's value as a Pending, or None if the value is the operation's answer."""
     if value is None:
         return Pending()
     return value if isinstance(value, Pending) else None

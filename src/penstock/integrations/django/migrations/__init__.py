@@ -1,1 +1,1 @@
-"""One migration for each of Penstock's own, so that `manage.py migrate` brings its schema."""
+"""Django migrations that run Penstock's, so that `manage.py migrate` creates Penstock's schema."""

@@ -32,7 +32,7 @@ from penstock.tasks import task as handle
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PenstockTask(Task):
-    """A task of Penstock's backend. Django's `@task` passes on options that it does not know.
+    """A task of Penstock's backend, with options that Django's `@task` passes on to it.
 
     @task(max_attempts=5, timeout=60)
     def send_receipt(order_id): ...
@@ -48,7 +48,7 @@ _penstock_tasks: dict[Callable[..., Any], Handled[..., Any]] = {}
 
 
 def known_tasks() -> Iterator[Task]:
-    """Yield each task of the modules that are imported, once."""
+    """Yield each task that an imported module contains, once."""
     seen = set()
     for module in tuple(sys.modules.values()):
         for value in tuple(getattr(module, "__dict__", {}).values()):
@@ -171,7 +171,7 @@ def _is_installed() -> bool:
 
 
 def _moment(task: Task) -> datetime | None:
-    """Return the time at which the task may run. Without USE_TZ, Django has local times."""
+    """Return the time from which the task may run, or None. A local time gets a time zone."""
     moment: datetime | None = task.run_after
     if moment is not None and timezone.is_naive(moment):
         moment = timezone.make_aware(moment)

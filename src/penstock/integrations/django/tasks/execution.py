@@ -25,7 +25,7 @@ from penstock.tasks import Context, describe_error, is_retryable
 
 
 def make_handler(task: Task) -> Callable[..., Any]:
-    """Return a handler that runs a task's function. Its parameters are the job's arguments."""
+    """Return a handler that runs a task's function. It takes the arguments that the job stores."""
 
     def run(
         ctx: Context,
@@ -87,15 +87,15 @@ class Execution:
 
     @property
     def stored(self) -> dict[str, Any]:
-        """The result of the job."""
+        """The result to store for the job."""
         return {RETURN_VALUE: self._result.return_value, WORKER: self._job.worker}
 
     def succeed(self, value: Any) -> None:
-        """Record the task's return value. As in Django, one that JSON cannot hold raises."""
+        """Record the task's return value. As in Django, raises if JSON cannot hold the value."""
         self._end(TaskResultStatus.SUCCESSFUL, _return_value=normalize_json(value))
 
     def fail(self, error: BaseException) -> bool:
-        """Record the task's exception. Returns False if another attempt follows."""
+        """Record the task's exception. Returns False, recording nothing, if it will be retried."""
         if is_retryable(error) and self._job.failures + 1 < self._job.max_attempts:
             return False
         self._result.errors.append(error_of(describe_error(error)))

@@ -64,7 +64,7 @@ def result_of(job: Job, task: Task) -> TaskResult:
 def task_of(job: Job, task: Task) -> Task:
     """Return the task with the options with which the job was enqueued.
 
-    They are not checked again, because its queue may have been removed from QUEUES since.
+    The options are not checked again, because the queue may have been removed from QUEUES since.
     """
     enqueued = {
         "priority": job.priority,
@@ -108,7 +108,7 @@ def _class_path(error: AttemptError) -> str:
 
 
 def _workers(job: Job) -> list[str]:
-    """Return the workers of the job's attempts. A job that was put back unrun had no worker."""
+    """Return the workers of the job's attempts, except attempts that were put back unrun."""
     workers = [error.worker for error in job.errors if error.kind != "parked"]
     if job.state == RUNNING:
         workers.append(job.worker or "a worker that is gone")

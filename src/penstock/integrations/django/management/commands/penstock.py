@@ -53,7 +53,7 @@ class Command(BaseCommand):
 
 
 def _for_project(command: list[str], app: DjangoPenstock) -> tuple[list[str], dict[str, str]]:
-    """Return the command with the project's app added, and environment variables for it."""
+    """Return the command for the project's app and database, and the environment to run it in."""
     match command:
         case ["work", *options]:
             return ["work", APP, *options], {"PYTHONPATH": os.pathsep.join(_project_folders())}
@@ -64,16 +64,17 @@ def _for_project(command: list[str], app: DjangoPenstock) -> tuple[list[str], di
 
 
 def _project_folders() -> Iterator[str]:
-    """Yield the folders of the project's code, which other processes of a worker need too."""
+    """Yield the folders of the project's code, which the worker's other processes import from."""
     installed = tuple(sysconfig.get_path(name) for name in LIBRARY_PATHS)
     return (each for each in sys.path if each and not each.startswith(installed))
 
 
 @contextmanager
 def _as_own_program(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
-    """Set the command line and environment of `penstock`, with which it starts other processes.
+    """Set the command line and environment as if `penstock` had been started by itself.
 
-    Both are restored afterwards, for programs that go on after `call_command`.
+    Penstock starts other processes with both. They are restored after the block, for programs that
+    go on after `call_command`.
     """
     before = {name: os.environ.get(name) for name in environment}
     original, sys.argv = sys.argv, ["penstock", *arguments]
