@@ -243,9 +243,10 @@ def _is_connection_error(error: Exception) -> bool:
 class ScanBudget:
     """Limits costly scans to a twentieth of the time, however long each of them takes.
 
-    Run each scan in `with budget:`, then wait `budget.pause` seconds before the next. The shorter
-    of the last two scans counts: a scan that was slow only because the database could not be
-    reached must not delay the next one."""
+    Run each scan in `with budget:`, then wait `budget.pause` seconds before the next scan. The
+    pause depends on the shorter of the last two scans, because a scan that was slow only while the
+    database could not be reached must not delay the next scan.
+    """
 
     PAUSE_FACTOR = 20
 

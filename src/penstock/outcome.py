@@ -1,4 +1,4 @@
-"""The outcome of an attempt, and what becomes of its job: the whole state machine.
+"""The outcome of an attempt, and the next state of its job: the whole state machine.
 
 A handler returns a value, or one of Done, Retry, Snooze, Cancel and Discard. The executor makes
 the other outcomes. `decide` turns any outcome into a Transition. A Transition says after what delay

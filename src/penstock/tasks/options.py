@@ -159,7 +159,7 @@ def _timeout(setting: str, value: Any) -> float | None:
 
 
 def checked_time(setting: str, value: Any) -> datetime | None:
-    """Return the time, which may be None.
+    """Return the checked time. None stands for no time.
 
     Raises ConfigError for a time without a zone, or one that not every database and language can
     hold.

@@ -50,8 +50,8 @@ class PayloadFault(NamedTuple):
 class FaultFinder:
     """Finds the first thing in a value that cannot be stored.
 
-    `hook` converts values that msgspec does not know into ones that it knows. With `loose_keys`,
-    keys of dicts may be anything that JSON can write as text, such as integers.
+    `hook` converts values of types that msgspec does not know. With `loose_keys`, keys of dicts may
+    be anything that JSON can write as text, such as integers.
     """
 
     def __init__(self, hook: Callable[[Any], Any], *, loose_keys: bool = False) -> None:
@@ -183,7 +183,7 @@ PAYLOAD_ESCAPED_NUL: Final = r"\u0000"
 
 
 def encode_hook(value: Any) -> Any:
-    """Convert a value that msgspec does not know into one that it knows."""
+    """Convert a value for msgspec, which does not know its type, or raise NotImplementedError."""
     if is_model(type(value)):
         return dump_model(value)
     raise NotImplementedError(type(value).__qualname__)

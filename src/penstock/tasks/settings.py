@@ -71,8 +71,8 @@ class Process(Struct, frozen=True, kw_only=True):
     - `memory`: kill the child if it uses more memory than this while it runs a job. The job's
       error names this reason.
     - `time`: kill the child if a job takes longer, in seconds.
-    - `deaths`: how often the child may die while it runs the job, whatever the cause, before the
-      job fails with the reason `poison`.
+    - `deaths`: the number of deaths of the child, whatever the cause, after which the job fails
+      with the reason `poison`.
     - `grace`: how many seconds a job may take to stop after it was asked to.
     - `retire_after`: how many jobs a child runs before it is replaced.
     - `retire_above`: replace a child that uses more memory than this after a job. The default is
@@ -156,7 +156,7 @@ class Batch(Struct, frozen=True):
     - `size`: the most items of one call. A call that has this many items begins at once.
     - `linger`: how many seconds a call with fewer items waits for more, after its first item.
     - `key`: only items of the same key share a call: `"tenant"`, `"lane"`, or a function of the
-      item's value. Without it, all items may share one.
+      item's value. Without a key, all items may share a call.
     - `fails_all`: errors that no single item is to blame for, such as a lost connection. After
       such an error, all items of the call fail. After any other error, the handler is called again
       with each half of the items, and so on, until only the guilty item fails.
@@ -212,11 +212,11 @@ class TaskValues(TypedDict, total=False):
     - `queue`, `limits`, `priority`, `max_attempts`, `timeout`, `tags`, `unique`: the defaults of
       its jobs. `task.options(…)` changes them for one job.
     - `retry`: the policy that says how long to wait between attempts.
-    - `retry_on`: exceptions to retry; any other one fails the job at once. By default, all.
+    - `retry_on`: exceptions to retry, by default all. Any other exception fails the job at once.
     - `discard_on`: exceptions that fail the job at once.
     - `resources`: the types of the resources that a worker must open before it runs the handler.
-    - `isolate`: True or a `Process(…)` runs the jobs in child processes. None does so only after a
-      worker was lost while it ran the job, and False never.
+    - `isolate`: True or a `Process(…)` runs the jobs in child processes. With None, a job runs in
+      one only after its worker was lost while it ran the job. With False, no job does.
     - `args_version`: the version of the parameters, stored with each job.
     - `upcasters`: functions that upgrade older arguments, each by one version.
     - `args_limit`: how many bytes the arguments may take as JSON.

@@ -300,7 +300,7 @@ class Task(Generic[P, T_co]):
     if not TYPE_CHECKING:  # To a type checker, a task has the attributes above and no others.
 
         def __getattr__(self, name: str) -> Any:
-            """Raise AttributeError. Suggests our own method for a method of another library."""
+            """Raise AttributeError. For a method of another task library, suggest our own."""
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
             if name in OTHER_LIBRARIES:
                 task = self.__dict__.get("__name__", "task")

@@ -27,8 +27,8 @@ class Unique(Struct, frozen=True, kw_only=True):
     - `key`: a key of your own instead, in which `{document}` becomes that argument.
     - `hold`: a job holds its key until it ends (`"live"`), or only until it starts (`"waiting"`).
     - `keep`: for how many more seconds to hold the key after the job has ended.
-    - `period`: the length, in seconds, of periods into which time is divided. The key is held
-      until the period is over in which the job is enqueued, whether the job ends before or after.
+    - `period`: the length, in seconds, of periods into which time is divided. The key is held until
+      the end of the period in which the job is enqueued, no matter when the job ends.
     - `on_conflict`: `"skip"` returns the job that holds the key. `"replace"` gives that job the new
       arguments and options if it has not started; if it runs, the new job takes over the key.
       `"supersede"` cancels that job and enqueues the new one. `"raise"` raises UniqueConflict.

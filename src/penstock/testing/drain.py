@@ -88,8 +88,8 @@ async def drain(
     - `twice`: deliver every job a second time, as after the loss of a worker.
     - `faults`: failures to inject into chosen calls; see `penstock.testing.faults`.
     - `raises`: with False, failures are counted, and exceptions of handlers are not raised.
-    - `limit`: the most attempts to run. With more left to run, as with a job that enqueues itself
-      forever, `drain` raises NotDrained.
+    - `limit`: the most attempts to run. If jobs are still ready then, as with a job that enqueues
+      itself forever, `drain` raises NotDrained.
     """
     check_test_database(app, "drain")
     injector = FaultInjector(app, faults)
@@ -214,9 +214,9 @@ class _Draining:
     async def _repeat_waits(self, jobs: list[Job]) -> bool:
         """Make jobs ready that began to wait for an event while the event was being sent.
 
-        Returns whether there was such a job. A worker would run it again a second later, but the
-        result of a drain must not depend on whether a waiting and a sending job, which run side by
-        side, happen to meet.
+        Returns whether any job was made ready. A worker would run such a job again a second later,
+        but the result of a drain must not depend on whether a waiting and a sending job, which run
+        side by side, happen to meet.
         """
         served = self._served({job.queue for job in jobs})
         waiting = [job for job in jobs if job.queue in served and _met_sender(job)]

@@ -27,9 +27,9 @@ class Cache(Struct, frozen=True, kw_only=True):
 
         await ctx.step("embed", embed, text, cache=Cache(ttl=timedelta(days=30), version="2"))
 
-    The result is kept for `ttl` seconds. Change the `version` when you change the code so that old
-    results are wrong. Without a `version`, Penstock uses a hash of the function's own code. That
-    hash stays the same when you change another function that this function calls.
+    The result is kept for `ttl` seconds. Change `version` whenever a change of the code makes old
+    results wrong. Without a `version`, Penstock uses a hash of the function's own code. The hash
+    stays the same if you change another function that this function calls.
     """
 
     ttl: float | timedelta = DAY_S
@@ -83,7 +83,7 @@ def _describe_code(code: CodeType) -> Iterator[str]:
 
 
 def _bind(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the arguments by name, with defaults, so that calls that mean the same are equal.
+    """Return the arguments by name, with defaults, so that equivalent calls have equal arguments.
 
     Returns a list of `args` and `kwargs` if they do not fit the function's signature.
     """

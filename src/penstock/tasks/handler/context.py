@@ -40,7 +40,7 @@ class SyncContext(ABC):
 
     @abstractmethod
     def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        """Close a key for everybody for `wait` seconds; see `Context.close_bucket`."""
+        """Close the limit of a key for all jobs; see `Context.close_bucket`."""
 
     @overload
     def step(
@@ -380,7 +380,7 @@ class SyncBatchContext(ABC):
 
     @abstractmethod
     def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        """Close a key for everybody for `wait` seconds; see `Context.close_bucket`."""
+        """Close the limit of a key for all jobs; see `Context.close_bucket`."""
 
 
 class BatchContext(ABC):
@@ -411,7 +411,7 @@ class BatchContext(ABC):
 
     @abstractmethod
     async def close_bucket(self, key: str, wait: float | timedelta) -> None:
-        """Close a key for everybody for `wait` seconds; see `Context.close_bucket`."""
+        """Close the limit of a key for all jobs; see `Context.close_bucket`."""
 
     @property
     @abstractmethod

@@ -198,8 +198,9 @@ def is_retryable(
 ) -> bool:
     """Return whether a job may be retried after this error.
 
-    Errors named in `discard_on` are not retried. If `retry_on` names any, only those are retried.
-    If a base class is named as well, the class that is closest to the error's own class decides.
+    Errors of the classes in `discard_on` are not retried. If `retry_on` has classes, only their
+    errors are retried. For an error that belongs to classes in both, the class that is closest to
+    the error's own class decides.
     """
     for cls in type(error).__mro__:
         if cls in NEVER_RETRYABLE or cls in discard_on:

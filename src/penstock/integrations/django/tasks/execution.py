@@ -95,7 +95,7 @@ class Execution:
         self._end(TaskResultStatus.SUCCESSFUL, _return_value=normalize_json(value))
 
     def fail(self, error: BaseException) -> bool:
-        """Record the task's exception. Returns False, recording nothing, if it will be retried."""
+        """Record the task's exception, and return True. Only return False if a retry follows."""
         if is_retryable(error) and self._job.failures + 1 < self._job.max_attempts:
             return False
         self._result.errors.append(error_of(describe_error(error)))
