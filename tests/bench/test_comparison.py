@@ -57,7 +57,7 @@ async def test_comparison_measures_penstock_when_another_peer_fails(
 
     assert list(found["peers"]) == ["penstock"]
     assert found["left_out"].keys() == {"dead"}
-    assert "ended too soon" in found["left_out"]["dead"]
+    assert "ended too early" in found["left_out"]["dead"]
     for key, _, _ in ROWS:
         spread = found["peers"]["penstock"][key]
         assert isinstance(spread, dict)

@@ -71,7 +71,7 @@ def test_a_short_password_or_none_is_refused(penstock: Commands) -> None:
     short = penstock.run(*add, stdin="hunter2\n")
     assert (short.returncode, "hunter2" in short.stderr) == (2, False)
     assert "10 to 1000 characters" in short.stderr
-    assert "has no password" in penstock.run(*add, stdin="").stderr
+    assert "contains no password" in penstock.run(*add, stdin="").stderr
 
 
 async def test_the_audit_names_who_typed(penstock: Commands, shop: Shop) -> None:

@@ -142,7 +142,7 @@ def test_unexpected_error_is_a_message_and_a_document(name: str) -> None:
     top.add_typer(inner)
     done = CliRunner().invoke(top, [*filter(None, [name]), "stumble", "--json"])
     assert done.exit_code == 1
-    assert done.stderr.startswith("Penstock did not expect this: ValueError: odd. ")
+    assert done.stderr.startswith("The command failed with an unexpected error: ValueError: odd. ")
     assert json.loads(done.stdout)["error"]["kind"] == "unexpected"
 
 

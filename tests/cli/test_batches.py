@@ -79,13 +79,15 @@ async def test_an_open_one_is_closed_or_cancelled(penstock: Commands, shop: Shop
     closed = penstock.run("batches", "close", batch.id)
     assert closed.stdout == f"Batch {batch.id} is closed, with 3 jobs to go.\n"
     unasked = penstock.run("batches", "cancel", batch.id)
-    assert (unasked.returncode, "Nothing was changed" in unasked.stderr) == (1, True)
+    assert (unasked.returncode, "nothing was changed" in unasked.stderr) == (1, True)
     done = penstock.run("batches", "cancel", batch.id, "--yes", "--json")
     assert json.loads(done.stdout) == {"changed": 3, "left": []}
     assert (await batch.status()).cancelled == 3
     again = penstock.run("batches", "cancel", batch.id)
     assert (again.returncode, again.stdout) == (0, "0 jobs were cancelled.\n")
-    assert again.stderr == f"Nothing of batch {batch.id} is pending: there is nothing to cancel.\n"
+    assert (
+        again.stderr == f"No job of batch {batch.id} is pending, so there is nothing to cancel.\n"
+    )
     hint = penstock.run("batches", "retry", batch.id).stderr
     assert f"`penstock jobs retry --batch {batch.id} --state cancelled`" in hint
 

@@ -60,7 +60,8 @@ async def test_named_letters_come_back_and_the_others_are_told(
     done = penstock.run("dead", "redrive", first, second, waiting.id, "nonsense")
     assert done.returncode == 4
     assert done.stdout == (
-        "2 jobs were redriven. 1 job was left: there is none with this id. 1 job was left: ready.\n"
+        "2 jobs were redriven. 1 job was left unchanged: there is no job with this id. 1 job was "
+        "left unchanged: ready.\n"
     )
     assert (await shop.app.get(first)).state == "ready"
 
@@ -99,7 +100,7 @@ async def test_a_filter_asks_first(
         assert terminal.end() == 1
     assert (await shop.app.get(job)).state == "failed"
     refused = penstock.run("dead", "redrive", "--all")
-    assert "--yes answers in advance" in refused.stderr
+    assert "Use --yes to confirm in advance" in refused.stderr
     asked = penstock.run("dead", "purge", job, "999", "--dry-run", "--json")
     assert json.loads(asked.stdout) == {
         "dry_run": True,
@@ -118,7 +119,7 @@ async def test_a_purge_of_a_tenant(
     missing = penstock.run("dead", "purge", other, "--tenant", "acme")
     assert (missing.returncode, missing.stdout) == (
         3,
-        "0 jobs were purged. 1 job was left: there is none with this id.\n",
+        "0 jobs were purged. 1 job was left unchanged: there is no job with this id.\n",
     )
     done = penstock.run("dead", "purge", "--tenant", "acme", "--yes")
     assert (done.returncode, done.stdout) == (0, "2 jobs were purged.\n")
@@ -129,7 +130,7 @@ async def test_a_purge_of_a_tenant(
 def test_letters_are_named_or_filtered(bare: Commands, which: list[str]) -> None:
     refused = bare.run("dead", "redrive", *which)
     assert refused.returncode == 2
-    assert "name the jobs by their ids, or by at least one filter" in refused.stderr
+    assert "name the jobs in one way: by their ids, by at least one filter" in refused.stderr
 
 
 def test_a_rate_that_is_none(bare: Commands) -> None:

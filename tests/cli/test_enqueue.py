@@ -78,16 +78,16 @@ async def test_an_app_refuses_what_its_worker_would(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["{order: 42}"], 2, "What is given as arguments is not JSON: "),
-        (["[42]"], 2, "What is given as arguments is not a JSON object."),
+        (["{order: 42}"], 2, "The text of the arguments is not JSON: "),
+        (["[42]"], 2, "The text of the arguments is not a JSON object."),
         (["{}", "--priority", "500"], 2, "The setting priority is 500;"),
         (["{}", "--queue", "no good"], 2, "The setting queue is 'no good';"),
         (["{}", "--max-attempts", "0"], 2, "The setting max_attempts is 0;"),
         (["{}", "--delay", "soon"], 2, "'soon' is not a duration"),
         (["{}", "--at", "noon"], 2, "'noon' is not a time"),
         (["{}", "--delay", "1s", "--at", "2026-07-18"], 2, "either a delay or a run_at"),
-        (["{}", "--wait-timeout", "5s"], 2, "--wait-timeout goes with --wait"),
-        (["-", "--wait"], 2, "--wait and --idempotency-key are for a single job"),
+        (["{}", "--wait-timeout", "5s"], 2, "--wait-timeout can only be used with --wait"),
+        (["-", "--wait"], 2, "--wait and --idempotency-key can only be used with a single job"),
     ],
 )
 def test_what_cannot_be_enqueued(
@@ -150,7 +150,7 @@ async def test_wrong_line_is_named_with_the_count_of_those_before(
     assert (error["kind"], error["line"], error["enqueued"]) == ("line_refused", 1501, 1000)
     assert len(error["ids"]) == 1000
     done = penstock.run("enqueue", "-", stdin='{"args": {}}\n')
-    assert done.stderr.startswith('Line 1: A line needs a "task", which is a name,')
+    assert done.stderr.startswith('Line 1: Each line needs the name of a task as "task".')
 
 
 def test_bytes_that_are_no_text_are_refused(penstock: Commands) -> None:
@@ -161,7 +161,7 @@ def test_bytes_that_are_no_text_are_refused(penstock: Commands) -> None:
     assert json.loads(done.stdout)["error"]["kind"] == "line_refused"
     done = penstock.shell("""penstock enqueue shop.greet $'{"name": "\\xff"}' --json""")
     assert done.returncode == 2
-    assert "What is given as arguments is not UTF-8 text." in done.stderr
+    assert "The text of the arguments is not UTF-8 text." in done.stderr
     assert json.loads(done.stdout)["error"]["kind"] == "usage"
 
 
@@ -218,7 +218,10 @@ async def test_wait_that_loses_the_database_names_the_job(
     [job] = (await shop.app.list()).jobs
     error = json.loads(waiting.output)["error"]
     assert (error["kind"], error["id"]) == ("database_unreachable", job.id)
-    assert f"Job {job.id} is stored there, and goes on when it is back." in waiting.log
+    assert (
+        f"Job {job.id} is kept in the database, and goes on when the database is back."
+        in waiting.log
+    )
 
 
 async def test_ctrl_c_ends_the_wait_and_not_the_job(penstock: Commands, shop: Shop) -> None:
@@ -228,7 +231,9 @@ async def test_ctrl_c_ends_the_wait_and_not_the_job(penstock: Commands, shop: Sh
     assert waiting.end() == 130
     [job] = (await shop.app.list()).jobs
     assert job.state == "ready"
-    assert waiting.log.endswith(f"Job {job.id} is no longer waited for; it goes on regardless.\n")
+    assert waiting.log.endswith(
+        f"The command no longer waits for job {job.id}. The job itself goes on.\n"
+    )
     assert "Traceback" not in waiting.log
 
 
@@ -288,7 +293,7 @@ async def test_a_unique_key_lets_one_job_in_and_names_it(penstock: Commands, sho
 
 async def test_a_rule_that_says_nothing_is_refused(penstock: Commands, shop: Shop) -> None:
     told = penstock.run("enqueue", "shop.greet", "{}", "--on-conflict", "raise").stderr
-    assert "--on-conflict goes with --unique-key" in told
+    assert "--on-conflict can only be used with --unique-key" in told
     for rule, why in (("true", "--app"), ('{"on_conflit": 1}', "on_conflit")):
         line = f'{{"task": "shop.greet", "unique": {rule}}}'
         assert why in penstock.run("enqueue", "-", stdin=line).stderr

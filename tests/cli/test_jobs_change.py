@@ -24,7 +24,9 @@ async def test_named_jobs_change_and_missing_ones_are_counted(
     ids = await failed(shop, 2)
     done = penstock.run("jobs", "retry", *ids, "999", "nonsense")
     assert done.returncode == 3
-    assert done.stdout == ("2 jobs were retried. 2 jobs were left: there is none with this id.\n")
+    assert done.stdout == (
+        "2 jobs were retried. 2 jobs were left unchanged: there is no job with this id.\n"
+    )
     for job in ids:
         assert (await shop.app.get(job)).state == "ready"
     done = penstock.run("jobs", "cancel", *ids, "--json")
@@ -44,10 +46,10 @@ async def test_a_state_that_does_not_allow_it(
     await ghost(connection, seconds=60)
     done = penstock.run("jobs", "delete", job.id)
     assert done.returncode == 4
-    assert done.stdout == "0 jobs were deleted. 1 job was left: running.\n"
+    assert done.stdout == "0 jobs were deleted. 1 job was left unchanged: running.\n"
     [ended] = await failed(shop, 1)
     assert penstock.run("jobs", "cancel", ended).stdout == (
-        "0 jobs were cancelled. 1 job was left: failed already.\n"
+        "0 jobs were cancelled. 1 job was left unchanged: failed already.\n"
     )
 
 
@@ -120,7 +122,7 @@ async def test_where_nobody_can_answer_nothing_is_changed(penstock: Commands, sh
     [job] = await failed(shop, 1)
     done = penstock.run("jobs", "delete", "--state", "failed")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "--yes answers in advance" in done.stderr
+    assert "Use --yes to confirm in advance" in done.stderr
     assert (await shop.app.get(job)).state == "failed"
 
 
@@ -137,4 +139,4 @@ async def test_ctrl_c_at_the_question(penstock: Commands, shop: Shop) -> None:
 def test_jobs_are_named_or_filtered(bare: Commands, verb: str, which: list[str]) -> None:
     refused = bare.run("jobs", verb, *which)
     assert refused.returncode == 2
-    assert "name the jobs by their ids, or by at least one filter; not by both" in refused.stderr
+    assert "name the jobs either by their ids or by at least one filter" in refused.stderr

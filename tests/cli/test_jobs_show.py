@@ -98,7 +98,9 @@ async def test_a_unique_key_and_who_holds_it_are_shown(penstock: Commands, shop:
     assert found["held_by"] == {"job": second.id, "until": None}
     refused = penstock.run("jobs", "retry", first.id)
     assert refused.returncode == 4
-    assert refused.stdout.endswith(f" That of job {first.id} is job {second.id}'s.\n")
+    assert refused.stdout.endswith(
+        f" Job {second.id} now holds the unique key of job {first.id}.\n"
+    )
     told = json.loads(penstock.run("jobs", "retry", first.id, "--json").stdout)
     left = {"id": first.id, "why": "held", "held_by": second.id}
     assert told == {"changed": 0, "left": [left]}

@@ -50,7 +50,9 @@ async def test_a_name_that_nobody_uses_is_said_to_be_one(penstock: Commands, sho
     paused = penstock.run("queues", "pause", "mial", "--json")
     assert paused.returncode == 0
     assert json.loads(paused.stdout)["queues"] == [{"name": "mial", "paused": True, "known": False}]
-    assert paused.stderr == ("No waiting job and no worker has a queue mial. Did you mean mail?\n")
+    assert paused.stderr == (
+        "No waiting job and no worker uses the queue mial. Did you mean mail?\n"
+    )
     resumed = penstock.run("queues", "resume", "mail")
     assert resumed.stderr == "The queue mail was not paused.\n"
 

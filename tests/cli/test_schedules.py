@@ -110,17 +110,17 @@ def test_show_lists_the_next_ticks_and_the_last_fires(run: Run) -> None:
 def test_a_change_of_one_from_code_is_undone_by_a_reset(run: Run, nightly: None) -> None:
     changed = run("set nightly --json --cron", "0 5 * * *")
     assert document(changed)["edited_at"] is not None
-    assert "No living worker declares it" in changed.stderr
+    assert "No living worker declares this schedule" in changed.stderr
     again = document(run("reset nightly --json"))
     assert (again["cron"], again["edited_at"]) == ("0 3 * * *", None)
     removed = run("remove nightly")
-    assert "the next worker with that code brings it back" in removed.stderr
+    assert "the next worker that starts with that code creates it again" in removed.stderr
 
 
 def test_a_pause_is_said_and_lasts_until_it_is_resumed(run: Run) -> None:
     run("set hello --task shop.greet --every 10m")
     assert said(run("pause hello")) == "The schedule hello is paused."
-    assert "It is paused" in run("set hello --every 5m").stderr
+    assert "The schedule hello is paused" in run("set hello --every 5m").stderr
     assert said(run("resume hello")).startswith("The schedule hello enqueues shop.greet every 5m")
 
 

@@ -56,7 +56,7 @@ async def test_serve_answers_until_it_is_told_to_stop(
 
     run.send(number)
     assert run.end() == 0
-    assert "a second one hurries" in run.log
+    assert "A second signal hurries" in run.log
 
 
 def test_serve_is_closed_to_whom_it_does_not_know(penstock: Commands) -> None:
@@ -145,7 +145,7 @@ async def test_the_first_key_is_told_once(penstock: Commands) -> None:
     again, told_again = started(penstock, "serve", "shop")
     # This database has no pgvector.
     assert said["app"] is None
-    assert "Starting without knowledge: Vectors need the extension pgvector" in run.log
+    assert "The service starts without knowledge: Vectors need the extension pgvector" in run.log
 
     assert told_before["key"] is None  # what it says goes into a log
     key = {"authorization": f"Bearer {said['key']}"}
@@ -208,7 +208,7 @@ async def test_a_second_signal_hurries(penstock: Commands, shop: Shop) -> None:
     await until(began.exists, what="the job to begin")
 
     run.send(signal.SIGTERM)
-    await until(lambda: "a second one hurries" in run.log, what="the first signal")
+    await until(lambda: "A second signal hurries" in run.log, what="the first signal")
     run.send(signal.SIGTERM)
 
     assert run.end(15) == 0

@@ -44,7 +44,7 @@ def test_a_queue_is_changed_and_said_to_be_so(run: Run) -> None:
         "The queue imports takes turns by tenant; 1m 00s of waiting count as 1 of priority; "
         "open mon-fri 22:00-06:00 (Europe/Berlin); late after 5m 00s."
     )
-    assert "No waiting job and no worker has a queue imports" in done.stderr
+    assert "No waiting job and no worker uses the queue imports" in done.stderr
     again = document(run("queues set imports --lane-key args.account --ageing none --json"))
     assert again == {
         "name": "imports",
@@ -62,14 +62,14 @@ def test_a_queue_is_changed_and_said_to_be_so(run: Run) -> None:
 
 def test_a_lane_key_without_turns_is_remarked(run: Run) -> None:
     done = run("queues set imports --lane-key task")
-    assert "The queue imports is not fair" in done.stderr
+    assert "the queue imports is not fair" in done.stderr
     assert done.returncode == 0
 
 
 NONSENSE = (
     ("queues set imports", "nothing to change"),
-    ("queues set imports --timezone UTC", "--timezone goes with --window"),
-    ("queues set imports --window 1:00-2:00 --no-window", "not both"),
+    ("queues set imports --timezone UTC", "--timezone can only be used with --window"),
+    ("queues set imports --window 1:00-2:00 --no-window", "cannot be used together"),
     ("queues set imports --late-after soon", "not a duration"),
     ("queues set imports --window nights", "The setting windows is 'nights'"),
     ("queues set imports --window 1:00-2:00 --timezone Mars", "The setting timezone is 'Mars'"),
@@ -122,7 +122,7 @@ def test_a_lane_is_changed_paused_and_forgotten(run: Run) -> None:
 
 def test_a_lane_of_a_queue_that_is_not_fair_is_remarked(run: Run) -> None:
     done = run("lanes set imports acme --weight 3")
-    assert "`penstock queues set imports --fair` makes it so." in done.stderr
+    assert "`penstock queues set imports --fair` makes it fair." in done.stderr
 
 
 # Limits
@@ -145,7 +145,10 @@ def test_a_limit_is_set_changed_and_taken_away(run: Run) -> None:
 
 def test_a_key_is_closed_and_opened(run: Run) -> None:
     run("limits set openai --rate 5/s")
-    assert said(run("limits close openai --for 30s")) == "No job of openai starts for 30.0 s."
+    assert (
+        said(run("limits close openai --for 30s"))
+        == "The key openai is closed: no job that needs it starts for 30.0 s."
+    )
     assert document(run("limits open openai --json")) == {"key": "openai", "was_closed": True}
     done = run("limits open openai")
     assert (said(done), done.stderr) == ("openai was not closed.", "")
@@ -170,7 +173,7 @@ def test_limits_set_warns_of_an_unknown_queue_or_lane(run: Run) -> None:
     for key in ("queue:inports", "lane:inports:acme"):
         done = run(f"limits set {key} --slots 5")
         assert done.returncode == 0
-        assert "has a queue inports. Did you mean imports?" in done.stderr
+        assert "uses the queue inports. Did you mean imports?" in done.stderr
 
 
 async def test_a_limit_of_a_task_that_no_worker_knows_is_remarked(

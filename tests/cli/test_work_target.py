@@ -51,15 +51,15 @@ def test_a_database_without_the_tables_says_what_to_do(penstock: Commands) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--limit", "5"], "go with --drain"),
-        (["--drain", "--processes", "2"], "--drain works in one process"),
+        (["--limit", "5"], "can only be used with --drain"),
+        (["--drain", "--processes", "2"], "--drain cannot be used with --processes"),
         (["--lease", "soon"], "'soon' is not a duration"),
         (["--queue", "mail:0"], "The setting slots of queue mail is 0; it must be 1 to"),
         (["--queue", "mail:5", "--queue", "mail"], "the queue mail is given twice"),
         (
             ["--queue", "mail:-5"],
-            "in --queue mail:-5, what follows the last colon is not a number of slots. "
-            "Write mail:100; or mail:-5:100, if mail:-5 is the queue's name",
+            "--queue mail:-5 has no number of slots after its last colon; "
+            "write mail:100, or mail:-5:100 if the queue's name is mail:-5",
         ),
         (["--lease", "10s", "--heartbeat", "9s"], "The setting heartbeat is 9.0;"),
     ],

@@ -123,7 +123,9 @@ async def test_wait_that_loses_the_database_names_the_workflow(
     proxy.refuse_after("-- Return a workflow", nth=2)  # whether it is there, and the first look
     with Terminal(penstock, "workflows", "wait", started.id, *here) as terminal:
         assert terminal.end() == 1
-        told = f"Workflow {started.id} is stored there, and goes on when it is back."
+        told = (
+            f"Workflow {started.id} is kept in the database, and goes on when the database is back."
+        )
         assert told in " ".join(terminal.text.split())
 
 

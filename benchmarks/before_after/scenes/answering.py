@@ -30,5 +30,7 @@ async def answering(
             await child.go()
             await child.wait_until_settled(1, within=LONGEST)
             if not answer.exists():
-                raise BenchFailed("A measured process ended too soon; its own words are above.")
+                raise BenchFailed(
+                    "A benchmark process ended too early. Its own output above says why."
+                )
             yield child, json.loads(answer.read_text())

@@ -94,13 +94,15 @@ class Child:
         async with asyncio.timeout(START_TIMEOUT_S):
             message = await self._read_message()
         if not isinstance(message, BenchReady):
-            raise BenchFailed(f"A measured process said {message!r} before it was ready.")
+            raise BenchFailed(
+                f"Expected a ready message from a benchmark process, but got {message!r}."
+            )
 
     async def _read_message(self) -> Message:
         text = await self._output.readline()
         if not text:
             self.changed.set()
-            raise BenchFailed("A measured process ended too soon; its own words are above.")
+            raise BenchFailed("A benchmark process ended too early. Its own output above says why.")
         return decode(text)
 
     async def kill(self) -> None:

@@ -158,7 +158,10 @@ async def wait_until_all_settled(
             async with asyncio.timeout(STANDSTILL_TIMEOUT_S):
                 await _wait_for_progress(started, settled, changed)
         except TimeoutError:
-            raise BenchFailed(f"The drain stands still at {settled} of {jobs} jobs.") from None
+            raise BenchFailed(
+                f"The drain has stopped making progress: only {settled} of {jobs} jobs were "
+                "settled."
+            ) from None
         on_progress(
             sum(child.progress.settled for child in started),
             [child.progress.rss or 0 for child in started],
@@ -170,7 +173,7 @@ async def _wait_for_progress(
 ) -> None:
     while sum(child.progress.settled for child in started) == settled:
         if any(child.has_ended for child in started):
-            raise BenchFailed("A measured process ended too soon; its own words are above.")
+            raise BenchFailed("A benchmark process ended too early. Its own output above says why.")
         changed.clear()
         await changed.wait()
 

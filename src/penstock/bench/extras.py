@@ -94,7 +94,7 @@ async def measure_memory(sandbox: Sandbox, jobs: int, live: LiveLine) -> dict[st
         result = await drain(sandbox, jobs, record)
     after_tenth = [rss for done, rss in samples if done >= jobs / 10 and rss]
     if not after_tenth:
-        raise BenchFailed("This system does not tell how much memory a process uses.")
+        raise BenchFailed("The operating system does not report how much memory a process uses.")
     first, last = after_tenth[0] / 2**20, after_tenth[-1] / 2**20
     live.result(f"memory over {jobs:,} jobs", f"{first:>10,.1f} → {last:,.1f} MB")
     return {

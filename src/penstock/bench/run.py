@@ -22,7 +22,8 @@ from penstock.bench.sandbox import Sandbox, SandboxServer, machine, open_sandbox
 from penstock.config import Database
 
 NOT_DURABLE = (
-    "This server may lose confirmed commits in a crash: its numbers are no measure of others."
+    "This server may lose confirmed commits in a crash. Do not compare its numbers with "
+    "those of a durable server."
 )
 
 

@@ -45,7 +45,10 @@ async def migrate(database: Database, requested: Collection[str]) -> list[str]:
     installed = install(app)
     if missing := sorted(set(requested) - set(installed)):
         names_here = ", ".join(installed) or "none"
-        raise CommandError(f"There is no application {missing[0]!r} here; there are: {names_here}.")
+        raise CommandError(
+            f"The application {missing[0]!r} is not installed. Installed applications: "
+            f"{names_here}."
+        )
     for application in app.applications:
         if application.name in requested or await application.is_there(database):
             names += await application.migrate(database)

@@ -31,7 +31,7 @@ KEY_HELD = "held"
 MAX_NAMED = 20
 
 REASONS = {
-    MISSING: "there is none with this id",
+    MISSING: "there is no job with this id",
     KEY_HELD: "the unique key belongs to another job now",
     "running": "running",
     "scheduled": "scheduled",
@@ -95,7 +95,7 @@ class ChangeResult:
     def __str__(self) -> str:
         message = describe_changes(self.number, self.past, Counter(self.skipped.values()))
         shown = list(self.holders.items())[:MAX_NAMED]
-        message += "".join(f" That of job {job} is job {of}'s." for job, of in shown)
+        message += "".join(f" Job {of} now holds the unique key of job {job}." for job, of in shown)
         return message + describe_steps(self.workflows)
 
 
@@ -103,7 +103,10 @@ def describe_changes(number: int, past: str, skipped: Mapping[str, int]) -> str:
     """Say how many jobs were changed and, for each reason, how many were not."""
     message = f"{counted(number, 'job')} {_were(number)} {past}."
     for reason, count in sorted(skipped.items()):
-        message += f" {counted(count, 'job')} {_were(count)} left: {REASONS.get(reason, reason)}."
+        message += (
+            f" {counted(count, 'job')} {_were(count)} left unchanged: "
+            f"{REASONS.get(reason, reason)}."
+        )
     return message
 
 
@@ -175,8 +178,8 @@ class Selection:
         """
         if bool(ids) == (filter.is_given and not (ids and filter.is_only_tenant)):
             raise typer.BadParameter(
-                "name the jobs by their ids, or by at least one filter; not by both, except that "
-                "--tenant goes with ids"
+                "name the jobs either by their ids or by at least one filter; only --tenant can "
+                "be combined with ids"
             )
         return cls(list(dict.fromkeys(ids or ())), filter, states)
 

@@ -207,7 +207,7 @@ class OpenQueue:
     def _hidden(self, remedy: str) -> NotAllowed:
         return NotAllowed(
             self.rights.role,
-            "row level security is on, and it sees only what belongs to a tenant that is named",
+            "row level security is on, so this role sees only one tenant, which must be named",
             f"{remedy} the owner of the schema, {self.rights.owner}.",
             place=self.app.database.place,
         )
@@ -352,11 +352,11 @@ def explain_lost_database(database: Database, consequence: str) -> Iterator[None
 def _explain(place: str, error: BaseException) -> CommandError:
     match error:
         case asyncpg.InvalidAuthorizationSpecificationError():
-            return AccessDenied(f"{place} does not let the role in: {error}.")
+            return AccessDenied(f"{place} refuses the login of the role: {error}.")
         case asyncpg.InvalidCatalogNameError():
-            return DatabaseMissing(f"{place} is not there: {error}.")
+            return DatabaseMissing(f"{place} does not exist: {error}.")
         case asyncpg.PostgresError() if not errors.is_lost(error):
-            return DatabaseRefused(f"{place} refuses: {error}.")
+            return DatabaseRefused(f"{place} refuses the command: {error}.")
     return DatabaseUnreachable(
         f"{place} cannot be reached: {errors.why(error)}. Is it running, and is the address right?"
     )

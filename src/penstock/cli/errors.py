@@ -63,7 +63,8 @@ class ExtraMissing(CommandError):
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(
-            f"This needs the package {package}, which is not installed: {how_to_install(extra)}.",
+            f"This needs the package {package}, which is not installed. Install it with "
+            f"{how_to_install(extra)}.",
             extra=extra,
             package=package,
         )
@@ -102,8 +103,8 @@ class Unexpected(CommandError):
     def __init__(self, error: BaseException) -> None:
         message = f": {error}" if str(error) else ""
         super().__init__(
-            f"Penstock did not expect this: {type(error).__name__}{message}. "
-            "PENSTOCK_TRACEBACK=1 shows where it came from."
+            f"The command failed with an unexpected error: {type(error).__name__}{message}. Run "
+            "it again with PENSTOCK_TRACEBACK=1 to see the traceback."
         )
 
 

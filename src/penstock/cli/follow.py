@@ -77,7 +77,10 @@ async def _read_through_outages(
         except (DatabaseUnreachable, DatabaseLost) as error:
             if timer.is_over or outage.is_over:
                 reason, name = str(error).rstrip("."), f"{followed.kind} {followed.id}"
-                message = f"{reason}. {name} is stored there, and goes on when it is back."
+                message = (
+                    f"{reason}. {name} is kept in the database, and goes on when the database is "
+                    "back."
+                )
                 raise DatabaseUnreachable(message, id=followed.id) from error
         await timer.pause()
 

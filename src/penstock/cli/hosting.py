@@ -150,7 +150,7 @@ async def _migrate(served: ServedApp) -> None:
         except PenstockError as error:
             if not (served.is_default and app.applications):
                 raise
-            logger.warning("Starting without %s: %s", served.name, error)
+            logger.warning("The service starts without %s: %s", served.name, error)
             app.uninstall()
             names = await app.migrate()
         for name in names:
@@ -169,7 +169,7 @@ async def _open_service(
     if not served.listening.is_local:
         logger.warning(
             "The service listens on %s with plain http, so keys can be read in transit. Put a "
-            "proxy with TLS in front of it, and let nobody else reach it.",
+            "proxy with TLS in front of it, and let only the proxy reach it.",
             served.listening.host,
         )
     async with service:

@@ -157,8 +157,8 @@ class ListenOptions:
             )
         if error.errno == errno.EACCES:
             return CannotListen(
-                f"Port {self.port} is not open to this user: ports below 1024 need special rights. "
-                "Choose another with --port, and let a proxy forward to it."
+                f"Port {self.port} is not open to this user: ports below 1024 need special "
+                "rights. Choose a higher port with --port, and let a proxy forward to it."
             )
         return CannotListen(
             f"{self.host} is not an address of this machine ({error.strerror}). Give --host "

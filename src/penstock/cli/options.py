@@ -177,6 +177,8 @@ def confirm(consequence: str) -> None:
     typer.echo("Go on? [y/N]: ", err=True, nl=False)
     answer = sys.stdin.readline()
     if not answer:
-        raise CommandError("\nThere was no answer. Nothing was changed; --yes answers in advance.")
+        raise CommandError(
+            "\nThere was no answer, so nothing was changed. Use --yes to confirm in advance."
+        )
     if answer.strip().lower() not in YES_ANSWERS:
         raise CommandError("Nothing was changed.")

@@ -97,8 +97,8 @@ def _report_lost_output() -> Iterator[None]:
     except OSError as error:
         _discard_stdout()
         raise OutputLost(
-            f"Standard output cannot be written to: {error.strerror}. The command "
-            "has done its work, but its answer is lost."
+            f"Standard output cannot be written to: {error.strerror}. The command has done its "
+            "work, but its output is lost."
         ) from error
 
 

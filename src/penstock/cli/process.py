@@ -150,7 +150,7 @@ class StopSignals:
             if not self._start_is_cancelled:
                 raise
             task.uncancel()
-            logger.info("Stopped before it had started.")
+            logger.info("The stop came before the start was complete.")
         finally:
             self._starting = None
 
@@ -158,13 +158,17 @@ class StopSignals:
         self._signals += 1
         match self._asked:
             case 0:
-                logger.info("%s: %s; a second one hurries it.", number.name, self._what)
+                logger.info(
+                    "Received %s: %s. A second signal hurries the stop.", number.name, self._what
+                )
             case 1:
                 logger.info(
-                    "%s again: the stop is hurried; a third one ends the process.", number.name
+                    "Received %s again: the stop is hurried. A third signal ends the process "
+                    "at once.",
+                    number.name,
                 )
             case _:
-                logger.warning("%s again: the process ends at once.", number.name)
+                logger.warning("Received %s again: the process ends at once.", number.name)
         self._end.signalled(self._signals)
         self.ask()
 
@@ -189,9 +193,11 @@ def exit_process(code: int = 0) -> NoReturn:
     if not running and not processes.unended:
         sys.exit(code)
     if running:
-        logger.error("The process ends although handlers still run in threads: %d.", running)
+        logger.error(
+            "The process ends although handlers still run in threads (number: %d).", running
+        )
     for place in processes.unended:
-        logger.error("The process ends although a task has not ended; it is at %s.", place)
+        logger.error("The process ends although an asyncio task still runs, at %s.", place)
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)

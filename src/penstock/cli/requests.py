@@ -52,7 +52,11 @@ def _with_key(unique: Unique, args: dict[str, Any]) -> Unique:
     defaults of the task, which only its code knows.
     """
     if unique.key is None:
-        raise ConfigError("unique", unique, 'a rule with a "key"; a rule without one needs --app')
+        raise ConfigError(
+            "unique",
+            unique,
+            'a rule with a "key", unless --app names the app whose code makes the key',
+        )
     if not is_template(unique.key):
         return unique
     return replace(unique, key=fill_template("unique.key", unique.key, args))
@@ -93,7 +97,8 @@ def request_from_line(line: dict[str, Any], defaults: Values, make: MakeRequest)
     task, args = fields.pop("task", None), fields.pop("args", {})
     if not isinstance(task, str) or not isinstance(args, dict):
         raise CommandError(
-            'A line needs a "task", which is a name, and may have "args", an object.'
+            'Each line needs the name of a task as "task". The arguments, "args", must '
+            "be a JSON object."
         )
     options = {name: _parse_option(name, value) for name, value in fields.items()}
     try:
@@ -109,7 +114,7 @@ def _parse_unique(value: Any) -> Any:
     try:
         return Unique(**value)
     except TypeError as error:
-        raise CommandError(f'The fields of "unique" do not fit: {error}.') from error
+        raise CommandError(f'The fields of "unique" are not valid: {error}.') from error
 
 
 def _parse_option(name: str, value: Any) -> Any:

@@ -72,13 +72,13 @@ def warn_of_unknown_queue(name: str, known: Collection[str]) -> None:
     """Warn on stderr if the queue is not among the known ones, and suggest similar names."""
     if name in known:
         return
-    hint = "There are no others either."
+    hint = "There are no queues yet."
     if near := get_close_matches(name, known, n=3):
         hint = f"Did you mean {' or '.join(near)}?"
     elif known:
         more = ", …" if len(known) > MAX_NAMES_SHOWN else ""
-        hint = f"There are {', '.join(sorted(known)[:MAX_NAMES_SHOWN])}{more}."
-    say(f"No waiting job and no worker has a queue {name}. {hint}")
+        hint = f"Existing queues: {', '.join(sorted(known)[:MAX_NAMES_SHOWN])}{more}."
+    say(f"No waiting job and no worker uses the queue {name}. {hint}")
 
 
 Changes = dict[str, Any]

@@ -59,7 +59,7 @@ def _parse_queue(text: str) -> tuple[str, int]:
         return text, DEFAULT_SLOTS
     if not slots.isdecimal():
         raise typer.BadParameter(
-            f"in --queue {text}, what follows the last colon is not a number of slots. Write "
-            f"{name}:{DEFAULT_SLOTS}; or {text}:{DEFAULT_SLOTS}, if {text} is the queue's name"
+            f"--queue {text} has no number of slots after its last colon; write "
+            f"{name}:{DEFAULT_SLOTS}, or {text}:{DEFAULT_SLOTS} if the queue's name is {text}"
         )
     return name, int(slots)

@@ -169,7 +169,10 @@ async def test_a_database_without_the_tables_says_how_to_have_them(
     assert said(penstock, "migrate")["changed"] == []
     assert said(penstock, "search", "keys") == []
     unknown = penstock.run("migrate", "--with", "wisdom")
-    assert "There is no application 'wisdom' here; there are: knowledge." in unknown.stderr
+    assert (
+        "The application 'wisdom' is not installed. Installed applications: knowledge."
+        in unknown.stderr
+    )
     penstock.close()
 
 

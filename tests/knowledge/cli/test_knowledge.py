@@ -98,7 +98,7 @@ async def test_deleted_documents_and_bases_vanish_at_once(penstock: Commands, sc
     refused = penstock.run(*delete, "document", "plan.pdf", *ACME)
     assert refused.returncode == 1
     assert "(plan.pdf) will be deleted." in refused.stderr
-    assert "--yes answers in advance" in refused.stderr
+    assert "Use --yes to confirm in advance" in refused.stderr
     deleted = said(penstock, *delete, "document", "plan.pdf", *ACME, "--yes")
     assert (deleted["what"], deleted["name"], deleted["documents"]) == ("document", "plan.pdf", 1)
     assert listed(penstock, "documents", "--state", "failed") == []

@@ -290,7 +290,7 @@ def _cancel_batch(
     if not yes:
         status = asyncio.run(_read_batch(batch, tenant, db))
         if status.closed_at is not None and not status.pending:
-            say(f"Nothing of batch {batch} is pending: there is nothing to cancel.")
+            say(f"No job of batch {batch} is pending, so there is nothing to cancel.")
             ChangeResult("cancelled").show(output)
         confirm(f"{counted(status.pending, 'job')} of batch {batch} will be cancelled.")
     ChangeResult("cancelled", asyncio.run(_cancel_all(batch, tenant, db))).show(output)
@@ -310,8 +310,8 @@ async def _retry_batch(
         await changed.find_holders(queue.client)
     if not progress.number and batch_status.cancelled and not output.as_json:
         say(
-            "Only what failed comes back. For what was cancelled: "
-            f"`penstock jobs retry --batch {batch} --state cancelled`."
+            "Only failed jobs are retried. To retry the cancelled ones: `penstock jobs retry "
+            f"--batch {batch} --state cancelled`."
         )
     changed.show(output, describe_rate(rate, progress.due))
 

@@ -62,7 +62,7 @@ class CheckOptions:
         chosen = [*(self.only or ()), *(self.skip or ())]
         if unknown := [name for name in chosen if name not in names]:
             raise typer.BadParameter(
-                f"there is no check {unknown[0]}; there are {', '.join(names)}"
+                f"there is no check {unknown[0]}; the checks are {', '.join(names)}"
             )
         selected = set(self.only or names) - set(self.skip or ())
         return [check for check in CHECKS if check.name in selected]

@@ -94,7 +94,7 @@ class JobOptions:
         if key is not None:
             return values | {"unique": Unique(key=key, on_conflict=on_conflict)}
         if self.on_conflict is not None:
-            raise typer.BadParameter("--on-conflict goes with --unique-key")
+            raise typer.BadParameter("--on-conflict can only be used with --unique-key")
         return values
 
 
@@ -159,9 +159,12 @@ def enqueue(
     """
     many = STDIN in (task, args)
     if many and (wait or options.idempotency_key):
-        raise typer.BadParameter("--wait and --idempotency-key are for a single job")
+        raise typer.BadParameter(
+            "--wait and --idempotency-key can only be used with a single job, not with jobs from "
+            "standard input"
+        )
     if wait_timeout is not None and not wait:
-        raise typer.BadParameter("--wait-timeout goes with --wait")
+        raise typer.BadParameter("--wait-timeout can only be used with --wait")
     if many:
         named = None if task == STDIN else task
         asyncio.run(_enqueue_lines(named, app, options.values(), db, output))
@@ -204,7 +207,7 @@ async def _enqueue_one(
 ) -> None:
     """Enqueue a job and print its id. With --wait, wait until the job has ended and print it."""
     wait, timeout = waiting
-    arguments = parse_json_object(args, "What is given as arguments")
+    arguments = parse_json_object(args, "The text of the arguments")
     async with open_queue_and_requests(target, db) as (queue, make):
         request = make(task, arguments, values)
         queue = queue.for_tenant(request.options.tenant)
@@ -217,7 +220,7 @@ async def _enqueue_one(
         try:
             job_state = await follow_to_end(queue, job.id, timeout)
         except asyncio.CancelledError:
-            message = f"Job {job.id} is no longer waited for; it goes on regardless."
+            message = f"The command no longer waits for job {job.id}. The job itself goes on."
             raise Interrupted(message, id=job.id) from None
     print_job(job_state, output)
     raise typer.Exit(exit_of_job(job_state))
@@ -308,7 +311,10 @@ def _report_partial_progress(jobs: Sequence[Enqueued[Any]]) -> Iterator[None]:
         raise Interrupted(_describe_stored(len(jobs)), **stored()) from None
     except asyncio.CancelledError:
         stored_jobs = _describe_stored(len(jobs))
-        message = f"{stored_jobs} A batch was on its way, and may have been enqueued as well."
+        message = (
+            f"{stored_jobs} Another group of jobs was being sent, and may have been enqueued as "
+            "well."
+        )
         raise Interrupted(message, **stored()) from None
 
 

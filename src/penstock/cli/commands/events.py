@@ -118,7 +118,7 @@ def _describe_event(sent: SentEvent) -> str:
     woken_jobs = {0: "No job waits for it now", 1: "1 job goes on"}.get(
         sent.woken, f"{sent.woken:,} jobs go on"
     )
-    return f"Event {sent.id} is sent: {sent.name}. {woken_jobs}."
+    return f"Event {sent.id} was sent: {sent.name}. {woken_jobs}."
 
 
 def _events_table(events: Sequence[KeptEvent]) -> RenderableType:

@@ -96,8 +96,8 @@ class FailedSelection:
         by_filter = bool(filter.values) and not (ids and filter.values.keys() == {"tenant"})
         if [bool(ids), by_filter, everything].count(True) != 1:
             raise typer.BadParameter(
-                "name the jobs by their ids, or by at least one filter, or say --all; only one of "
-                "them, except that --tenant goes with ids"
+                "name the jobs in one way: by their ids, by at least one filter, or with --all; "
+                "only --tenant can be combined with ids"
             )
         if rate is not None:
             per_second("rate", rate)

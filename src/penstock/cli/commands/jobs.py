@@ -54,7 +54,7 @@ def list_jobs(
         within = filter.batch or filter.workflow
         if all_pages or after or within or filter.since or filter.until:
             raise typer.BadParameter(
-                "--late goes with neither --all, --after, --batch, --workflow, --since nor --until"
+                "--late cannot be used with --all, --after, --batch, --workflow, --since or --until"
             )
         asyncio.run(_list_late(filter, db, output, limit))
     elif all_pages:
@@ -95,7 +95,7 @@ def show(
     if follow:
         asyncio.run(follow_job(job, tenant, db, output, timeout))
     elif timeout is not None:
-        raise typer.BadParameter("--timeout goes with --follow")
+        raise typer.BadParameter("--timeout can only be used with --follow")
     else:
         asyncio.run(show_job(job, tenant, db, output))
 

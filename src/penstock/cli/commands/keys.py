@@ -207,7 +207,9 @@ async def _rotate_key(
 async def _revoke_key(key: str, db: DatabaseOptions, output: Output) -> None:
     async with open_queue(db) as queue:
         revoked = await queue.app.revoke_key(key, by=current_user())
-    output.show({"revoked": revoked}, lambda: f"{key} lets nobody in any more.")
+    output.show(
+        {"revoked": revoked}, lambda: f"The key {key} is revoked, and no longer gives access."
+    )
 
 
 def _print_secret(new_key: NewKey, output: Output) -> None:

@@ -186,7 +186,13 @@ async def _close_key(key: str, seconds: float, db: DatabaseOptions, output: Outp
         await _require_rate(key, queue)
         seconds_left = await queue.client.close_bucket(key, seconds)
     document = {"key": key, "closed_for": seconds_left}
-    output.show(document, lambda: f"No job of {key} starts for {format_duration(seconds_left)}.")
+    output.show(
+        document,
+        lambda: (
+            f"The key {key} is closed: no job that needs it starts for "
+            f"{format_duration(seconds_left)}."
+        ),
+    )
 
 
 async def _open_key(key: str, db: DatabaseOptions, output: Output) -> None:
@@ -207,8 +213,8 @@ async def _require_rate(key: str, queue: OpenQueue) -> None:
         raise SettingNotFound(f"There is no limit {key} to close.{await _suggest_keys(key, queue)}")
     if limits[0].rate is None:
         raise SettingNotFound(
-            f"The limit {key} has slots and no rate, so there is nothing to close. "
-            f"`penstock limits set {shlex.quote(key)} --slots 0` lets nothing start."
+            f"The limit {key} has only slots, and only a limit with a rate can be closed. To let "
+            f"no job start, use `penstock limits set {shlex.quote(key)} --slots 0`."
         )
 
 

@@ -89,9 +89,9 @@ def migrate(
     All that is due is applied in one transaction; any number of processes may do so at once.
     """
     if show_status and (show_sql or to is not None or rls is not None):
-        raise typer.BadParameter("--status goes with none of --sql, --to and --rls")
+        raise typer.BadParameter("--status cannot be used with --sql, --to or --rls")
     if show_sql and output.as_json:
-        raise typer.BadParameter("--sql prints SQL, not JSON")
+        raise typer.BadParameter("--sql cannot be used with --json, since it prints SQL")
 
     database = db.database()
     if show_sql:
@@ -188,9 +188,9 @@ def _apply(
 def _confirm_undo(undone: list[str], database: Database) -> None:
     if undone:
         confirm(
-            f"This undoes {', '.join(undone)} in the schema {database.schema}. What those "
-            "migrations made is dropped with all that is in it: jobs are lost, and cannot be "
-            "brought back."
+            f"This undoes {', '.join(undone)} in the schema {database.schema}. It drops "
+            "everything that those migrations created, including the data: jobs are lost, and "
+            "cannot be recovered."
         )
 
 

@@ -61,9 +61,9 @@ class HoursOptions:
         """
 
         if self.window and self.always:
-            raise typer.BadParameter("either --window or --no-window, not both")
+            raise typer.BadParameter("--window and --no-window cannot be used together")
         if self.timezone is not None and not self.window:
-            raise typer.BadParameter("--timezone goes with --window")
+            raise typer.BadParameter("--timezone can only be used with --window")
         if self.always:
             return NONE
         return Windows(*self.window, timezone=self.timezone or "UTC") if self.window else None
@@ -344,7 +344,10 @@ async def _set_queue(name: str, changes: Changes, db: DatabaseOptions, output: O
         settings = await queue.app.set_queue(name, **changes, by=current_user())
     warn_of_unknown_queue(name, known)
     if "lane_key" in changes and not settings.fair:
-        say(f"The queue {name} is not fair, and has one lane: --fair makes it so.")
+        say(
+            f"The lane key has no effect yet: the queue {name} is not fair, so all of its jobs "
+            f"share one lane. `penstock queues set {name} --fair` makes it fair."
+        )
     output.show(settings, lambda: _queue_sentence(settings))
 
 
@@ -359,7 +362,7 @@ async def _set_lane(
     if name not in fair:
         say(
             f"The queue {name} is not fair: only jobs enqueued with a lane of their own have one. "
-            f"`penstock queues set {name} --fair` makes it so."
+            f"`penstock queues set {name} --fair` makes it fair."
         )
     output.show(settings, lambda: _lane_sentence(settings))
 

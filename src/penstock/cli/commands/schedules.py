@@ -408,14 +408,16 @@ def _request(call: CallOptions, current: Schedule | None, make: MakeRequest) -> 
     """Return `what` the schedule enqueues, and which parts of its present request to `keep`."""
     task = call.task or (current.task if current else None)
     if task is None:
-        raise typer.BadParameter("there is no such schedule yet: give --task as well")
+        raise typer.BadParameter(
+            "there is no schedule of this name yet; to create it, give --task as well"
+        )
     if current is not None and task == current.task and call.args is None:
         kept_options = parts_to_keep(call.options(), is_other_call=False)
         # The arguments stay as they are stored, perhaps for an earlier version of the task.
         return {"what": request_by_name(task, current.args, call.options()), "keep": kept_options}
     arguments = current.args if current else {}
     if call.args is not None:
-        arguments = parse_json_object(call.args, "What is given as arguments")
+        arguments = parse_json_object(call.args, "The text of the arguments")
     kept_options = parts_to_keep(call.options(), is_other_call=True)
     return {"what": make(task, arguments, call.options()), "keep": kept_options}
 
@@ -466,15 +468,21 @@ async def _remove_schedule(name: str, db: DatabaseOptions, output: Output) -> No
     output.show({"name": name, "removed": True}, lambda: f"The schedule {name} was removed.")
     if schedule.source == "code":
         say(
-            f"Code declares {name}: the next worker with that code brings it back when it starts. "
-            "Take it out of the code, or pause it instead."
+            f"Code declares the schedule {name}, so the next worker that starts with that code "
+            "creates it again. Remove it from the code, or pause the schedule instead."
         )
 
 
 def _warn_if_idle(schedule: Schedule, workers: Sequence[WorkerInsight]) -> None:
     if schedule.paused_at is not None:
-        say(f"It is paused: `penstock schedules resume {schedule.name}` lets it fire.")
+        say(
+            f"The schedule {schedule.name} is paused. To let it fire, run `penstock schedules "
+            f"resume {schedule.name}`."
+        )
     elif not schedule.is_active:
-        say("No living worker declares it: it fires once a worker with its code has started.")
+        say(
+            "No living worker declares this schedule. It fires once a worker with its code has "
+            "started."
+        )
     elif not _is_known(schedule, workers):
         say(f"No living worker knows the task {schedule.task}: its jobs wait until one does.")

@@ -65,7 +65,7 @@ def stats(
     read. If more ended in a window, it is shortened to what was read; rates stay true.
     """
     if window and not all(0 < seconds <= 7 * 86_400 for seconds in window):
-        raise typer.BadParameter("a window is more than 0 and at most 7d")
+        raise typer.BadParameter("each --window must be longer than 0 and at most 7d")
     asyncio.run(_show_stats(db, output, window))
 
 

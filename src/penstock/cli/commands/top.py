@@ -64,7 +64,7 @@ def top(
     failed last. Without a terminal, and with --json, there is one picture.
     """
     if every < MIN_INTERVAL_S:
-        raise typer.BadParameter("--every is at least 200ms")
+        raise typer.BadParameter("--every must be at least 200ms")
     if once or output.as_json or not _at_a_terminal():
         asyncio.run(_show_once(db, output))
     else:

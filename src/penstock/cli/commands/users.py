@@ -101,7 +101,9 @@ def _new_password() -> str:
     if not sys.stdin.isatty():
         password = sys.stdin.readline().rstrip("\r\n")
         if not password:
-            raise CommandError("Standard input has no password. Write it there as one line.")
+            raise CommandError(
+                "Standard input contains no password. Write the password to it as one line."
+            )
         return password
     password = getpass.getpass("Password: ")
     if getpass.getpass("Again: ") != password:

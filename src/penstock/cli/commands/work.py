@@ -202,11 +202,16 @@ def work(
     is nothing more to do, as hosts that are driven by cron want it; --json goes with that.
     """
     if not drain and (limit is not None or longest is not None or output.as_json):
-        raise typer.BadParameter("--limit, --for and --json go with --drain")
+        raise typer.BadParameter("--limit, --for and --json can only be used with --drain")
     if drain and processes > 1:
-        raise typer.BadParameter("--drain works in one process")
+        raise typer.BadParameter(
+            "--drain cannot be used with --processes, since it runs in one process"
+        )
     if metrics is not None and processes > 1:
-        raise typer.BadParameter("--metrics serves one process: start several commands instead")
+        raise typer.BadParameter(
+            "--metrics cannot be used with --processes, since each process needs a port; start "
+            "one command for each process instead"
+        )
     logs.to_stderr()
 
     if processes > 1:
@@ -280,7 +285,9 @@ def _parse_address(address: str) -> tuple[str, int]:
     """Parse a host and port. Without a host, as in `9100`, only this machine can connect."""
     host, _, port = address.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise typer.BadParameter(f"--metrics {address} has no port: write 9100, or 0.0.0.0:9100")
+        raise typer.BadParameter(
+            f"--metrics {address} has no valid port; write 9100, or 0.0.0.0:9100"
+        )
     return host or LOOPBACK, int(port)
 
 
