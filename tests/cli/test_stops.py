@@ -73,11 +73,11 @@ async def on_loop(number: int) -> int:
 PROGRAM = """
 import asyncio, sys
 from penstock import Liveness, Stopping
-from penstock.cli.process import Stop
+from penstock.cli.process import StopSignals
 from stuck import app
 
 async def main():
-    stop = Stop("the worker stops")
+    stop = StopSignals("the worker stops")
     worker = app.worker(stopping=Stopping(finish=0.2, cancel=0.2, leave=1.0))
     stop.add(worker)
     async with app:
