@@ -61,7 +61,7 @@ def find(place: str) -> Any:
 
 
 def begin(parent: int, trace: int) -> None:
-    """Detach this process into a session of its own that ends with its parent."""
+    """Move this process into a session of its own, and have it end with its parent."""
     os.setsid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -38,7 +38,10 @@ MAIN_MODULE_KEYS: Final = ("init_main_from_name", "init_main_from_path")
 
 
 class StartedChild(NamedTuple):
-    """A child that the supervisor was asked to start: its number, and our end of its channel."""
+    """A child that the supervisor was asked to start.
+
+    `channel` is the worker's end of the child's channel.
+    """
 
     number: int
     channel: socket.socket
@@ -94,15 +97,15 @@ class SupervisorClient:
     def reset_after_fork(self) -> None:
         """Close the socket in a process that a job has forked in the worker.
 
-        The supervisor learns from the closed socket that the worker has ended. A copy that such a
-        process keeps open would hide that.
+        When the worker ends, its socket is closed, and the supervisor notices that. If the forked
+        process kept a copy open, the supervisor would not notice.
         """
         if self._process is not None:
             # The loop reads from the socket and would postpone its `close`.
             os.close(self._control.detach())
 
     def start_child(self) -> StartedChild:
-        """Ask for a new child. Raise OSError if the system has no socket or supervisor for it."""
+        """Ask for a new child. Raise OSError if no socket can be made or the supervisor is gone."""
         ours, theirs = socket.socketpair()
         number, row = self._numbers + 1, self._free.pop()
         try:
@@ -117,11 +120,14 @@ class SupervisorClient:
         return StartedChild(number, ours)
 
     def expect_start(self, number: int, seconds: float) -> None:
-        """Have the child killed unless it begins what it was sent within these seconds."""
+        """Have the child killed unless it begins its next job within these seconds."""
         self._limits_page.expect_start(self._rows[number], seconds)
 
     def began(self, number: int) -> float:
-        """Return when a child began its job, by the system's monotonic clock; 0 if it has not."""
+        """Return when a child began its job, by the system's monotonic clock.
+
+        Return 0 if the child has not begun a job.
+        """
         return self._limits_page.began(self._rows[number]) if number in self._rows else 0.0
 
     def kill(self, number: int) -> None:
@@ -161,7 +167,7 @@ class SupervisorClient:
                 self._on_prepared(trouble)
 
     async def close(self) -> None:
-        """Disconnect from the supervisor, which then ends with all children; wait for its exit."""
+        """Disconnect from the supervisor, and wait until it has ended with all children."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -172,7 +178,7 @@ class SupervisorClient:
 
 
 def main_module() -> dict[str, str]:
-    """Return how a child can import the module that is `__main__` here: by name or by path."""
+    """Return how a child can import this process's `__main__` module: by name or by path."""
     data = spawn.get_preparation_data("penstock")
     return {name: str(data[name]) for name in MAIN_MODULE_KEYS if name in data}
 

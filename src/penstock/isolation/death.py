@@ -21,7 +21,7 @@ FATAL_ERROR: Final = "Fatal Python error"
 
 
 def shorten_trace(trace: str) -> str:
-    """Return the fatal error and the handler's frames: those of the crashed thread, or of all."""
+    """Return the fatal error with the stack of the crashed thread, or else of all threads."""
     head, *parts = THREAD_LINE.split(trace)
     threads = list(_threads(parts))
     if head.startswith(FATAL_ERROR):
@@ -58,9 +58,9 @@ MEGABYTE: Final = 2**20
 
 
 class Death(Struct, frozen=True, kw_only=True):
-    """How a child ended: exit status, why it was killed if it was, and the stack it left.
+    """How a child ended: its exit status, why it was killed (if it was), and its last stack.
 
-    `began` is when its job began, by the system's monotonic clock; 0 if it had none.
+    `began` is when its job began, by the system's monotonic clock, or 0 if the child had no job.
     """
 
     status: int
@@ -72,7 +72,7 @@ class Death(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name that an error of this death has as its type."""
+        """The error type that is reported for this death."""
         if self.cause == "memory":
             return "OutOfMemory"
         if self.cause in ("time", "timeout"):
@@ -116,7 +116,7 @@ class Death(Struct, frozen=True, kw_only=True):
 
     @property
     def _end(self) -> str:
-        """Return the exit status as an addition to a sentence; empty if we killed the child."""
+        """Return the exit status as the end of a sentence, or an empty text after a SIGKILL."""
         return "" if self.status == -signal.SIGKILL else f"; {self._status}"
 
     @property

@@ -1,8 +1,8 @@
-"""Shared memory in which each child finds, in one row, what it may use at the moment.
+"""Shared memory with one row for each child, which says what the child may use at the moment.
 
-The worker writes a row when it assigns a job, the child when it begins and ends one, and the
-supervisor reads it: no messages are needed. Times are those of the system's monotonic clock, which
-is the same in all processes.
+The worker writes a child's row when it assigns a job. The child writes its row when it begins and
+ends a job. The supervisor reads the rows, so no messages are needed. Times are those of the
+system's monotonic clock, which is the same in all processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ IDLE, RUNNING, RUNNING_TIMED, ASSIGNED = range(4)
 
 
 class ChildLimits(NamedTuple):
-    """The seconds that a child has since a moment, and its bytes of memory. 0 means no limit."""
+    """How many seconds from `since` and how many bytes of memory a child may use.
+
+    0 means no limit.
+    """
 
     since: float
     seconds: float
@@ -34,7 +37,7 @@ class ChildLimits(NamedTuple):
 
     @property
     def began(self) -> float:
-        """When the job began; 0 if it has not."""
+        """When the job began, or 0 if it has not begun."""
         return 0.0 if self.state == ASSIGNED else self.since
 
     def is_over_time(self, now: float) -> bool:
@@ -48,7 +51,7 @@ class LimitsPage:
         self._page = page
 
     def begin(self, row: int, limits: ChildLimits) -> None:
-        """Write that the child's job has begun, and its limits."""
+        """Record that the child's job has begun, with the limits of the job."""
         _ROW_FORMAT.pack_into(self._page, row * ROW_BYTES, *limits)
 
     def expect_start(self, row: int, seconds: float) -> None:
@@ -59,24 +62,24 @@ class LimitsPage:
         self._page.close()
 
     def end(self, row: int) -> None:
-        """Write that the child is idle."""
+        """Record that the child is idle."""
         _ROW_FORMAT.pack_into(self._page, row * ROW_BYTES, 0.0, 0.0, 0, IDLE)
 
     def read(self, row: int) -> ChildLimits | None:
-        """Return the child's limits; None while it is idle or the row is being written."""
+        """Return the child's limits, or None while it is idle or its row is being written."""
         entry = _ROW_FORMAT.unpack_from(self._page, row * ROW_BYTES)
         if entry != _ROW_FORMAT.unpack_from(self._page, row * ROW_BYTES):
             return None  # It is being written at this moment.
         return None if entry[-1] == IDLE else ChildLimits(*entry)
 
     def began(self, row: int) -> float:
-        """Return when the child's job began; 0 if it has none, or has not begun it."""
+        """Return when the child's job began, or 0 if the child has no job or has not begun it."""
         limits = self.read(row)
         return 0.0 if limits is None else limits.began
 
 
 def create_limits_page() -> tuple[int, LimitsPage]:
-    """Create an empty page, and return the file behind it, which others can map."""
+    """Create an empty page. Return the file behind it, which other processes can map."""
     with open_scratch_file() as file:
         file.truncate(PAGE_BYTES)
         return os.dup(file.fileno()), open_limits_page(file.fileno())

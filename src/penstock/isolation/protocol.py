@@ -25,7 +25,10 @@ def frame_message(message: bytes) -> bytes:
 
 
 def receive(channel: socket.socket) -> bytes | None:
-    """Read from a non-blocking socket: None if nothing has arrived, b"" if it was closed."""
+    """Read from a non-blocking socket.
+
+    Return None if nothing has arrived, and b"" if the socket was closed.
+    """
     try:
         return channel.recv(READ_BYTES)
     except BlockingIOError:
@@ -35,7 +38,7 @@ def receive(channel: socket.socket) -> bytes | None:
 
 
 class InvalidMessage(Exception):
-    """The bytes that arrived are no message, or one that is too long."""
+    """The bytes that arrived are not a message, or the message is too long."""
 
 
 class Frames:
@@ -71,7 +74,7 @@ class Frames:
 
 
 class ChildPlan(Struct, frozen=True):
-    """What a child imports, the function that is its main loop, and the settings that this gets.
+    """What a child imports, which function is its main loop, and the settings of this function.
 
     Settings are plain values.
     """
@@ -87,7 +90,7 @@ class ChildPlan(Struct, frozen=True):
 
 
 class Start(Struct, tag=True):
-    """Start a child. Its end of the channel is sent along."""
+    """Start a child. The child's end of the channel is sent with this message."""
 
     number: int
     row: int
@@ -107,7 +110,7 @@ class DeathReport(Struct, tag=True):
 
 
 class Prepared(Struct, tag=True):
-    """The supervisor has imported what children need, or could not."""
+    """The supervisor has imported what children need, or has failed to do so."""
 
     forks: bool
     trouble: str | None = None

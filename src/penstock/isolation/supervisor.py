@@ -6,7 +6,7 @@ fork of the worker with its threads, pools and loop. If the imports have started
 connections, it spawns children as new programs instead, which takes as long as the imports do.
 
 It checks what each child uses, kills those that exceed their limits, and reports each death to the
-worker. When the worker is gone, it ends with all children.
+worker. When the worker is gone, the supervisor ends with all children.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ class Supervisor:
         return pause
 
     def _start_kill(self, watched: WatchedChild, cause: Cause, limit: float) -> None:
-        """Ask a child for its stack. It is killed once that is written, or a moment later."""
+        """Ask a child to write its stack. The child is killed after that, or after a moment."""
         if watched.cause is not None:
             return
         watched.cause, watched.limit = cause, limit

@@ -50,9 +50,9 @@ def kill(pid: int) -> None:
 
 
 def reap(pid: int) -> int | None:
-    """Return a child's exit status, or None if it lives.
+    """Return a child's exit status, or None while the child lives.
 
-    Kill its process group once it has ended.
+    If the child has ended, kill its process group.
     """
     if HAS_WAITID:
         if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

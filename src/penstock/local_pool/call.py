@@ -16,7 +16,7 @@ from penstock.tasks.handler.failure import describe_unawaited
 
 
 class Unawaited(TypeError):
-    """A function that does not await returned something to await."""
+    """A function that is not async has returned an awaitable."""
 
     def __init__(self, value: Awaitable[object]) -> None:
         super().__init__(describe_unawaited("It", value, "submit an `async def` that awaits it"))
@@ -42,14 +42,14 @@ class SubmittedCall:
     def may_end(self) -> bool:
         """Whether the call can end while this thread waits.
 
-        It cannot if its loop has stopped, or if this thread runs that loop.
+        An async call cannot end if its loop has stopped, or if this thread runs that loop.
         """
         if not self.is_async or self.loop is None:
             return True
         return self.loop.is_running() and self.loop is not running_loop()
 
     def run(self) -> None:
-        """Call a function that does not await, in this thread."""
+        """Call a function that is not async, in this thread."""
         value = self.context.run(self.fn, *self.args, **self.kwargs)
         if isinstance(value, Awaitable):
             raise Unawaited(value)
@@ -64,7 +64,7 @@ class SubmittedCall:
 
 @dataclass(frozen=True, slots=True)
 class PoolCounts:
-    """What became of the calls so far. `submitted` is the sum of all others."""
+    """What became of the calls so far. `submitted` is the sum of all other counts."""
 
     submitted: int = 0
     done: int = 0

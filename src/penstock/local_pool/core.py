@@ -1,4 +1,4 @@
-"""A pool from its start to its end, for the public pool, for the app, and for blocking code."""
+"""A pool from its start to its end, as the public pool, the app and blocking code use it."""
 
 from __future__ import annotations
 
@@ -84,16 +84,17 @@ class PoolCore:
     # The end
 
     def close(self, *, include_overdue: bool = True) -> PendingCalls:
-        """Take no more calls. Return those that have not ended, to wait for them.
+        """Take no more calls.
 
-        Without `include_overdue`, leave out those that outlasted an earlier wait.
+        Return the calls that have not ended, so that the caller can wait for them. Without
+        `include_overdue`, leave out calls that outlasted an earlier wait.
         """
         self._runner.check_loop()
         self.queue.closed = True
         return self.queue.wait(include_overdue=include_overdue)
 
     async def finish(self, wait: PendingCalls, timeout: float | None) -> int:
-        """Wait for calls to end, and drop what is left. Return how many were dropped."""
+        """Wait for calls to end, and drop the rest. Return how many were dropped."""
         try:
             await wait.ends(timeout)
         finally:
@@ -104,7 +105,7 @@ class PoolCore:
         return len(left)
 
     def end(self) -> list[SubmittedCall]:
-        """Drop the calls that are left. New calls, after a reopen, get new threads."""
+        """Drop the calls that are left, and return them. Calls after a reopen get new threads."""
         runner, self._runner = self._runner, self._make_runner()
         return runner.end()
 
@@ -114,9 +115,10 @@ class PoolCore:
     # Wait, while the pool stays open
 
     async def settle(self, timeout: float) -> None:
-        """Wait for the present calls to end. The pool takes new ones meanwhile.
+        """Wait for the present calls to end. The pool takes new calls meanwhile.
 
-        Calls that take longer are overdue: nothing waits for them again.
+        Calls that take longer than the timeout are overdue. Later calls of this method do not wait
+        for them again.
         """
         self._runner.check_loop()
         wait, ended = self.queue.wait(include_overdue=False), False
@@ -127,7 +129,7 @@ class PoolCore:
                 self.queue.mark_overdue(wait)
 
     def settle_blocking(self, timeout: float) -> None:
-        """Wait as `settle` does, in this thread."""
+        """Do the same as `settle`, but block this thread."""
         wait = self.queue.wait_blocking()
         if not wait.wait_blocking(timeout):
             self.queue.mark_overdue(wait)
@@ -137,7 +139,7 @@ _cores: WeakSet[PoolCore] = WeakSet()
 
 
 def _settle_all_at_exit() -> None:
-    """Let the last calls run while the program exits, where a thread or loop is left."""
+    """Wait a moment at exit for the calls that a thread or a running loop can still finish."""
     ends_at = time.monotonic() + CLOSE_TIMEOUT_S
     for core in tuple(_cores):
         core.settle_blocking(max(ends_at - time.monotonic(), 0))

@@ -14,10 +14,10 @@ class LoopSource(Protocol):
     """Finds the event loop for a pool's async calls."""
 
     def known(self) -> Loop | None:
-        """Return a loop that already runs. Each submit calls this, so it must not wait."""
+        """Return a loop that already runs, or None. Each submit calls this, so it must not wait."""
 
     def find(self) -> Loop:
-        """Start a loop, or wait for one. A thread of the pool calls this if none is known."""
+        """Start a loop, or wait for one. A thread of the pool calls this if no loop is known."""
 
     def release(self) -> None:
         """Release the loop: the pool needs it no longer."""
@@ -60,7 +60,7 @@ class LoopThread:
             loop.call_soon_threadsafe(release_event.set)
 
     def _run(self, starting: Future[Loop]) -> None:
-        """Run the loop. If it cannot start, raise that in the threads that wait for it."""
+        """Run the loop. If it cannot start, raise the error in the threads that wait for it."""
         try:
             with asyncio.Runner() as runner:
                 runner.run(self._keep_running(starting))
@@ -84,7 +84,7 @@ class LoopThread:
 
 
 def running_loop() -> Loop | None:
-    """Return the loop that runs in this thread, if any."""
+    """Return the loop that runs in this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

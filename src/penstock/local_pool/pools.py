@@ -68,7 +68,7 @@ class LocalPools:
         await asyncio.gather(*(core.settle(timeout) for core in self._cores))
 
     def settle_blocking(self) -> None:
-        """Wait as `settle` does, in this thread."""
+        """Do the same as `settle`, but block this thread."""
         ends_at = time.monotonic() + self._close_wait
         for core in self._cores:
             core.settle_blocking(max(ends_at - time.monotonic(), 0))

@@ -30,7 +30,7 @@ class PendingCalls:
                 self.done.set_result(None)
 
     async def ends(self, timeout: float | None) -> bool:
-        """Wait until all have ended. Return False if the timeout comes first."""
+        """Wait until all calls have ended. Return False if the timeout comes first."""
         try:
             async with asyncio.timeout(timeout):
                 await asyncio.wrap_future(self.done)
@@ -39,7 +39,10 @@ class PendingCalls:
         return True
 
     def wait_blocking(self, timeout: float | None) -> bool:
-        """Wait in this thread until all have ended. Return False if the timeout comes first."""
+        """Wait in this thread until all calls have ended.
+
+        Return False if the timeout comes first.
+        """
         try:
             self.done.result(timeout)
         except TimeoutError:
@@ -119,7 +122,7 @@ class CallQueue:
     def drop_loop(self, loop: asyncio.AbstractEventLoop) -> tuple[Calls, Calls]:
         """Drop the calls of a loop that has ended.
 
-        Return them, and the calls that start in their place.
+        Return the dropped calls, and the calls that start in their place.
         """
         with self._lock:
             lost = [call for call in self._all() if call.loop is loop]
@@ -161,9 +164,9 @@ class CallQueue:
     # Wait
 
     def wait(self, *, include_overdue: bool = True) -> PendingCalls:
-        """Return all calls that have not ended, to wait for them.
+        """Return all calls that have not ended, so that the caller can wait for them.
 
-        Without `include_overdue`, leave out those that outlasted an earlier wait.
+        Without `include_overdue`, leave out calls that outlasted an earlier wait.
         """
         with self._lock:
             calls = set(self._all())

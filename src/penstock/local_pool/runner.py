@@ -36,7 +36,10 @@ class ThreadPool:
         self._ended = False
 
     def run(self, work: Work) -> None:
-        """Do work in a thread. It must not raise. RuntimeError if Python starts no more threads."""
+        """Do work in a thread. The work must not raise.
+
+        Raises RuntimeError if Python starts no more threads.
+        """
         try:
             self._idle.pop()
         except IndexError:
@@ -82,7 +85,10 @@ class DropLog:
         self._next_log_at = 0.0
 
     def log(self, dropped: int, *, now: bool = False) -> None:
-        """Log how many were dropped since the last log line, unless that is under a minute old."""
+        """Log how many calls were dropped since the last log line, at most once a minute.
+
+        With `now`, log them even if the last line is more recent.
+        """
         if dropped <= self._logged or (time.monotonic() < self._next_log_at and not now):
             return
         with self._lock:
@@ -96,9 +102,9 @@ class DropLog:
 
 
 class Runner:
-    """Starts calls, and after the end of each the next one that waits.
+    """Starts calls. When a call ends, it starts the next one that waits.
 
-    A pool has one until it is drained. Threads that never return are then abandoned.
+    A pool uses one runner until it is drained. Threads that never return are then abandoned.
     """
 
     def __init__(
@@ -112,9 +118,9 @@ class Runner:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self, call: SubmittedCall | None) -> bool:
-        """Start a call. If it cannot start, drop it and try the next one.
+        """Start a call. If the call cannot start, drop it and try the next one that waits.
 
-        Return whether the given call was started.
+        Return whether the call that was passed in was started.
         """
         is_first = True
         while call is not None:
@@ -194,7 +200,10 @@ class Runner:
         self.start(self._finish(call, outcome))
 
     def _task_ended(self, call: SubmittedCall, task: asyncio.Task[None]) -> None:
-        """Drop a call that is still listed as running: it or its ending loop cancelled it."""
+        """Drop a call whose task has ended while the call is still listed as running.
+
+        Either the call cancelled its own task, or the ending loop did.
+        """
         if not self._queue.is_running(call) or call.loop is None:
             return
         if _is_ending(call.loop):
@@ -208,7 +217,7 @@ class Runner:
         self._loop = loop
 
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the loop for async calls: the app's, else the one that first submitted a call."""
+        """Return the loop for async calls: the app's, or else the first that submitted a call."""
         loop = self._loop
         if loop is not None and loop.is_running():
             return loop
@@ -227,7 +236,7 @@ class Runner:
             self._drop_loop(loop)
 
     def _find_loop(self, call: SubmittedCall) -> None:
-        """Start a loop, or wait for one, in a thread: the program has none yet."""
+        """Start a loop or wait for one, in a thread, because the program has none yet."""
         try:
             self._loop = self._loop_source.find()
         except Exception:

@@ -1,4 +1,4 @@
-"""Keeps the queues in order: what only the leader does, and what every worker does."""
+"""Keeps the queues in order. Some of this work only the leader does, some every worker does."""
 
 from penstock.maintenance.maintenance import Maintenance
 

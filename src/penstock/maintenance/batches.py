@@ -18,11 +18,12 @@ IDLE_PAUSE_S = 3600.0
 
 
 class BatchFold(Service):
-    """Folds the counts of settled jobs into their batches.
+    """Adds the counts of settled jobs to their batches, which is called folding.
 
-    A worker folds after it has settled a job of a batch, and at intervals if it leads. Two workers
-    at once take turns at a batch. Each folds at most ten times a second, and all together each
-    batch as often, so that a batch's row changes seldom however many jobs end.
+    A worker folds after it has settled a job of a batch. A leader also folds at intervals. If two
+    workers fold at once, they take turns at a batch. Each worker folds at most ten times a second,
+    and all workers together fold a batch at most ten times a second. So a batch's row changes
+    seldom, however many jobs end.
     """
 
     name = "fold"
@@ -40,7 +41,7 @@ class BatchFold(Service):
         self._pause = MIN_INTERVAL_S
 
     def note_settled(self) -> None:
-        """Note that a job of a batch has ended here."""
+        """Note that this worker has settled a job of a batch."""
         if not self._is_due:
             self._is_due = True
             self.wake()
@@ -64,7 +65,7 @@ class BatchFold(Service):
         return IDLE_INTERVAL_S if folded.is_idle else CHECK_INTERVAL_S
 
     async def fold(self, pace: float = 0) -> Folded:
-        """Fold what there is now, starting behind the last batch of the previous fold."""
+        """Fold the present counts, starting behind the last batch of the previous fold."""
         with self._budget:
             folded = await self._batches.fold(self._pool, MAX_JOBS_PER_FOLD, self._last_batch, pace)
         self._last_batch = folded.upto

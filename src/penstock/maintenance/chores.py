@@ -1,4 +1,4 @@
-"""Small upkeep: rescues lost jobs, sweeps what has expired, warns of queues without a worker."""
+"""Small maintenance tasks: rescue lost jobs, sweep expired rows, warn of unserved queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ROWS_PER_RUN = 1000
 
 
 class Chore(Service):
-    """A service that works while this worker leads, and rests while another one does."""
+    """A service that works only while this worker is the leader."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Rescuer(Service):
         *,
         before_rescue: Callable[[], Awaitable[None]],
     ) -> None:
-        """`before_rescue` writes what this worker can still write of the jobs it has lost."""
+        """`before_rescue` writes what can still be written of jobs that this worker has lost."""
         super().__init__(health)
         self._before_rescue = before_rescue
         self._pool = pool
@@ -144,7 +144,7 @@ def filter_rescued(
 ) -> list[tuple[int, bool]]:
     """Return the jobs that were rescued.
 
-    The others lack a partition of the history, and this asks for it.
+    The history has no partition for the other jobs, so this asks for one.
     """
     rescued = [(job, lost) for job, lost in jobs if lost is not None]
     if len(rescued) < len(jobs):
@@ -170,7 +170,8 @@ RUNS_PER_SUM = 10
 class Waker(Chore):
     """Wakes jobs whose wait for an event has timed out, or whose event could not wake them itself.
 
-    While no job waits it checks less often, unless a job of this worker begins to wait.
+    While no job waits, it checks less often. When a job of this worker begins to wait, it checks at
+    once.
     """
 
     name = "event wake-up"
@@ -178,7 +179,7 @@ class Waker(Chore):
     _is_idle = False
 
     def note_wait(self) -> None:
-        """Note that a job waits now."""
+        """Note that a job of this worker has begun to wait."""
         if self._is_idle:
             self.wake()
 
@@ -196,7 +197,10 @@ class Waker(Chore):
 
 
 class TableWalk(Chore):
-    """A chore that walks through a table in parts, for a twentieth of the time, and then rests."""
+    """A chore that walks through a table in parts, and rests after each walk.
+
+    During a walk, it works for a twentieth of the time.
+    """
 
     _last_id = 0
 
@@ -265,7 +269,7 @@ WARN_INTERVAL_S = 600.0
 
 
 class UnservedQueues(Chore):
-    """Warns of queues without a worker, once in ten minutes for each."""
+    """Warns of queues without a worker, at most once in ten minutes for each queue."""
 
     name = "look for queues without a worker"
 
@@ -299,7 +303,7 @@ class UnservedQueues(Chore):
 
 
 def describe_unserved(unserved: Sequence[tuple[str, float]]) -> str:
-    """Return a warning that names the queues, since when they wait, and what to do.
+    """Return a warning that names the queues, how long they have waited, and what to do.
 
     The queue that has waited longest comes first.
     """

@@ -38,7 +38,7 @@ ORCHESTRATION = "orchestration"
 
 
 class Elector(Service):
-    """Stands for election at intervals. A leader that stops doing so loses its seat."""
+    """Stands for election at intervals. A leader that stops standing loses its role."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
 """Partitions of the history: any worker creates them ahead, the leader removes expired ones.
 
-Neither may ever make a settle wait. Attaching a partition waits for nobody. Detaching one
-concurrently waits only for readers, and is given up after a moment and retried at the next tick.
+Neither task may ever make a settle wait. Attaching a partition waits for no other transaction.
+Detaching a partition concurrently waits only for readers. The leader gives it up after a moment and
+retries at the next tick.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ RETRY_PAUSE_S = 60.0
 
 
 class Partitions(Service):
-    """Keeps the partitions from a few days ago up to the longest retention ahead."""
+    """Keeps the partitions of the history from a few days ago up to some days ahead."""
 
     name = "partitions"
 

@@ -15,10 +15,10 @@ RESCAN_INTERVAL_S = 2.0
 
 
 class Promoter(Service):
-    """Sleeps until the next job is due, and wakes earlier when an earlier one is reported.
+    """Sleeps until the next job is due, and wakes up if an earlier job is reported.
 
-    Like a claim it starts at a cursor, past the dead entries of jobs long promoted, and rescans
-    from the beginning only now and then.
+    Like a claim, it starts to read at a cursor, behind the dead index entries of jobs promoted long
+    ago. It rescans from the beginning only now and then.
     """
 
     name = "promotion"

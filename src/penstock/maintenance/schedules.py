@@ -23,10 +23,10 @@ MAX_COUNTED_TICKS = 1_000
 
 
 def plan_firing(due: DueTicks, now: datetime, grace: float) -> Firing:
-    """Return the ticks since the last one up to now, and when to check again.
+    """Return the ticks since the last one that was handled, and when to check again.
 
-    Ticks older than the grace were missed. The last of them stands for all, unless the schedule
-    catches up with each.
+    Ticks that are older than the grace period were missed. The last missed tick stands for all of
+    them, unless the schedule catches up with each tick.
     """
     rule, since = due.rule, due.done_until
     missed = None
@@ -61,8 +61,8 @@ BROKEN_RETRY_S = 30.0
 class Scheduler(Service):
     """Sleeps until the next tick, and wakes at once when a schedule changes.
 
-    Every worker writes the schedules that its code declares; only the leader fires. Leading only
-    saves work: the database lets each tick fire once, whoever asks.
+    Every worker writes the schedules that its code declares, but only the leader fires them. The
+    leader only saves work: the database lets each tick fire once, whichever worker asks.
     """
 
     name = "schedules"
@@ -92,7 +92,7 @@ class Scheduler(Service):
         self._broken: dict[str, str] = {}
 
     def note_change(self) -> None:
-        """Note that a schedule has changed. One that could not fire may have been mended."""
+        """Note that a schedule has changed. A schedule that could not fire may be able to now."""
         self._paused_until.clear()
         self.wake()
 
@@ -118,7 +118,10 @@ class Scheduler(Service):
         return max(min(waits), 0.001)
 
     async def fire(self) -> DueSchedules:
-        """Fire what is due, up to a limit. Return what that was, and when more is due."""
+        """Fire the schedules that are due, up to a limit.
+
+        Return them, and when more will be due.
+        """
         async with self._firing:
             look = await self._schedules.due(
                 self._pool, MAX_SCHEDULES_PER_RUN, self._paused_names()

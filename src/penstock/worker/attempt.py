@@ -65,7 +65,11 @@ class Attempt:
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether its job may have ended or moved on without this worker. The settle finds out."""
+        """Whether another transaction may have decided what becomes of the job.
+
+        The handler may have called ctx.complete, or the job may have been taken back. The settle
+        finds out.
+        """
         return self.completed or self.stop_reason == "refused"
 
     def stop(self, reason: StopReason) -> None:
@@ -83,10 +87,10 @@ class Attempt:
         self.timer = loop.call_later(seconds, self._time_out, loop)
 
     def _time_out(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Stop the attempt, or let it go on once if its timer was late.
+        """Stop the attempt. If its timer was late, extend the time limit once instead.
 
-        If the process stood still (SIGSTOP, a suspended laptop), or another handler blocked the
-        loop, this handler could not run meanwhile: it gets that time back.
+        If the process stood still (SIGSTOP, a suspended laptop) or another handler blocked the
+        loop, this handler could not run meanwhile. It gets the lost time back.
         """
         assert self.timer is not None
         assert self.job.timeout is not None
@@ -98,12 +102,12 @@ class Attempt:
             self.stop("timeout")
 
     def begin(self) -> None:
-        """Start the clock of an attempt that had to wait for something else."""
+        """Mark an attempt that had to wait as begun, and measure its time from now."""
         self.has_begun = True
         self.started_at = time.monotonic()
 
     def end(self) -> None:
-        """Note that its outcome is known, or that nobody needs it any more."""
+        """Record that the attempt's outcome is known, or that nobody needs the outcome any more."""
         self.is_settled = True
         self.ended_at = time.monotonic()
 

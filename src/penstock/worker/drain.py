@@ -1,4 +1,4 @@
-"""Works off all jobs that are ready."""
+"""Runs jobs until none is ready any more."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ BATCH_CHECK_INTERVAL_S = 0.02
 async def run_until_drained(
     parts: Parts, pools: LocalPools, pool_wait: float, batch_wait: float
 ) -> None:
-    """Return once no job is ready any more, or the quota is spent, and all outcomes are settled.
+    """Wait until no job is ready or the quota is spent, and until all outcomes are settled.
 
-    Schedules that are due fire first, once: one that fires all the time must not keep a drain from
-    ending. Each round promotes what is due, finishes batches and scans all queues again, so it
-    includes jobs that came meanwhile. It waits for calls in local pools, which may enqueue more,
-    and for batches whose rows are locked, since their callbacks may be about to come. Outcomes that
-    cannot be written are retried for `Pace.unwritten_retry` seconds, and then left to the stop.
+    Due schedules fire once, at the beginning: a schedule that is always due must not keep a drain
+    from ending. Each round promotes due jobs, finishes batches and scans all queues again, so the
+    drain includes jobs that arrive meanwhile. It waits for calls in local pools, which may enqueue
+    more jobs. It also waits for batches whose rows are locked, because their callbacks may be about
+    to be enqueued. Outcomes that cannot be written are retried for `Pace.unwritten_retry` seconds,
+    and then left to the stop.
     """
     upkeep = parts.maintenance
     while (await _retry_if_unavailable(upkeep.scheduler.fire)).due:
@@ -56,7 +57,10 @@ async def run_until_drained(
 
 
 async def _retry_if_unavailable(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask, with a few retries if the database is away: one pooled connection may be broken."""
+    """Call `ask`, and retry a few times while the database is away.
+
+    Perhaps only one pooled connection is broken.
+    """
     cancels = errors.cancels()
     for wait in RETRY_PAUSES_S:
         try:
@@ -70,7 +74,7 @@ async def _retry_if_unavailable(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _work_until_blocked(parts: Parts) -> None:
-    """Wait until no known job may run, now or when a limit has room."""
+    """Wait until no known job may run, not even once a limit has room."""
     while True:
         await _wait_until_quiet(parts)
         if parts.quota.is_spent or parts.gives_up:

@@ -1,9 +1,10 @@
 """The heartbeat: a thread with its own loop and its own connection.
 
-A handler that blocks the worker's loop, or a pool whose connections are all in use, must not cost
-the worker its lease. But a loop that is blocked for ever must: so the thread renews only while the
-loop has ticked within the stall limit. A thread that cannot reach the database gives up the lease
-before it would expire, so that a cut-off worker stops its jobs before another worker starts them.
+A handler that blocks the worker's loop must not cost the worker its lease, nor must a pool whose
+connections are all in use. But a loop that is blocked for ever must cost the lease. So the thread
+renews the lease only while the loop has ticked within the stall limit. A thread that cannot reach
+the database gives up the lease before it would expire, so that a cut-off worker stops its jobs
+before another worker starts them.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ LATE_CHECK_S = 1.0
 
 
 class Heartbeat(threading.Thread):
-    """Renews one lease until it is stopped or the lease is lost.
+    """Renews one lease until the thread is stopped or the lease is lost.
 
-    It calls `on_renewed` after the first beat and after one that followed a failed beat, and
-    `on_refused` after a beat that the database will go on refusing.
+    It calls `on_renewed` after its first successful beat, and after the first one that follows a
+    failed beat. It calls `on_refused` after a beat that failed with a permanent error.
     """
 
     def __init__(
@@ -96,22 +97,28 @@ class Heartbeat(threading.Thread):
     # Called from the worker's loop
 
     async def connect(self) -> None:
-        """Start the thread and wait until it is connected: a lease must not begin without that."""
+        """Start the thread and wait until it is connected.
+
+        A lease must not begin before the thread can renew it.
+        """
         self.start()
         await asyncio.wrap_future(self._connected)
 
     def start_renewing(self, lease: int, taken_at: float) -> None:
-        """Renew a lease from now on that was taken at that time."""
+        """Renew this lease from now on.
+
+        The worker took it at `taken_at`, by the monotonic clock.
+        """
         self.name = f"penstock heartbeat {lease}"
         self._renewed_at, self._lease = taken_at, lease
         self.beat_soon()
 
     def note_leaving(self) -> None:
-        """Note that the lease is being given back: its end is then no news."""
+        """Note that the worker gives back the lease, so that its end is not logged as a loss."""
         self._leaving = True
 
     def beat_soon(self) -> None:
-        """Beat now: there may be a signal to fetch."""
+        """Beat now, for example because there may be a signal to fetch."""
         if self._wake is not None:
             self._call_in_thread(self._wake.set)
 
@@ -123,12 +130,12 @@ class Heartbeat(threading.Thread):
             self._call_in_thread(self._beating.cancel)
 
     async def stop_and_join(self, seconds: float) -> None:
-        """Stop beating and wait for the thread, or leave it alone if that takes longer."""
+        """Stop beating, and wait at most these seconds for the thread to end."""
         self.stop_beating()
         await asyncio.get_running_loop().run_in_executor(None, self.join, seconds)
 
     def _call_in_thread(self, function: Callable[[], object]) -> None:
-        """Call a function in this thread's loop, if that has not ended."""
+        """Call a function on this thread's loop, unless the loop has ended."""
         if self._loop is not None:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(function)
@@ -158,7 +165,10 @@ class Heartbeat(threading.Thread):
             watcher.cancel()
 
     async def _connect_and_wait(self) -> Connection | None:
-        """Connect, and wait for a lease. Return the connection; None if there will be no lease."""
+        """Connect, and wait for a lease to renew.
+
+        Return the connection, or None if the connection failed or there will be no lease.
+        """
         try:
             connection = await connect(self._url, name="penstock heartbeat")
         except Exception as error:
@@ -202,7 +212,7 @@ class Heartbeat(threading.Thread):
                 connection.terminate()
 
     async def _beat(self, connection: Connection | None) -> Connection | None:
-        """Renew once. Return the connection, or None if it no longer works."""
+        """Renew the lease once. Return the connection, or None if it no longer works."""
         assert self._lease is not None
         sent = time.monotonic()
         info = self._info()
@@ -242,18 +252,18 @@ class Heartbeat(threading.Thread):
 
     @property
     def _deadline(self) -> float:
-        """When the lease must be taken for lost, unless it is renewed before."""
+        """When to treat the lease as lost, unless a beat renews it before."""
         return self._renewed_at + self._liveness.lease - self._margin
 
     def _beat_timeout(self, now: float) -> float:
-        """Return how long a beat may take: it must not wait beyond the lease's own end."""
+        """Return how many seconds a beat may take, so that it does not outlast the lease."""
         longest = min(self._liveness.heartbeat, self._liveness.lease / 4, self._deadline - now)
         return max(longest, self._margin / 2)
 
     def _pause(self) -> float:
-        """Return how long after a beat the next is due.
+        """Return how many seconds after a beat the next one is due.
 
-        A database that refuses is asked less often.
+        The pause is longer while the database refuses beats.
         """
         if self.failure is None:
             return self._liveness.heartbeat
@@ -263,7 +273,7 @@ class Heartbeat(threading.Thread):
         return max(CHECK_INTERVAL_S, min(backoff, self._liveness.heartbeat))
 
     def _is_lease_over(self) -> bool:
-        """Return whether the lease is lost, or so near its end that it must be taken for lost."""
+        """Return whether the lease is lost, or so near its end that it must be treated as lost."""
         if time.monotonic() < self._deadline:
             return False
         if self._stopping or self._leaving:
@@ -284,7 +294,7 @@ class Heartbeat(threading.Thread):
         return f"its last heartbeat failed: {errors.cause(self.failure)}"
 
     def _note_failure(self, error: Exception, seconds: float) -> None:
-        """Report a failed beat: once for each error, not once for each try."""
+        """Report a failed beat. An error that repeats is reported once, not at each try."""
         self.failure, self._is_proven = error, False
         self._failed_beats += 1
         if errors.is_lost(error):
@@ -297,7 +307,7 @@ class Heartbeat(threading.Thread):
             logger.exception("The heartbeat failed and is tried again.")
 
     def _note_silence(self, error: Exception, seconds: float) -> None:
-        """Log once that the database does not answer. One broken connection is no news yet."""
+        """Log once that the database does not answer. A single broken connection is not logged."""
         is_news = isinstance(error, TimeoutError) or self._failed_beats > 1
         if self._is_silent or not is_news:
             return
@@ -317,7 +327,7 @@ class Heartbeat(threading.Thread):
             logger.warning("The database answers the heartbeat again.")
 
     async def _rest(self, until: float) -> None:
-        """Wait for the next beat."""
+        """Wait until the next beat is due or asked for."""
         assert self._wake is not None
         while not (self._stopping or self._given_up or self._wake.is_set()):
             left = until - time.monotonic()
@@ -333,10 +343,11 @@ class Heartbeat(threading.Thread):
     # The worker's loop, seen from here
 
     async def _watch_loop(self) -> None:
-        """Ask the worker's loop for ticks, and judge it by how long it leaves one unanswered.
+        """Ask the worker's loop for ticks, and judge the loop by how long a tick stays unanswered.
 
         After a pause of the whole process (SIGSTOP, a suspended laptop) the clock is far ahead, but
-        the loop had no more chance to run than this thread: a late check counts as one on time.
+        the loop had no more chance to run than this thread. So a late check counts as if it were on
+        time.
         """
         checked_at = time.monotonic()
         while not (self._stopping or self._given_up):
@@ -382,7 +393,7 @@ class Heartbeat(threading.Thread):
         )
 
     def _give_up(self, seconds: float) -> None:
-        """Let the lease go because the loop is blocked for good, so that its jobs are rescued."""
+        """Give up the lease because the loop is blocked for good, so that its jobs are rescued."""
         attempt = find_attempt(self._worker_thread)
         logger.critical(
             "The event loop has been blocked for %.0f s by %s; the lease is given up.",

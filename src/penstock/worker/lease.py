@@ -21,7 +21,7 @@ logger = logging.getLogger("penstock.worker")
 
 
 class LeaseKeeper(Service):
-    """Takes one lease after the other. While there is none, nothing is claimed."""
+    """Takes a lease, and a new one whenever it is lost. Without a lease, nothing is claimed."""
 
     name = "lease"
 
@@ -112,9 +112,9 @@ class LeaseKeeper(Service):
 
     @asynccontextmanager
     async def claiming(self) -> AsyncIterator[int]:
-        """Wait for a lease that the database renews, and hold it for a claim.
+        """Wait for a lease that the database renews, and yield it for one claim.
 
-        A claim and a reconciliation exclude each other.
+        A claim and a reconciliation never run at the same time.
         """
         while True:
             await self._has_lease.wait()
@@ -126,12 +126,12 @@ class LeaseKeeper(Service):
 
     @property
     def is_claiming(self) -> bool:
-        """Whether a claim is under way, or something that excludes one."""
+        """Whether a claim or a block under `without_claims` is under way."""
         return self._claims.locked()
 
     @asynccontextmanager
     async def without_claims(self) -> AsyncIterator[int | None]:
-        """Keep claims from running while this lasts."""
+        """Keep claims from running during this block. Yield the current lease, or None."""
         async with self._claims:
             yield self.lease
 
@@ -154,11 +154,14 @@ class LeaseKeeper(Service):
             raise StartTimeout(self._worker, limit, why, place=self._place) from why
 
     def note_lost_answer(self) -> None:
-        """Note that a claim's answer was lost: the lease may own jobs that nobody here knows."""
+        """Report that a claim's answer was lost.
+
+        The lease may own jobs that this worker does not know.
+        """
         self.on_lost_answer()
 
     def lapse(self, lease: int | None = None) -> None:
-        """Handle the loss of the lease: stop its jobs, and take a new one."""
+        """Handle the loss of the lease: stop the jobs under it, and take a new lease."""
         if self.lease is None or (lease is not None and lease != self.lease):
             return
         lost_lease, self.lease = self.lease, None
@@ -181,7 +184,7 @@ class LeaseKeeper(Service):
             logger.warning("The database accepts heartbeats again; jobs are claimed again.")
 
     def _handle_refusal(self, lease: int, error: Exception) -> None:
-        """Stop claiming, and log once why: each job would be cut off when the lease ends."""
+        """Stop claiming, and log the reason once. New jobs would be cut off when the lease ends."""
         if lease != self.lease:
             return
         self._is_renewed.clear()
@@ -202,12 +205,12 @@ class LeaseKeeper(Service):
         return "" if function is None else f" It was raised in your function {function}."
 
     def beat_soon(self, lease: int) -> None:
-        """Send a heartbeat now if the lease is this worker's: there may be a signal to fetch."""
+        """Send a heartbeat now if this is the current lease. There may be a signal to fetch."""
         if lease == self.lease and self._heartbeat is not None:
             self._heartbeat.beat_soon()
 
     async def close(self) -> int:
-        """Give back the lease and all jobs that still run; return how many those were."""
+        """Give back the lease and all jobs that still run. Return the number of these jobs."""
         await self.stop()
         heartbeat, self._heartbeat = self._heartbeat, None
         lease, self.lease = self.lease, None
@@ -221,10 +224,10 @@ class LeaseKeeper(Service):
         return released
 
     async def give_back(self, unwritten: Sequence[Settlement], why: str) -> None:
-        """Give back the lease on a new connection, from a thread while the event loop hangs.
+        """Give back the lease on a new connection, from another thread while the event loop hangs.
 
         First count a loss for each job whose outcome is unwritten. If that fails, let the lease
-        expire instead, so that a rescue counts them.
+        expire instead, so that a rescue counts the losses.
         """
         if (lease := self.lease) is None:
             return
@@ -256,9 +259,9 @@ class LeaseKeeper(Service):
 
 
 class Reconciler(Service):
-    """Gives back jobs that are claimed under this lease but unknown here.
+    """Gives back jobs that are claimed under this lease but unknown to this worker.
 
-    It runs after a lost answer to a claim, and at intervals.
+    It runs at intervals, and after the answer to a claim was lost.
     """
 
     name = "reconciliation"

@@ -1,7 +1,7 @@
-"""Listens to the database's notifications: new jobs, due times, signals, a vacant leader's seat.
+"""Listens to the database's notifications: new jobs, due times, signals, a missing leader.
 
-Notifications only save time. Everything is found without them a little later: behind a pooler that
-delivers none, a worker polls more often instead.
+Notifications only save time. Without them, the worker finds everything a little later. Behind a
+pooler that delivers no notifications, the worker polls more often instead.
 """
 
 from __future__ import annotations

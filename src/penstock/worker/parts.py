@@ -53,7 +53,7 @@ WRITE_BEFORE_RESCUE_S = 5.0
 
 
 class Parts:
-    """Everything that works while a worker runs: made at its start, dropped at its stop.
+    """All parts of a running worker. They are made at its start and dropped at its stop.
 
     Jobs go through `claim → dispatch → execute → settle`, with the lease, the listener and the
     maintenance beside them.
@@ -292,7 +292,7 @@ class Parts:
         }
 
     def _beat_soon(self) -> None:
-        """Send a heartbeat now, to report news of this worker."""
+        """Send a heartbeat now, to report a change in this worker."""
         if self.lease_keeper.lease is not None:
             self.lease_keeper.beat_soon(self.lease_keeper.lease)
 
@@ -307,8 +307,8 @@ class Parts:
     def _claim_room(self) -> int:
         """Return how many jobs a claim may take.
 
-        None while many outcomes are unwritten, the database refuses to write them, or a job must
-        run alone.
+        The number is 0 while many outcomes are unwritten or a job must run alone. While the
+        database refuses to write outcomes, it is 0, or 1 for a probe.
         """
         if self.dispatcher.is_reserved:
             return 0
@@ -319,11 +319,11 @@ class Parts:
 
     @property
     def gives_up(self) -> bool:
-        """Whether nothing more will be claimed: the database has refused all outcomes for long."""
+        """Whether the worker claims no more, because the database has long refused outcomes."""
         return self.settler.is_refused and self.settler.is_stuck
 
     def note_unwritten(self) -> None:
-        """Count the outcomes that are left after the settler's close: they stay unwritten."""
+        """Count the outcomes that are still unwritten after the settler was closed."""
         self._tally.unwritten += len(self.settler.list_given_up())
 
     def _claim_if_room(self) -> None:
@@ -334,7 +334,8 @@ class Parts:
     async def _make_room_for_exclusive(self) -> None:
         """Prepare for a job that runs alone and may kill this worker.
 
-        Prefetched jobs can begin elsewhere, and jobs that have ended need not run again.
+        Prefetched jobs go back, so that they can begin elsewhere. Outcomes are written, so that
+        their jobs need not run again.
         """
         async with self.lease_keeper.without_claims():
             self.dispatcher.release_prefetched()
@@ -412,7 +413,7 @@ class Parts:
         self.maintenance.rescuer.wake()
 
     async def _write_lapsed(self) -> None:
-        """Write what ended under a lost lease, before a rescue has it run again."""
+        """Write outcomes of jobs under a lost lease, before a rescue runs these jobs again."""
         if self.settler.has_lapsed:
             await self.lease_keeper.wait_for_lease()
             await self.settler.try_lapsed(WRITE_BEFORE_RESCUE_S)
@@ -469,14 +470,17 @@ class Parts:
 
 
 def _waiting_seconds(attempt: Attempt) -> float:
-    """Return the seconds from ready to begun; the clocks of two machines differ a little."""
+    """Return how many seconds a job was ready before it began.
+
+    The clocks of the database and of this machine may differ a little.
+    """
     ready_at: datetime = attempt.job.row["ready_at"]
     since = (datetime.now(UTC) - ready_at).total_seconds()
     return max(0.0, since - (time.monotonic() - attempt.started_at))
 
 
 def _settle_traces(tracing: Tracing, batch: Sequence[Settlement]) -> None:
-    """Tell the tracing that outcomes are written."""
+    """Tell the tracing which attempts are settled."""
     for settlement in batch:
         attempt: Attempt | None = settlement.source
         if attempt is None:
@@ -488,7 +492,7 @@ def _settle_traces(tracing: Tracing, batch: Sequence[Settlement]) -> None:
 
 
 def _max_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
-    """Return how many jobs may run at once; a shared call has many of them in one slot."""
+    """Return how many jobs may run at once. A shared call runs many jobs in one slot."""
     widest = max(tasks.batched.values(), default=1)
     return widest * sum(state.slots.limit for state in states.values())
 
@@ -496,7 +500,7 @@ def _max_jobs(states: dict[str, QueueState], tasks: Registry) -> int:
 def _describe_worker(
     states: dict[str, QueueState], tenants: TenantFilter, tasks: Registry, timetable: Timetable
 ) -> dict[str, Any]:
-    """Return what the lease says of a worker for people."""
+    """Return the description of the worker that is stored with its lease, for people to read."""
     return {
         "host": socket.gethostname(),
         "pid": os.getpid(),

@@ -1,4 +1,4 @@
-"""Worker processes: the loop of one, and a group of several under one parent."""
+"""Worker processes: the event loop of one process, and a group of processes under one parent."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def runner() -> asyncio.Runner:
-    """Return a runner for a whole process: uvloop if there is one, and rare garbage collection.
+    """Return a runner for a whole process, with rare garbage collection and uvloop if installed.
 
-    A worker inside a user's program leaves both as it finds them.
+    A worker inside a user's program changes neither the loop nor the garbage collection.
     """
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -63,8 +63,8 @@ def runner() -> asyncio.Runner:
 def end(loop_runner: asyncio.Runner, threads: ThreadPoolExecutor) -> None:
     """End the loop without waiting for ever.
 
-    `asyncio.Runner` waits for each task and thread however long it takes. This does not, and leaves
-    a loop open on which something still runs.
+    `asyncio.Runner` waits for each task and thread, however long it takes. This function waits only
+    for a while, and does not close a loop on which something still runs.
     """
     loop_runner.get_loop().run_until_complete(_end_tasks())
     threads.shutdown(wait=False, cancel_futures=True)
@@ -114,9 +114,10 @@ class ProcessReady(Event, frozen=True):
 
 
 class ProcessEnded(Event, frozen=True):
-    """`cause` completes the sentence "worker process 2 …".
+    """A worker process has ended. `cause` completes the sentence "worker process 2 …".
 
-    `again_in` is None while the processes stop: then `is_clean` says whether it ended as asked.
+    `again_in` is None while the group stops. In that case, `is_clean` says whether the process
+    ended as asked.
     """
 
     number: int
@@ -135,7 +136,7 @@ class ProcessNotCreated(Event, frozen=True):
 
 
 class NoneStarted(Event, frozen=True):
-    """Every process ended before it had its lease or waited for one, so all of them stop."""
+    """Every process ended before it had a lease or at least waited for one, so the group stops."""
 
     processes: int
     cause: str
@@ -199,7 +200,7 @@ class ProcessGroup:
         return not self._failed
 
     def ask_to_stop(self) -> None:
-        """Stop every process, and hurry them at a second call. For signal handlers."""
+        """Ask every process to stop. A second call hurries them. For signal handlers."""
         self._stopping.set()
         for child in tuple(self._children.values()):
             _terminate(child.process)
@@ -207,14 +208,14 @@ class ProcessGroup:
     def stop_limit(self, signals: int) -> float:
         """Return how many seconds a stop may take after this many signals.
 
-        Each process has an earlier end of its own.
+        Each process has a shorter limit of its own.
         """
         return self._stopping_limits.limit(signals=signals, has_pools=True) + PROCESS_END_S
 
     def last_words(self) -> None:
-        """Kill the processes that did not end, as this one is about to.
+        """Kill the processes that have not ended, because this parent process is about to end.
 
-        Called in another thread.
+        This is called in another thread.
         """
         for child in tuple(self._children.values()):
             logger.critical("Worker process %d did not end in time; it is killed.", child.number)
@@ -295,7 +296,7 @@ class ProcessGroup:
             self._on_event(ProcessEnded(number, pid, cause, backoff))
 
     def _give_up(self, number: int, cause: str) -> bool:
-        """Stop if no process can start: this one could not, and neither could any other."""
+        """Stop the group if none of its processes could start. Return whether it stops."""
         self._never_started.add(number)
         if self._has_started or len(self._never_started) < self._processes:
             return False

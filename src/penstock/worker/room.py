@@ -31,9 +31,9 @@ async def retry_while_full(
 ) -> T:
     """Call `ask`, and retry while the server accepts no more connections, within these seconds.
 
-    It warns once, and raises the server's refusal in the end. It calls `on_refusal` with each
-    refusal, so that idle connections can be closed: if many processes kept their first while
-    waiting for their second, none would ever work.
+    The first refusal is logged as a warning, and the last one is raised. `on_refusal` is called
+    with each refusal, so that idle connections can be closed. If many processes kept a first
+    connection while they waited for a second one, none of them could ever work.
     """
     began = time.monotonic()
     has_warned = False
@@ -63,7 +63,7 @@ async def retry_while_full(
 
 
 def is_too_many_connections(error: BaseException) -> bool:
-    """Return whether the server refused a connection because it has as many as it allows."""
+    """Return whether the server refused a connection because its connection limit is reached."""
     if isinstance(error, DatabaseError):
         return error.sqlstate == TOO_MANY_CONNECTIONS
     return errors.is_state(error, TOO_MANY_CONNECTIONS)

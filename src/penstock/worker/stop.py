@@ -1,4 +1,7 @@
-"""The phases of a stop: let jobs finish, cancel the rest, leave; and a hard end if that hangs."""
+"""The phases of a stop: let jobs finish, cancel the rest, leave.
+
+If that hangs, a hard end follows.
+"""
 
 from __future__ import annotations
 
@@ -56,16 +59,16 @@ class HardEnd(threading.Thread):
         self._numbers: frozenset[int] = frozenset()
 
     def listen(self, numbers: Collection[signal.Signals]) -> None:
-        """Watch these signals, which the event loop must handle already; it still does."""
+        """Watch these signals. The event loop must handle them already, and still handles them."""
         self._numbers = frozenset(numbers)
         self._passed_on_to = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         self.start()
 
     def signalled(self, count: int) -> None:
-        """Set how many signals have come so far.
+        """Record how many signals have come so far.
 
-        The event loop calls this as well: something may have replaced Python's only wakeup pipe for
-        signals.
+        The event loop calls this as well, because other code may have replaced Python's only wakeup
+        pipe for signals.
         """
         with self._lock:
             if count <= self._signals:
@@ -147,7 +150,7 @@ CLOSE_SHARE = 0.95
 
 
 class Shutdown:
-    """One stop of one worker. No job is lost: what does not finish is given back."""
+    """One stop of one worker. No job is lost: jobs that do not finish are given back."""
 
     def __init__(
         self,
@@ -188,7 +191,7 @@ class Shutdown:
     async def _settle_pools(self) -> None:
         """Wait for the calls in local pools.
 
-        The pools belong to the app, and go on after this worker.
+        The pools belong to the app, and stay open after this worker has ended.
         """
         if calls := self._pools.calls:
             seconds = self._stopping.pool
@@ -205,7 +208,7 @@ class Shutdown:
     async def _phase(
         self, name: str, running: int, ended: Coroutine[Any, Any, None], seconds: float
     ) -> None:
-        """Wait for what runs, unless somebody hurries the stop."""
+        """Wait until a phase's work has ended, its time is over, or somebody hurries the stop."""
         self._events.emit(WorkerStopping(name, running))
         waits = [asyncio.ensure_future(ended), asyncio.ensure_future(self._hurry.wait())]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -282,16 +285,17 @@ class Shutdown:
         await parts.lease_keeper.close()
 
     def _left(self, share: float = 1.0) -> float:
-        """Return the seconds until a share of the time to leave is over."""
+        """Return the seconds that are left until this share of the time to leave is over."""
         end = self._end - (1.0 - share) * self._stopping.leave
         return max(end - time.monotonic(), 0.0)
 
     async def _ends_in_time(
         self, share: float, work: Coroutine[Any, Any, object], least: float = 0.0
     ) -> bool:
-        """Return whether work ends within a share of the time to leave, or the least that it needs.
+        """Run work within a share of the time to leave, or within `least` seconds if that is more.
 
-        Its cancellation may take a moment more, but not longer than the whole time.
+        Return whether the work ended in time. Its cancellation may take a moment more, but not
+        longer than the whole time to leave.
         """
         seconds = max(self._left(share), least)
         cancel = max(0.0, min(CANCEL_S, self._left() - seconds))
@@ -300,8 +304,10 @@ class Shutdown:
     async def _do_part(
         self, name: str, share: float, work: Coroutine[Any, Any, object], least: float = 0.0
     ) -> bool:
-        """Do one part of leaving, on which the others do not depend; return whether it ended in
-        time."""
+        """Do one part of leaving, and return whether it ended in time.
+
+        The other parts do not depend on this one, so its errors are only logged.
+        """
         try:
             has_ended = await self._ends_in_time(share, work, least)
         except Exception:

@@ -32,7 +32,7 @@ class TenantFilter:
         return (self.only is None or tenant in self.only) and tenant not in self.excepted
 
     def problem(self, queue: str) -> str | None:
-        """Return what is wrong with this choice on a queue that is not fair; None if nothing is."""
+        """Return what is wrong with this choice for a queue that is not fair, or None."""
         if self.only is not None:
             effect = "this worker, which is for some tenants only, finds no jobs there"
         elif self.excepted:

@@ -1,4 +1,4 @@
-"""Finds out where code is that does not end. Safe to call from any thread."""
+"""Finds out where code is that does not come to an end. Safe to call from any thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def describe_place(future: asyncio.Future[Any] | None) -> str:
 
 
 def find_attempt(thread: int) -> Attempt | None:
-    """Return the attempt whose async handler a thread runs, from the executor's stack frame."""
+    """Return the attempt whose async handler a thread runs, or None.
+
+    The attempt is found in the executor's stack frame.
+    """
     frame: FrameType | None = sys._current_frames().get(thread)
     while frame is not None:
         attempt = frame.f_locals.get("attempt") if frame.f_code.co_name == "_on_loop" else None

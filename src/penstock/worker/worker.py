@@ -82,8 +82,10 @@ class Worker:
         children: int | None = None,
         scheduled: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
-        """`scheduled` returns the queues of the database's schedules, which the worker serves as
-        well."""
+        """`scheduled` returns the queues of the database's schedules.
+
+        The worker serves these queues as well.
+        """
         self._scheduled = scheduled
         self._link = link
         self._tasks = tasks
@@ -115,10 +117,11 @@ class Worker:
     # Lifecycle
 
     async def start(self, *, limit: int | None = None) -> None:
-        """Take a lease and begin to claim; `limit` is the most jobs it will ever take.
+        """Take a lease and begin to claim. The worker never takes more than `limit` jobs.
 
-        Raises StartTimeout if it gets no lease within `Liveness(start_wait=60)` seconds, as on a
-        standby. A server at its connection limit is retried for as long, with one warning.
+        Raises StartTimeout if it gets no lease within `Liveness(start_wait=60)` seconds, for
+        example on a standby. If the server is at its connection limit, the worker retries for the
+        same time, with one warning.
         """
         await self._start(limit, self._liveness.start_wait)
 
@@ -184,8 +187,10 @@ class Worker:
     async def _ask_within(
         self, ask: Callable[[], Awaitable[object]], seconds: float | None
     ) -> None:
-        """Ask the database at the start, within these seconds: one that stands still answers
-        nothing."""
+        """Call `ask` at the worker's start, and raise if it takes longer than these seconds.
+
+        A database that hangs would never answer.
+        """
         limit, refusal = asyncio.timeout(seconds), None
 
         def full(error: Exception) -> None:
@@ -209,7 +214,7 @@ class Worker:
             raise StartTimeout(self.name, start_wait, late, place=place) from late
 
     async def _explain_start_error(self, error: BaseException) -> PenstockError | None:
-        """Return our error for what the database refuses, or does not answer, at the start."""
+        """Return Penstock's error for what went wrong in the database at the start, or None."""
         if errors.is_refused(error):
             return await self._link.permission_error(error, self._pool)
         if isinstance(error, Exception):
@@ -238,9 +243,10 @@ class Worker:
         )
 
     async def stop(self) -> None:
-        """Stop claiming and let jobs finish; cancel those that do not; leave. No job is lost.
+        """Stop claiming, let jobs finish, cancel jobs that do not finish in time, and leave.
 
-        Before and after the jobs, the stop waits for calls in the app's local pools.
+        No job is lost. Before and after the jobs, the stop waits for calls in the app's local
+        pools.
         """
         if self._parts is not None and self._stop is None:
             self._stop = asyncio.create_task(self._shut_down(self._parts), name="penstock stop")
@@ -265,7 +271,7 @@ class Worker:
         self._hurry_event.set()
 
     def ask_to_stop(self) -> None:
-        """Start no more jobs, and hurry at a second call. For signal handlers."""
+        """Ask the worker to stop, and hurry the stop at a second call. For signal handlers."""
         if self._stop_asked.is_set():
             self.hurry()
         self._stop_asked.set()
@@ -279,7 +285,7 @@ class Worker:
     def last_words(self) -> None:
         """Log which jobs still run and which outcomes are unwritten, and give back the lease.
 
-        Called as the process is about to end, in another thread, while the event loop may be
+        This is called in another thread when the process is about to end. The event loop may be
         blocked.
         """
         if (parts := self._parts) is None:
@@ -296,9 +302,9 @@ class Worker:
             logger.warning("The lease could not be given back, it will expire: %r", error)
 
     async def run(self, started: Callable[[], object] | None = None) -> None:
-        """Work until `ask_to_stop`; `started` is called once the worker has its lease.
+        """Work until `ask_to_stop` is called. Call `started` once the worker has its lease.
 
-        It waits for a lease as long as that takes, for example until a standby is promoted.
+        The worker waits for a lease as long as necessary, for example until a standby is promoted.
         """
         try:
             if await self._start_unless_asked_to_stop(None, None):
@@ -343,11 +349,12 @@ class Worker:
     async def drain(
         self, *, limit: int | None = None, seconds: float | timedelta | None = None
     ) -> Tally:
-        """Work off what is ready, then stop: at most `limit` jobs, within `seconds`.
+        """Run the jobs that are ready, at most `limit` and within `seconds`, and then stop.
 
-        This includes jobs that become due meanwhile, and calls in the app's local pools. It is for
-        hosts driven by cron, and for tests. If the database refuses to write outcomes, it ends
-        after `Pace(unwritten_retry=30)` seconds, and `Tally.unwritten` counts them.
+        The drain includes jobs that become due meanwhile, and calls in the app's local pools. It is
+        for hosts where cron starts the worker, and for tests. If the database refuses to write
+        outcomes, the drain ends after `Pace(unwritten_retry=30)` seconds, and `Tally.unwritten`
+        counts these outcomes.
         """
         length = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         if not await self._start_unless_asked_to_stop(limit, self._liveness.start_wait):

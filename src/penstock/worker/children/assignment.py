@@ -1,4 +1,4 @@
-"""An attempt that waits for a child process, or has one."""
+"""Attempts that wait for a child process or run in one."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from penstock.worker.children.messages import AttemptEnded, StartAttempt
 
 
 class NoProcess(Exception):
-    """There can be no child process here. The message says why."""
+    """This worker cannot run the attempt in a child process. The message says why."""
 
 
 class NotStarted(Exception):
-    """No child has begun the attempt.
+    """No child process has begun the attempt.
 
-    None was free for long, or the one that got it died of another job, or the worker is ending.
+    No child was free for a long time, the assigned child died because of another job, or the worker
+    is stopping.
     """
 
 
 class LostJob(Exception):
-    """The job was taken from this attempt before it began."""
+    """The job was taken back before the attempt began."""
 
 
 # How a child's attempt ended; None if it was stopped and has no outcome.
@@ -39,7 +40,7 @@ NO_REPLY: Final = Exception("The child has not replied yet.")
 
 @dataclass(eq=False, slots=True)
 class Assignment:
-    """An attempt that waits for a child, or has one."""
+    """An attempt that waits for a child process or runs in one."""
 
     attempt: Attempt
     process: Process
@@ -63,9 +64,9 @@ class Assignment:
         return self.attempt.job.token == token
 
     def end(self, reply: ChildReply | Exception) -> None:
-        """Set the reply, if there is none yet.
+        """Set the reply, unless there is one already.
 
-        A waiter that is being told to stop may not have seen it yet: it stands.
+        The first reply stands, because a waiter that is being stopped may not have read it yet.
         """
         if not self.has_reply:
             self.reply = reply
@@ -73,7 +74,7 @@ class Assignment:
                 self.future.set_result(None)
 
     def result(self) -> ChildReply:
-        """Return the child's reply, or raise why there is none."""
+        """Return the child's reply. If there is none, raise the exception that says why."""
         if isinstance(self.reply, Exception):
             raise self.reply
         return self.reply
@@ -83,7 +84,7 @@ class Assignment:
             self.timer.cancel()
 
     def to_message(self) -> StartAttempt:
-        """Return the message that has the child run this attempt."""
+        """Return the message that tells the child to run this attempt."""
         job, process = self.attempt.job, self.process
         row = job.row
         grace = process.grace_seconds

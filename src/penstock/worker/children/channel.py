@@ -1,4 +1,4 @@
-"""The channel between a worker and one child process, at both ends."""
+"""Both ends of the channel between a worker and one child process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OnBroken = Callable[["ChildConnection", Cause, object], None]
 
 
 class ChildConnection:
-    """The worker's end of a child's channel, and the assignment that the child has."""
+    """The worker's end of a child's channel, and the child's current assignment."""
 
     def __init__(
         self, started: StartedChild, on_message: OnMessage, serve: ServeRequest, on_broken: OnBroken
@@ -71,7 +71,7 @@ class ChildConnection:
         self._is_open = True
 
     def send(self, message: FromWorker) -> None:
-        """Send a message to the child. It never waits."""
+        """Send a message to the child without waiting."""
         if not self._is_open:
             return
         data = frame_message(encode(message))
@@ -145,7 +145,7 @@ class ChildConnection:
             self.send(response)
 
     def close(self) -> None:
-        """Read what the dead child sent before its end, and close the channel."""
+        """Read what the child sent before it died, and close the channel."""
         if self._is_open:
             self._read()
             self._is_open = False
@@ -157,7 +157,10 @@ class ChildConnection:
 
 
 class Channel:
-    """The child's end: it sends from any thread, receives on the loop, and makes calls."""
+    """The child's end of the channel.
+
+    It sends from any thread, receives on the event loop, and makes calls.
+    """
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -172,21 +175,24 @@ class Channel:
         self._last_call = 0
 
     def reset_after_fork(self) -> None:
-        """Create the lock.
+        """Create a new lock.
 
-        In a process that a job has forked, a thread of the parent may hold the old one.
+        In a process that a job has forked, a thread of the parent may hold the old lock.
         """
         self._send_lock = threading.Lock()
 
     def listen(
         self, on_message: Callable[[FromWorker], None], on_close: Callable[[], None]
     ) -> None:
-        """Pass on the worker's messages, on the running loop."""
+        """Pass the worker's messages to `on_message`, on the running loop."""
         self._on_message, self._on_close = on_message, on_close
         asyncio.get_running_loop().add_reader(self._channel, self._handle)
 
     def send(self, message: FromChild) -> None:
-        """Send a message to the worker. It waits while the worker has not read earlier ones."""
+        """Send a message to the worker.
+
+        This blocks while the worker has not read earlier messages.
+        """
         rest = memoryview(frame_message(encode(message)))
         with self._send_lock:
             while rest:
@@ -196,7 +202,7 @@ class Channel:
                     self._writable.poll()
 
     async def call(self, token: UUID, method: str, *args: Any) -> Any:
-        """Have the worker do something for an attempt; return the result or raise the error."""
+        """Ask the worker to do something for an attempt. Return its result or raise its error."""
         self._last_call += 1
         number = self._last_call
         future = self._calls[number] = asyncio.get_running_loop().create_future()
@@ -207,7 +213,7 @@ class Channel:
             del self._calls[number]
 
     def notify(self, token: UUID, method: str, *args: Any) -> None:
-        """Have the worker do something for an attempt, without waiting for a response."""
+        """Ask the worker to do something for an attempt, without waiting for a response."""
         self.send(CallRequest(0, token, method, list(args)))
 
     def _handle(self) -> None:

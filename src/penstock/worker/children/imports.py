@@ -50,7 +50,7 @@ class Imports:
         return path if self._tasks.wrap(loaded).fn is task.fn else None
 
     def _missing_resources(self, task: Task[..., Any]) -> list[str]:
-        """Return the resources of a task that a child could not open."""
+        """Return the names of the task's resources that a child could not open."""
         needed = [kind for kind in task.settings.resources if kind in self._openers]
         return [kind.__name__ for kind in needed if kind not in self.resources]
 
@@ -87,7 +87,7 @@ class Imports:
         tracing: str | None,
         log: JobLog,
     ) -> ChildPlan:
-        """Return the plan for child processes."""
+        """Return the plan for child processes: their imports, main loop and settings."""
         settings = ChildSettings(
             worker=worker,
             database=database,
@@ -110,7 +110,10 @@ class Imports:
 
     @property
     def modules(self) -> list[str]:
-        """The modules that a child imports. The program itself is another module there."""
+        """The modules that a child imports.
+
+        `__main__` is left out, because in a child another module has that name.
+        """
         paths = [*self.tasks.values(), *(path for pair in self.resources.values() for path in pair)]
         return sorted({path.partition(":")[0] for path in paths} - {MAIN})
 
@@ -120,7 +123,10 @@ class Imports:
 
 
 def before_imports() -> list[str]:
-    """Return what a child calls before its imports: Django's models need its settings first."""
+    """Return the paths of the functions that a child calls before its imports.
+
+    Django's models can only be imported once Django has its settings.
+    """
     django = sys.modules.get("django.apps")
     is_ready = django is not None and django.apps.ready
     return ["django:setup"] if is_ready and "DJANGO_SETTINGS_MODULE" in os.environ else []

@@ -19,7 +19,7 @@ _MAX_INT: Final = 2**63
 
 
 class Sender(logging.Handler):
-    """Sends each record with its arguments and traceback formatted into the text."""
+    """Sends each log record as text, with its arguments and traceback already formatted."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()

@@ -57,9 +57,9 @@ class ChildResources(OpenResources):
         self._stack = AsyncExitStack()
 
     async def open_all(self, kinds: Iterable[type[Any]], seconds: float) -> None:
-        """Open the resources that are not open yet.
+        """Open the resources that are not open yet, within these seconds.
 
-        One that cannot be opened stays missing. One that takes longer than these seconds is missing
+        A resource that cannot be opened stays missing. A resource that takes longer stays missing
         until it is open.
         """
         ends_at = time.monotonic() + seconds
@@ -164,7 +164,7 @@ class MainLoop:
                 self._leaving.set()
 
     def _exit(self) -> None:
-        """End this process at once: its worker is gone."""
+        """End this process at once, because its worker is gone."""
         os._exit(0)
 
     # Starting an attempt
@@ -187,7 +187,10 @@ class MainLoop:
         return self._tasks.find(name)
 
     async def _open_first(self, order: StartAttempt, kinds: tuple[type[Any], ...]) -> None:
-        """Open what the task needs, within a time limit that is not the job's own."""
+        """Open the resources that the task needs, then start the attempt.
+
+        Opening has a time limit of its own, apart from the job's.
+        """
         # If an opener blocks the loop, the supervisor ends this child.
         self._limits_page.expect_start(self._row, OPEN_TIMEOUT_S + OPEN_GRACE_S)
         left = order.start_by - time.monotonic() if order.start_by else OPEN_TIMEOUT_S

@@ -16,7 +16,7 @@ from penstock.worker.attempt import StopReason
 
 
 class ChildSettings(Struct, frozen=True):
-    """What a child knows from the start: where it finds tasks and resources by name."""
+    """The settings that a child gets at its start, such as where to find tasks and resources."""
 
     worker: str
     database: Database
@@ -68,7 +68,7 @@ class StopAttempt(Struct, tag=True, array_like=True):
 
 
 class RemoteError(Struct, array_like=True):
-    """An error on its way: one of ours by its name and fields, any other as text."""
+    """An error in a message. Penstock's own errors keep their fields, others only their text."""
 
     name: str
     message: str
@@ -95,7 +95,7 @@ class ChildReady(Struct, tag=True, array_like=True):
 
 
 class AttemptEnded(Struct, tag=True, array_like=True):
-    """The attempt's outcome. If the child is not idle, the handler still runs."""
+    """The attempt has ended with this outcome. If `idle` is false, its handler still runs."""
 
     transition: Transition
     result: str | None
@@ -119,7 +119,7 @@ class Abandoned(Struct, tag=True, array_like=True):
 
 
 class ProgressReport(Struct, tag=True, array_like=True):
-    """How far a handler says that it is."""
+    """The progress that a handler reports."""
 
     token: UUID
     done: float
@@ -161,13 +161,16 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def encode_error(error: Exception) -> RemoteError:
-    """Encode an error to be sent."""
+    """Encode an error for a message."""
     fields = {name: value for name, value in vars(error).items() if isinstance(value, _PLAIN)}
     return RemoteError(type(error).__name__, str(error), fields)
 
 
 def decode_error(remote: RemoteError) -> Exception:
-    """Rebuild an error: one of ours with its class, any other as a RuntimeError that quotes it."""
+    """Rebuild an error from a message.
+
+    Penstock's own errors keep their class. Any other becomes a RuntimeError that quotes the error.
+    """
     kind: Any = getattr(errors, remote.name, None)
     if not (isinstance(kind, type) and issubclass(kind, errors.PenstockError)):
         return RuntimeError(f"{remote.name}: {remote.message}")

@@ -128,7 +128,7 @@ class ChildPool:
         return len(self._children)
 
     def process_of(self, task: Task[..., Any], job: ClaimedJob) -> Process | None:
-        """Return how to isolate an attempt; None if it runs in the worker."""
+        """Return how to isolate an attempt, or None if it runs in the worker's own process."""
         isolate = task.settings.isolate
         if isolate:
             return isolate
@@ -138,11 +138,12 @@ class ChildPool:
     async def run(
         self, attempt: Attempt, process: Process, rated_keys: Sequence[str]
     ) -> ChildReply:
-        """Run an attempt in a child and return its reply; None if it was stopped without one.
+        """Run an attempt in a child and return the child's reply.
 
-        Raises NoProcess if there can be no child, NotStarted if none had time for it, LostJob if
-        the job was taken back before it started, MarkRefused if the database would not mark it as
-        begun, and CancelledError if it was told to stop before a child had begun it.
+        The reply is None if the attempt was stopped and has no outcome. Raises NoProcess if no
+        child can run it, NotStarted if no child had time for it, LostJob if the job was taken back
+        before the start, MarkRefused if the database refuses to mark the attempt as begun, and
+        CancelledError if the attempt was told to stop before a child had begun it.
         """
         if self._loop.time() < self._no_start_until:
             raise NoProcess(self._start_problem)
@@ -169,7 +170,7 @@ class ChildPool:
         return assignment.result()
 
     async def _stop(self, assignment: Assignment, child: ChildConnection) -> None:
-        """Tell the handler to stop, and kill the child if it does not stop in time."""
+        """Tell the handler to stop, and kill the child if the handler does not stop in time."""
         assignment.future = self._loop.create_future()
         child.send(StopAttempt(assignment.attempt.stop_reason or "cancelled"))
         assignment.timer = self._loop.call_later(
@@ -221,7 +222,7 @@ class ChildPool:
         )
 
     def _release_overdue(self) -> None:
-        """Give back attempts that have waited too long: another worker may have a free child."""
+        """Give back attempts that have waited too long. Another worker may have a free child."""
         self._wait_timer, now, count = None, time.monotonic(), 0
         patience = self._timing.child_wait
         while self._waiting and now >= self._waiting[0].waiting_since + patience:
@@ -266,9 +267,10 @@ class ChildPool:
         )
 
     def _mark_then_assign(self, assignment: Assignment, child: ChildConnection) -> None:
-        """Mark a suspect as begun, now that a child has time for it, and assign it to the child.
+        """Mark a suspect as begun now that a child is free, and assign it to the child.
 
-        It is not marked sooner: if this worker dies, what still waited for a child had not begun.
+        The mark is not written sooner. If this worker dies, a suspect that still waits for a child
+        has not begun.
         """
         marking = self._loop.create_task(
             self._assign_marked(assignment, child), name="penstock mark"
@@ -335,7 +337,7 @@ class ChildPool:
     def _release_child(
         self, child: ChildConnection, assignment: Assignment | None = None, resident: int = 0
     ) -> None:
-        """Give an idle child the next attempt, or let it leave if it is worn."""
+        """Give an idle child the next attempt, or let it leave if it must be replaced."""
         child.assignment = None
         if child.is_killed or child.number not in self._children:
             return
@@ -399,9 +401,10 @@ class ChildPool:
             self._assign_waiting()
 
     def _handle_failed_start(self, death: Death) -> None:
-        """Retry a few times after a child died before its first job, then report the problem.
+        """Retry after a child died before its first job. After a few tries, report the problem.
 
-        If other children live, they take what waits, so it keeps trying.
+        While other children are ready, the pool keeps trying, because waiting attempts can go to
+        them.
         """
         if self._start_timer is not None:
             return
@@ -425,7 +428,7 @@ class ChildPool:
             self._give_up(f"Child processes cannot import what the worker has:\n{trouble}")
 
     def _give_up(self, why: str) -> None:
-        """Fail all that waits, and start no child for a while."""
+        """Fail all waiting attempts, and start no child for a while."""
         logger.error("No job can run in a child process. %s", why)
         self._start_problem, self._no_start_until = (
             why,
@@ -439,7 +442,7 @@ class ChildPool:
     def _on_supervisor_lost(self) -> None:
         """Handle the loss of the supervisor and its children.
 
-        A new one starts when it is needed.
+        A new supervisor starts when it is needed.
         """
         is_prepared = self._supervisor is not None and self._supervisor.is_prepared
         self._start_ending(is_supervisor_lost=True)
@@ -471,13 +474,13 @@ class ChildPool:
             await supervisor.close()
 
     def outcome(self, attempt: Attempt, process: Process, death: Death) -> Died | TimedOut:
-        """Return what a child's death means for its attempt, and emit ChildDied."""
+        """Return the outcome of an attempt whose child died, and emit ChildDied."""
         job = attempt.job
         self._events.emit(ChildDied(str(job.id), job.task, job.number, death.name))
         return outcome_of_death(attempt, process, death)
 
     async def close(self) -> None:
-        """Let all children leave. Kill those that still work or do not leave in time."""
+        """Let all children leave. Kill children that still work or do not leave in time."""
         self._max_children = 0
         for timer in (self._start_timer, self._wait_timer, *self._mark_tasks):
             if timer is not None:

@@ -1,4 +1,4 @@
-"""The journal and budgets of a child process, which call the worker's."""
+"""The journal and budgets in a child process. Both call those of the worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Call = Callable[..., Awaitable[Any]]
 def build_calls(journal: Journal, budgets: Budgets) -> dict[str, Call]:
     """Return the functions that serve a child's requests, by name.
 
-    Each gets the attempt that asks.
+    The first argument of each function is the attempt that made the request.
     """
 
     async def save(attempt: Attempt, kind: str, name: str, result: str) -> float:
@@ -57,7 +57,7 @@ def build_calls(journal: Journal, budgets: Budgets) -> dict[str, Call]:
 
 
 class RemoteJournal(Journal):
-    """Calls the worker's journal."""
+    """Passes the calls of a child's handlers to the worker's journal."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -102,7 +102,7 @@ class RemoteJournal(Journal):
 
 
 class RemoteBudgets(Budgets):
-    """Calls the worker's budgets."""
+    """Passes the calls of a child's handlers to the worker's budgets."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -112,7 +112,7 @@ class RemoteBudgets(Budgets):
         self.has_rate = lambda key: key in self._rated_keys
 
     def serve(self, job: ClaimedJob, rated_keys: Sequence[str]) -> None:
-        """Set the job that spends from now on, and those of its keys that have a rate."""
+        """Set the job whose handler uses the budgets from now on, with its rate-limited keys."""
         self._job, self._rated_keys = job, rated_keys
 
     async def reserve(self, key: str, units: float) -> float | None:

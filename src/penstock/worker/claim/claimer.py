@@ -19,7 +19,7 @@ from penstock.worker.limits.keeper import LimitKeeper
 
 
 class Quota:
-    """How many jobs all queues together may still claim. Once closed, it grants none."""
+    """The number of jobs that all queues together may still claim. A closed quota grants none."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._remaining = limit
@@ -162,7 +162,7 @@ class Claimer(Service):
 
 
 class Scanner(Service):
-    """Scans a queue for cursors, to find the jobs of which no notification came."""
+    """Scans a queue for cursors, to find jobs that no notification reported."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class Scanner(Service):
         return max(self._min_interval(), rest)
 
     def scan_soon(self) -> None:
-        """Scan now because of new jobs, or once the rest after the last scan is over."""
+        """Scan for new jobs now, or as soon as the pause after the last scan is over."""
         wait = self._resting_until - time.monotonic()
         if wait <= 0 or not self._state.cursors:
             self.wake()
@@ -209,7 +209,8 @@ class Scanner(Service):
     async def scan(self) -> bool:
         """Scan one page.
 
-        Return whether the queue has jobs that wait neither for a window nor for a person.
+        Return whether the queue is open and has jobs in a lane that is neither closed nor stopped
+        by a limit of 0.
         """
         start = self._next_lane
         self._state.cursors.begin_scan()

@@ -1,9 +1,10 @@
-"""Cursors: from where in each lane and priority of a queue the next claim reads.
+"""Cursors: where the next claim starts to read in each lane and priority of a queue.
 
-A cursor is a hint, never the record. It saves a claim from walking over the dead entries of jobs
-long gone, which nobody can clean up while some transaction holds an old snapshot. A job behind its
-cursor (its transaction committed late) is found by its NOTIFY, which lowers the cursor, or by the
-next scan. A cursor that a claim has exhausted is dropped until one of these brings it back.
+A cursor is a hint, never the record. It saves a claim from walking over the dead index entries of
+jobs long gone, which nobody can clean up while some transaction holds an old snapshot. A job may be
+behind its cursor because its transaction committed late. Such a job is found by its NOTIFY, which
+lowers the cursor, or by the next scan. A cursor that a claim has exhausted is dropped until a
+notification or a scan brings it back.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class PlannedTake(NamedTuple):
 class Cursors:
     """The known cursors of one queue, by the name of their lane.
 
-    A lane's name comes without the limit keys of its jobs, so jobs with different keys share their
+    A lane's name leaves out the limit keys of its jobs, so jobs with different keys share their
     lane's turn.
     """
 
@@ -51,8 +52,8 @@ class Cursors:
     def __bool__(self) -> bool:
         """Return whether there is a cursor to claim from.
 
-        Nothing is known before the first scan: a notification alone might lead past jobs of higher
-        priority.
+        This is False before the first scan. A notification alone might make a claim skip jobs of
+        higher priority.
         """
         return self._scanned and bool(self._cursors)
 
@@ -72,11 +73,18 @@ class Cursors:
             self._set(lane_name, LaneCursor(lane, priority, ready_at, 0))
 
     def begin_claim(self) -> None:
-        """Note that a claim begins: it may miss jobs that are reported from now on."""
+        """Forget earlier reports, because a claim begins.
+
+        It may miss jobs that are reported later.
+        """
         self._news.clear()
 
     def advance(self, takes: Sequence[PlannedTake], jobs: Sequence[ClaimedJob], limit: int) -> None:
-        """Move each cursor behind the last job that the claim took, or to newer news."""
+        """Move each cursor behind the last job that the claim took.
+
+        If an earlier job was reported since the claim began, move the cursor to that job. Drop a
+        cursor that is exhausted.
+        """
         counts, last_jobs = _count_by_cursor(takes, jobs)
         for cursor, max_jobs, _ in takes:
             if (asked := min(max_jobs, limit)) <= 0:
@@ -95,15 +103,15 @@ class Cursors:
                     self.rotation.move_to_front(lane_name)
 
     def begin_scan(self) -> None:
-        """Note that a scan begins: news from now on is newer than what it sees."""
+        """Note that a scan begins. It may miss jobs that are reported from now on."""
         self._lowered.clear()
 
     def end_scan(
         self, scanned: Sequence[LaneCursor], start: str = "", end: str | None = None
     ) -> None:
-        """Replace the cursors from one lane to another by those that a scan found.
+        """Replace the cursors from one lane to another by the cursors that a scan found.
 
-        Cursors with newer news stay.
+        A cursor that was lowered during the scan stays, unless the scan found an earlier job.
         """
         seen = {(cursor.lane, cursor.priority) for cursor in scanned}
         gone = [

@@ -23,8 +23,8 @@ MAX_STARTS_IN_A_ROW = 200
 class Dispatcher:
     """Starts prefetched jobs while slots are free.
 
-    A suspect, which was taken from a lost worker, runs in a child process. If a child could not
-    import its task, it runs alone here, and everything else waits meanwhile.
+    A suspect, whose earlier worker was lost, runs in a child process. If no child can import its
+    task, the suspect runs alone in this worker, and everything else waits meanwhile.
     """
 
     def __init__(
@@ -60,12 +60,15 @@ class Dispatcher:
 
     @property
     def is_reserved(self) -> bool:
-        """Whether a job runs alone or waits to, so that nothing else may start."""
+        """Whether a job runs alone or waits to run alone, so that nothing else may start."""
         return self._exclusive.is_wanted
 
     @property
     def reserved_for(self) -> int | None:
-        """The job that runs alone, or the next one that will. Safe to call from any thread."""
+        """The id of the job that runs alone or will run alone next.
+
+        Safe to call from any thread.
+        """
         return self._exclusive.job
 
     def close(self) -> None:
@@ -153,9 +156,10 @@ class Dispatcher:
     # Limits
 
     def _handle_blocked_lanes(self, state: QueueState) -> bool:
-        """Move or give back jobs that block their lane; return whether any were moved.
+        """Move or give back jobs that block their lane. Return whether any job was moved.
 
-        A job that belongs in another lane is moved there. One that waits too long goes back.
+        A job that belongs in another lane is moved there. If a lane is blocked for too long, its
+        jobs go back.
         """
         has_moved = False
         for job in state.buffer.pop_newly_blocked():
@@ -176,7 +180,7 @@ class Dispatcher:
         self._limit_keeper.uncount_prefetched(job)
 
     def recount(self) -> None:
-        """Count running and prefetched jobs against limits that are new."""
+        """Count running and prefetched jobs again, because the limits have changed."""
         for attempt in self.running.values():
             self._limit_keeper.recount(attempt.job, runs=True)
         for job in self._exclusive:
@@ -234,12 +238,15 @@ class Dispatcher:
     # For the worker
 
     def jobs(self) -> list[int]:
-        """Return all jobs here: running, prefetched, grouped, or waiting to run alone."""
+        """Return the ids of all jobs in this worker.
+
+        These are running, prefetched, in a group, or waiting to run alone.
+        """
         waiting = [job.id for state in self._states for job in (*state.buffer, *state.groups)]
         return [*self.running, *waiting, *(job.id for job in self._exclusive)]
 
     def release_prefetched(self) -> None:
-        """Give back all jobs that have not begun."""
+        """Give back all prefetched jobs, and all items that wait for a shared call."""
         for state in self._states:
             self._release_buffer(state)
         self._group_starter.release_all()
@@ -250,7 +257,7 @@ class Dispatcher:
             self._executor.release(job)
 
     def release_closed(self) -> None:
-        """Give back prefetched jobs whose bucket is closed for a while."""
+        """Give back prefetched jobs that wait for a bucket which is closed for a while."""
         for state in self._states:
             self._release_closed(state)
 
@@ -272,7 +279,7 @@ class Dispatcher:
                 attempt.stop("shutdown")
 
     def drop_lost(self) -> None:
-        """Drop what has not begun and stop what runs, because the lease is lost."""
+        """After the lease is lost, drop jobs that have not begun and stop jobs that run."""
         self._clear_unstarted()
         self.stop_all("lost")
 
@@ -286,7 +293,7 @@ class Dispatcher:
         return [*counted, *unstarted]
 
     def cancel(self, job_id: int, token: UUID) -> bool:
-        """Stop or drop a cancelled job; return whether it was here."""
+        """Stop or drop a cancelled job. Return whether this worker had the job."""
         attempt = self.running.get(job_id)
         if attempt is not None and attempt.job.token == token:
             attempt.stop("cancelled")

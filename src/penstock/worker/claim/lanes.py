@@ -8,10 +8,10 @@ from itertools import chain
 
 
 class RoundRobin:
-    """Says which lane is next.
+    """Decides which lane is next.
 
-    A new lane comes after those that still wait in this round, and before those that have had their
-    turn in it.
+    A new lane comes after the lanes that still wait in this round, and before the lanes that have
+    had their turn.
     """
 
     def __init__(self) -> None:
@@ -54,12 +54,12 @@ class RoundRobin:
         self._interrupted = name, left
 
     def resume(self, name: str) -> int:
-        """Return what is left of a lane's interrupted turn; 0 if it starts a new one."""
+        """Return how much is left of a lane's interrupted turn, or 0 if a new turn starts."""
         interrupted, self._interrupted = self._interrupted, None
         return interrupted[1] if interrupted is not None and interrupted[0] == name else 0
 
     def move_to_front(self, name: str) -> None:
-        """Let a lane be next again, because its turn brought nothing."""
+        """Let a lane be next again, because its turn found no jobs."""
         if name in self:
             self.remove(name)
             self._waiting[name] = None

@@ -25,10 +25,10 @@ class GatheredJob(NamedTuple):
 
 
 def group_key(task: Task[..., Any], job: ClaimedJob, value: Any) -> Hashable:
-    """Return what items must have in common to share a call.
+    """Return the key that items must have in common to share a call.
 
-    Raises what a user's key function raises. Items that have failed before do not share a call with
-    items that have not, so a bad item does not fail fresh ones.
+    A user's key function may raise anything. Items that have failed before get another key than
+    fresh items, so a bad item does not fail fresh ones.
     """
     assert task.settings.batch is not None
     has_failed = job.failures > 0
@@ -75,8 +75,8 @@ class ItemGroup:
 class MicroBatchGroups:
     """The groups of one queue, in the order in which they are due.
 
-    They hold no slot: a call takes one when it begins. Their items have had their turn between
-    lanes, and count against their limits as running jobs do.
+    A group holds no slot, because its call takes one when it begins. The items have used their
+    lane's turn, and count against their limits as running jobs do.
     """
 
     def __init__(self, slots: int) -> None:
@@ -116,17 +116,20 @@ class MicroBatchGroups:
         return max(MIN_ITEM_LIMIT, 2 * self._slots * self._max_group_size)
 
     def slots_due(self, now: float, most: int) -> int:
-        """Return how many slots to keep for groups before anything else starts, `most` at most.
+        """Return how many slots to keep for groups before anything else starts, up to `most`.
 
-        Groups that are due but not full wait a little longer for prefetched items, as long as what
-        is prefetched are items and not jobs that would take the slots.
+        Groups that are due but not full wait a little longer while more items are prefetched. They
+        do not wait while other jobs are prefetched, because these would take the slots.
         """
         if self.expected_items:
             return self.full_groups
         return self._count_due(now, most)
 
     def _count_due(self, now: float, most: int) -> int:
-        """Count the groups that are due. In the heap, what is below a group is due no sooner."""
+        """Count the groups that are due, up to `most`.
+
+        No entry of the heap is due before its parent.
+        """
         places, due_count = [0], 0
         while places and due_count < most:
             place = places.pop()
@@ -164,12 +167,12 @@ class MicroBatchGroups:
         return group
 
     def _schedule(self, group: ItemGroup) -> None:
-        """Put a group into the heap by when it is due. An earlier entry of it no longer counts."""
+        """Put a group into the heap by its due time. Its earlier entry no longer counts."""
         group.number = next(self._numbers)
         heappush(self._due, (group.due, group.number, group))
 
     def next(self, now: float) -> ItemGroup | None:
-        """Remove and return the group that has been due for longest; None if none is due."""
+        """Remove and return the group that has been due for longest, or None if no group is due."""
         due = self.next_due
         if due is None or due > now:
             return None

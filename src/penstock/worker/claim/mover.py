@@ -1,4 +1,4 @@
-"""Moves claimed jobs to the lane that they belong in, because a limit is newer than they are."""
+"""Moves claimed jobs to their proper lane, after a limit was set that their lane lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ IDLE_PAUSE_S = 3600.0
 
 
 class Mover(Service):
-    """Jobs on their way to another lane of their queue. This counts as no attempt."""
+    """Moves jobs to another lane of their queue. A move does not count as an attempt."""
 
     name = "lanes"
 

@@ -21,8 +21,8 @@ SPARE_CURSORS = 20
 class ClaimPlan(NamedTuple):
     """The takes of one claim, in order.
 
-    If there are none and `is_asking` is set, limits have been asked for: planning again is of no
-    use before they have answered.
+    If there are no takes and `is_asking` is set, the worker has asked for more slots or tokens.
+    Planning again before the answer is of no use.
     """
 
     takes: list[PlannedTake]
@@ -35,9 +35,9 @@ NOTHING = ClaimPlan([])
 def plan_claim(state: QueueState, limit_keeper: LimitKeeper, wanted: int) -> ClaimPlan:
     """Choose the cursors of the next claim.
 
-    A single lane is asked for all that is wanted, its highest priority first. Several lanes take
-    weighted turns: each is asked once, for as many rounds as the claim has room for, and the next
-    claim goes on where this one ends.
+    A single lane is asked for all wanted jobs, its highest priority first. Several lanes take
+    weighted turns. A claim asks each lane once, for as many rounds as it has room for, and the next
+    claim goes on with the next lane.
     """
     if not state.is_open:
         return NOTHING
@@ -54,7 +54,7 @@ def plan_claim(state: QueueState, limit_keeper: LimitKeeper, wanted: int) -> Cla
 
 
 def release_room(takes: list[PlannedTake], limit_keeper: LimitKeeper) -> None:
-    """Release the room that limits kept for a claim: its jobs are counted by now."""
+    """Release the room that a claim reserved under limits. The claimed jobs are counted by now."""
     for _, max_jobs, grants in takes:
         for grant in grants:
             grant.claiming -= max_jobs
@@ -85,7 +85,7 @@ class _Planner:
         return ClaimPlan(self._takes, self._is_asking)
 
     def _take_from_all(self, lane_name: str) -> None:
-        """Take from all cursors of the only lane, but from not many more than jobs are wanted."""
+        """Take from all cursors of the only lane, up to a few more cursors than wanted jobs."""
         for cursor in self._sort_cursors(lane_name):
             take = self._take_from(cursor, self._wanted)
             if take is not None and take.max_jobs:
@@ -145,7 +145,7 @@ class _Planner:
             rotation.interrupt(lane_name, due - max_jobs)
 
     def _add_rounds(self) -> None:
-        """Give the chosen lanes more rounds, because all others are closed or have no room."""
+        """Give the chosen lanes more rounds, because all other lanes are closed or have no room."""
         weights = [self._state.weight(parse_lane_name(take.cursor.lane)) for take in self._takes]
         rounds = self._wanted // sum(weights) if weights else 0
         if rounds <= 0:
@@ -158,7 +158,11 @@ class _Planner:
             self._takes[place] = take._replace(max_jobs=take.max_jobs + more)
 
     def _take_from_lane(self, lane_name: str, max_jobs: int) -> PlannedTake | None:
-        """Take from the lane's first cursor that has room, or that waits for its limits' answer."""
+        """Plan a take from the lane's first cursor that has room.
+
+        If no cursor has room, return the take of the first one that waits for more slots or tokens,
+        or None if none waits.
+        """
         asking = None
         for cursor in self._sort_cursors(lane_name):
             take = self._take_from(cursor, max_jobs)
@@ -168,9 +172,9 @@ class _Planner:
         return asking
 
     def _take_from(self, cursor: LaneCursor, max_jobs: int) -> PlannedTake | None:
-        """Plan a take from a cursor; return None if its limits are full.
+        """Plan a take from a cursor, or return None if the cursor's limits are full.
 
-        The take is for 0 jobs if its limits are being asked.
+        While the worker waits for more slots or tokens, the take is for 0 jobs.
         """
         if not self._book.is_on:
             return PlannedTake(cursor, max_jobs)

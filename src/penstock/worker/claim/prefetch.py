@@ -16,7 +16,7 @@ RECHECK_BLOCKED_S = 0.1
 
 
 class PrefetchBuffer:
-    """Gives out jobs in weighted turns between their lanes, and passes by those that may not start.
+    """Gives out jobs in weighted turns between their lanes, and skips jobs that may not start.
 
     Most queues have one lane, whose jobs are kept in a plain deque.
     """
@@ -63,7 +63,10 @@ class PrefetchBuffer:
         )
 
     def extend(self, jobs: Sequence[ClaimedJob], lane: str | None) -> None:
-        """Add claimed jobs in the order of their cursors; `lane` is set if all belong to one."""
+        """Add claimed jobs in the order of their cursors.
+
+        `lane` is set if all belong to one lane.
+        """
         if not jobs:
             return
         self.is_blocked = False
@@ -75,7 +78,7 @@ class PrefetchBuffer:
         self._add_by_lane(jobs)
 
     def _split_by_lane(self) -> None:
-        """Keep jobs by lane from now on. The lane that was alone has had its turn."""
+        """Keep jobs by lane from now on. The lane that was the only one has had its turn."""
         if self._single_lane:
             jobs, self._single_lane = self._single_lane, deque()
             self._add_by_lane(jobs)
@@ -92,7 +95,7 @@ class PrefetchBuffer:
             self._size += 1
 
     def pop(self) -> ClaimedJob | None:
-        """Remove and return the next job that may start; None if there is none."""
+        """Remove and return the next job that may start, or None if no job may start."""
         self.is_blocked = False
         if self._single_lane and not self.is_limited:
             return self._single_lane.popleft()
@@ -121,7 +124,7 @@ class PrefetchBuffer:
         return None
 
     def _checked_recently(self) -> bool:
-        """Return whether checking each lane can wait, as the whole queue may start nothing now."""
+        """Return whether no lane could start a job so recently that checking each can wait."""
         return time.monotonic() - self._all_checked_at < RECHECK_BLOCKED_S
 
     def _pop_from(self, lane: str) -> ClaimedJob | None:
@@ -153,12 +156,15 @@ class PrefetchBuffer:
         return [*list(self._single_lane)[:1], *(jobs[0] for jobs in self._lanes.values())]
 
     def pop_newly_blocked(self) -> list[ClaimedJob]:
-        """Return the jobs that have begun to block their lanes, each once."""
+        """Return the jobs that block their lanes and were not returned by an earlier call."""
         lanes, self._newly_blocked = self._newly_blocked, []
         return [self._lanes[lane][0] for lane in lanes if lane in self._blocked_since]
 
     def list_long_blocked(self, seconds: float) -> list[str]:
-        """Return the lanes that have been blocked for these seconds. Checks only now and then."""
+        """Return the lanes that have been blocked for at least these seconds.
+
+        The lanes are checked only now and then. Between two checks the list is empty.
+        """
         now = time.monotonic()
         if not self._blocked_since or now - self._listed_at < seconds / 2:
             return []
@@ -166,7 +172,7 @@ class PrefetchBuffer:
         return [lane for lane, since in self._blocked_since.items() if now - since >= seconds]
 
     def unblock_all(self) -> None:
-        """Check each lane again, because the rules have changed."""
+        """Forget which lanes are blocked, so that each is checked again under the new rules."""
         self._blocked_since.clear()
         self._newly_blocked.clear()
         self.is_blocked = False

@@ -74,7 +74,7 @@ class QueueState:
 
     @property
     def has_claimable_cursors(self) -> bool:
-        """Whether some known cursor waits neither for a window nor for a person."""
+        """Whether the queue is open, with cursors in lanes that are neither closed nor stopped."""
         return self.is_open and any(
             not self.is_lane_stopped(cursor.lane)
             for lane_name in self.cursors.rotation
@@ -100,15 +100,15 @@ class QueueState:
 
     @property
     def _group_room(self) -> int:
-        """How many items fit into the open groups, or into the next one that could start."""
+        """How many items fit into the open groups, or into the next group that could start."""
         groups = self.groups
         return groups.room or (groups.expected_items if self.slots.free > groups.full_groups else 0)
 
     def _wanted_for_waiting_lanes(self, prefetched: int, ahead: int) -> int:
-        """Return how many jobs to fetch for lanes that wait in this round.
+        """Return how many jobs to fetch for lanes that wait for their turn in this round.
 
-        There are enough jobs of other lanes, but without these the next free slots would go to
-        lanes that have had their turn.
+        Enough jobs of other lanes are prefetched. But without jobs of the waiting lanes, the next
+        free slots would go to lanes that have had their turn.
         """
         rotation = self.cursors.rotation
         if len(rotation) < 2 or not rotation.waiting:

@@ -79,7 +79,7 @@ class LimitBook:
         return self._find([f"queue:{queue}"])
 
     def is_lane_stopped(self, queue: str, lane: str) -> bool:
-        """Return whether a limit of 0 stops a lane until somebody raises it."""
+        """Return whether a limit of 0 stops a lane until somebody raises the limit."""
         return any(grant.limit.slots == 0 for grant in self.grants_of_lane(queue, lane))
 
     def grants_of_lane(self, queue: str, lane: str) -> Grants:
@@ -117,9 +117,10 @@ class LimitBook:
         return grants
 
     def proper_lane(self, job: ClaimedJob) -> str | None:
-        """Return the lane that a job belongs in, if its lane lacks its task's limit; else None.
+        """Return the lane that a job should move to, or None if the job is in the right lane.
 
-        The limit is newer than the job. In a lane with the limit it does not block the others.
+        If a limit of its task was set after the job was enqueued, the job's lane lacks that limit.
+        In a lane with the limit, the job does not block jobs of other tasks.
         """
         lane, key = job.row["lane"], f"task:{job.task}"
         lane_name, keys = split_lane(lane)

@@ -11,7 +11,7 @@ MAX_TOKEN_AGE_S = 0.1
 
 
 class Bucket:
-    """Uses the oldest tokens first; those that are not used in time go back."""
+    """Uses the oldest tokens first. Tokens that are not used in time must go back."""
 
     __slots__ = ("_batches", "count")
 
@@ -33,7 +33,10 @@ class Bucket:
         return self.count > 0 and time.monotonic() <= self.stale_at
 
     def use(self) -> None:
-        """Use a token. If there is none, the count goes below 0, and the next token pays for it."""
+        """Use a token.
+
+        If there is none, the count goes below 0, and the next token pays for this.
+        """
         self.count -= 1
         if self._batches:
             taken_at, count = self._batches.popleft()

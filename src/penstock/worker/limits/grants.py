@@ -1,4 +1,4 @@
-"""What this worker holds of one limit: slots that it was granted, and tokens that it has taken."""
+"""This worker's part of one limit: the slots that it was granted and the tokens that it took."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ UNLIMITED = 1_000_000_000
 
 
 class LimitGrant:
-    """One limited key in this worker. A start needs a free slot and a token, as the limit says."""
+    """This worker's slots and tokens for one limited key.
+
+    Starting a job takes a free slot, a token or both, depending on the limit.
+    """
 
     __slots__ = (
         "answered_at",
@@ -54,7 +57,7 @@ class LimitGrant:
         self.limit = limit
 
     def change(self, limit: LimitRule) -> None:
-        """Put a new limit in force, and keep what it allows."""
+        """Put a new limit in force, and keep as many slots and tokens as it allows."""
         self.limit = limit
         self.tokens_held.limit_to(int(limit.burst or 0))
         if limit.slots is not None:
@@ -107,7 +110,10 @@ class LimitGrant:
         return not (self.is_busy or self.demand)
 
     def shrink(self) -> bool:
-        """Go down to the share while others wait; return whether there are slots to give back."""
+        """Reduce the slots to this worker's share while other workers wait.
+
+        Return whether there are slots to give back.
+        """
         if self.share is None or self.slots.limit <= max(self.slots.used, self.share):
             return False
         self.slots.limit = max(self.slots.used, self.share)

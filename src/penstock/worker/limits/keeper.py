@@ -1,8 +1,8 @@
 """Keeps this worker's jobs within the limits that all workers share.
 
-The worker asks for slots and tokens in bulk and uses them without asking again: no write per job.
-It gives them back when it has no use for them or another worker waits for its share, and they
-expire with its lease.
+The worker asks for slots and tokens in bulk and uses them without asking again, so a job costs no
+extra write. The worker gives them back when it has no use for them or when another worker waits for
+its share. Slots expire with the worker's lease.
 """
 
 from __future__ import annotations
@@ -72,16 +72,17 @@ class LimitKeeper(Service):
         self.answer_count = 0
 
     def apply(self, rules: Rules) -> None:
-        """Put new limits in force, and keep what they allow."""
+        """Put new limits in force, and keep the slots and tokens that they allow."""
         self._to_ask.update(self.book.apply(rules))
         self.wake()
 
     # Before a claim
 
     def room(self, grants: Grants, max_jobs: int, wanted: int) -> int:
-        """Return how many jobs of a lane a claim may take that wants `wanted` jobs of all lanes.
+        """Return how many jobs of a lane a claim may take.
 
-        It asks for what is missing.
+        The claim wants `wanted` jobs of all lanes together. If slots or tokens are missing, this
+        asks the database for more.
         """
         room = max_jobs
         for grant in grants:
@@ -93,7 +94,7 @@ class LimitKeeper(Service):
         return room
 
     def is_asking(self, grants: Grants) -> bool:
-        """Return whether an answer is due that may make room."""
+        """Return whether the worker is asking, or about to ask, for more of these grants."""
         return not (self._to_ask.isdisjoint(grants) and self._being_asked.isdisjoint(grants))
 
     def _request(self, grant: LimitGrant, wanted: int) -> None:
@@ -109,9 +110,9 @@ class LimitKeeper(Service):
             grant.demand = demand
 
     def release_unused(self) -> None:
-        """Let others use idle slots while all known jobs wait for other limits.
+        """Let other workers use idle slots while all known jobs wait for other limits.
 
-        Otherwise two workers that each hold what the other waits for would both wait.
+        Otherwise two workers that each hold what the other one needs would both wait.
         """
         unused, self._unused = self._unused, set()
         for grant in unused:
@@ -151,7 +152,7 @@ class LimitKeeper(Service):
         return True
 
     def may_any_start(self, queue: str) -> bool:
-        """Return whether the limits of a whole queue let anything start; if not, ask for more."""
+        """Return whether the limits of a whole queue let any job start. If not, ask for more."""
         for grant in self.book.grants_of_queue(queue):
             if not grant.may_start:
                 self._request(grant, 1)
@@ -175,7 +176,7 @@ class LimitKeeper(Service):
         job.grants = ()
 
     def undo_start(self, job: ClaimedJob) -> None:
-        """Undo the start of a job that was counted but has not run: its tokens go back, too."""
+        """Stop counting a job that was started but has not run, and give back its tokens."""
         rated = [grant for grant in job.grants if grant.limit.rate is not None]
         self.count_end(job)
         if rated:
@@ -183,7 +184,7 @@ class LimitKeeper(Service):
             self.wake()
 
     def recount(self, job: ClaimedJob, *, runs: bool) -> None:
-        """Count a job against limits that are new."""
+        """Count a job again, because the limits have changed."""
         new = tuple(grant for grant in self.book.grants_of_job(job) if grant not in job.grants)
         for grant in new:
             if runs:
@@ -194,7 +195,7 @@ class LimitKeeper(Service):
 
     @property
     def has_closed_bucket(self) -> bool:
-        """Whether a bucket that jobs wait for will give nothing for long."""
+        """Whether jobs wait for a bucket that will have no tokens for a long time."""
         until = time.monotonic() + MAX_BLOCKED_S
         return any(grant.retry_at > until for grant in self._refused)
 
@@ -223,13 +224,16 @@ class LimitKeeper(Service):
                 self.release_if_wanted(grant)
 
     def note_wait(self, key: str) -> None:
-        """Note that another worker still waits for this key, perhaps since before we had slots."""
+        """Note that another worker still waits for this key.
+
+        It may have begun to wait before this worker had slots.
+        """
         grant = self.book.get(key)
         if grant is not None and grant.slots.limit:
             self.note_change(key)
 
     def release_if_wanted(self, grant: LimitGrant) -> None:
-        """Give a grant back at once if another worker wants it and nothing here uses it."""
+        """Give back a grant at once if another worker wants it and no job uses it here."""
         if grant.is_wanted_elsewhere and grant.slots.limit and not grant.is_busy:
             grant.is_unneeded = True
             self._ask_soon(grant)
@@ -271,14 +275,20 @@ class LimitKeeper(Service):
         return self._pause()
 
     def _is_retry_due(self) -> bool:
-        """Return whether refused grants may be asked for again; whoever needs them will ask."""
+        """Allow asking again for refused grants whose pause is over. Return whether there were any.
+
+        The claims and starts that need these grants will ask.
+        """
         now = time.monotonic()
         due = [grant for grant in self._refused if grant.retry_at <= now]
         self._refused.difference_update(due)
         return bool(due)
 
     def _review(self) -> bool:
-        """From time to time, ask for less where nothing happens, and learn what others need."""
+        """Now and then, ask for less where grants are unused, and learn what other workers need.
+
+        Return whether the review was due.
+        """
         now = time.monotonic()
         if now - self._reviewed_at < self._timing.limit_idle / 2:
             return False
@@ -317,7 +327,7 @@ class LimitKeeper(Service):
     def _slots_to_keep(self, grant: LimitGrant) -> int:
         """Return how many slots may be in use until the answer comes.
 
-        The answer gives none of these away.
+        The answer gives none of these slots to other workers.
         """
         if grant.limit.slots is None:
             return grant.slots.used
@@ -416,7 +426,10 @@ class LimitKeeper(Service):
         return has_room
 
     async def _give_back_tokens(self) -> bool:
-        """Give back tokens that were not used in time: others may need them now."""
+        """Give back tokens that were not used in time, because other workers may need them now.
+
+        Return whether jobs are prefetched that need such tokens.
+        """
         back = Counter({grant: grant.tokens_held.drop_stale() for grant in self._with_tokens})
         self._with_tokens = {grant for grant in back if grant.tokens}
         back += self._tokens_to_return  # The sum keeps only the grants with tokens to return.

@@ -1,4 +1,7 @@
-"""Keeps a worker's rules up to date: reads them when they change, or a window opens or closes."""
+"""Keeps a worker's rules up to date.
+
+It reads them again when they change, and when a time window opens or closes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ AFTER_CHANGE_S = 0.01
 class RulesReader(Service):
     """Reads the rules in force.
 
-    NOTIFY reports changes at once; without it they are seen a little later.
+    NOTIFY reports changes at once. Without notifications, the worker sees changes a little later.
     """
 
     name = "rules"
@@ -43,8 +46,8 @@ class RulesReader(Service):
     def read_soon(self) -> None:
         """Read the rules again, even if their version is the same.
 
-        After a restore from an older backup the version has gone back, and may come to equal the
-        one that is known here with other rules behind it.
+        A restore from an older backup sets the version back. Later the version may equal the one
+        that this worker knows, although the rules differ.
         """
         self._next_change_at = time.monotonic()
         self.wake()

@@ -40,7 +40,7 @@ def parse_queues(queues: Mapping[str, int] | Iterable[str] | str) -> dict[str, i
 
 
 def _check_queue_name(name: str) -> str:
-    """Return a queue's name; refuse `email:5`, as in the terminal, which would be another queue."""
+    """Return a queue's name. Refuse the terminal's form `email:5`, which would be another queue."""
     queue, _, slots = str(name).rpartition(":")
     if queue and slots.isdecimal():
         raise ConfigError("queues", name, f"slots in a mapping: {{{queue!r}: {slots}}}")
@@ -50,7 +50,7 @@ def _check_queue_name(name: str) -> str:
 class Slots:
     """The slots of one queue or limit.
 
-    While jobs are fast, more are fetched ahead than slots are free.
+    While jobs are fast, the worker fetches more jobs than it has free slots.
     """
 
     def __init__(
@@ -71,15 +71,15 @@ class Slots:
 
     @property
     def ahead(self) -> int:
-        """How many jobs to hold beyond the free slots, by how fast they have been ending."""
+        """How many jobs to prefetch beyond the free slots, given how fast jobs have been ending."""
         return min(self._max_ahead, self.soon)
 
     @property
     def soon(self) -> int:
-        """How many jobs will be done in a moment, at the present rate.
+        """How many jobs will end in the next moment, at the present rate.
 
-        Not more than these slots could do: many that end at once, perhaps because they were
-        cancelled, are no sign of quick jobs.
+        The number is not more than these slots can do. Many jobs that end at once, perhaps because
+        they were cancelled, do not show that jobs are quick.
         """
         count = self._jobs_per_s * self._ahead_seconds
         if self._mean_seconds > self._ahead_seconds:
@@ -90,13 +90,16 @@ class Slots:
         self.used += 1
 
     def give_back(self, seconds: float = 0.0, jobs: int = 1) -> None:
-        """Free the slot of a job that took this long, or of several that shared it."""
+        """Free the slot of a job that took these seconds, or of a call that several jobs shared."""
         self.used -= 1
         self._finished += jobs
         self._mean_seconds += (seconds / jobs - self._mean_seconds) / AVERAGED_JOBS
 
     def measure(self) -> None:
-        """Measure, once a claim, how many jobs a second have ended since the last one."""
+        """Measure how many jobs a second have ended since the last call.
+
+        Each claim calls this once.
+        """
         now = time.monotonic()
         elapsed = now - self._measured_at
         if elapsed > 0.001:

@@ -54,7 +54,10 @@ class BudgetWriter(Service):
         return len(self._unwritten)
 
     async def write(self, change: BudgetWrite) -> Any:
-        """Write a change and return the result; None if it is kept for later or cannot be made."""
+        """Write a change and return the result.
+
+        Return None if the change is kept for later or cannot be made.
+        """
         with suppress(Exception):
             return await self._write_or_keep(change)
         self.wake()
@@ -76,7 +79,10 @@ class BudgetWriter(Service):
             self._unwritten.clear()
 
     async def _write_or_keep(self, change: BudgetWrite) -> Any:
-        """Write a change; raise the error if the change is kept for later."""
+        """Write a change and return the result, or None if the change cannot be made.
+
+        If the write may succeed later, keep the change and raise the error.
+        """
         is_sent = False
         try:
             async with self._pool.acquire() as connection:
@@ -139,7 +145,7 @@ class Budgets:
         self.on_close: Callable[[str, float], None] = lambda *_: None
 
     async def reserve(self, key: str, units: float) -> float | None:
-        """Reserve units. Return None, or the seconds after which to ask again."""
+        """Reserve units. Return None on success, else the seconds after which to ask again."""
         try:
             async with self._connection_slots:
                 share = self._shares.get(key, FIRST_SPENT_SHARE)
@@ -154,9 +160,9 @@ class Budgets:
             raise
 
     async def correct(self, key: str, units: float) -> None:
-        """Give back units, or charge more (below 0).
+        """Give back units, or charge more if `units` is below 0.
 
-        The work is done already, so this never fails.
+        This never fails, because the work is done already.
         """
         await self._write(
             f"The budget {key!r} was not corrected by {units:g}",
@@ -181,14 +187,14 @@ class Budgets:
         return wait if seconds_left is None else seconds_left
 
     def learn(self, key: str, share: float) -> None:
-        """Learn which share of its reserved units a block has spent."""
+        """Learn which share of its reserved units a block of this key spends."""
         old_share = self._shares.get(key, share)
         if len(self._shares) >= MAX_KEYS:
             self._shares.clear()
         self._shares[key] = old_share + SHARE_WEIGHT * (share - old_share)
 
     async def give_back_starts(self, keys: Sequence[str]) -> None:
-        """Give back what starts took: one for each time that a key is named."""
+        """Give back the tokens that starts took: one for each time that a key is in the list."""
         back = {key: -n for key, n in Counter(keys).items()}
         await self._write(
             f"Starts were not given back to {', '.join(back)}",
@@ -211,7 +217,7 @@ class Budgets:
 
 
 class Stoppable(Protocol):
-    """An attempt, or a call of several: it can be told to stop."""
+    """An attempt or a shared call, which can be told to stop."""
 
     @property
     def stop_reason(self) -> StopReason | None: ...
@@ -238,12 +244,12 @@ class BudgetBlock:
         return self._budget
 
     def raise_if_stopped(self) -> None:
-        """End a stopped attempt here: its thread cannot be stopped later."""
+        """Raise if the attempt was told to stop, because its thread cannot be stopped later."""
         if self._attempt.stop_reason is not None:
             raise self._budgets.not_now(self._budget.key, 0.0)
 
     async def _pause(self, length: float) -> float:
-        """Wait, unless the attempt is told to stop; return how long that was."""
+        """Wait for this long, or until the attempt is told to stop. Return the seconds waited."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         # It checks now and then: nothing on the loop is told when an attempt in a thread is to

@@ -1,7 +1,7 @@
 """Runs handlers that take many jobs: one call for all, with an outcome for each.
 
-An error of one item must not cost the others. A call that raises is made again for each half of its
-items, until the guilty one is alone and fails with its own error.
+An error of one item must not fail the other items. If a call raises, the handler is called again
+for each half of its items, until the bad item is alone and fails with its own error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger("penstock.worker")
 
 
 class SharedCalls:
-    """Starts shared calls, and hands on the outcomes of their items."""
+    """Starts shared calls, and passes on the outcomes of their items."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class SharedCalls:
     def start(
         self, task: Task[Any, Any], entries: Iterable[GatheredJob], state: QueueState, worker: str
     ) -> SharedCall:
-        """Start a call for some items. Each is an attempt of its own, with its own timeout."""
+        """Start a call for some items. Each item is an attempt of its own, with its own timeout."""
         call = self.prepare(task, entries, state, worker)
         body = self._run(call)
         if sys.version_info >= (3, 12):
@@ -92,7 +92,7 @@ class SharedCalls:
                 attempt.start_timeout(self._loop, attempt.job.timeout)
 
     def _on_item_stop(self, call: SharedCall, attempt: ItemAttempt) -> None:
-        """Settle an item that is told to stop; end the call if it was the last."""
+        """Settle an item that is told to stop. If no item is left, end the call."""
         if not attempt.is_settled:
             self._outcomes.handle_stop(attempt, asyncio.CancelledError())
         if call.is_over and call.future is not None and not call.future.done():
@@ -166,7 +166,10 @@ class SharedCalls:
     async def _split_or_fail(
         self, call: SharedCall, part: list[ItemAttempt], error: BaseException
     ) -> list[list[ItemAttempt]]:
-        """Return the items to call the handler for again, in parts; fail the others."""
+        """Return the parts of a failed call for which to call the handler again.
+
+        Fail the other items.
+        """
         if len(part) == 1 or fails_all_items(error, call.task):
             await self._fail_items(part, error)
             return []
@@ -182,9 +185,9 @@ class SharedCalls:
     async def _drop_completed(
         self, part: list[ItemAttempt], error: BaseException
     ) -> list[ItemAttempt]:
-        """Return the items that ctx.complete has not ended.
+        """Return the items that ctx.complete has not completed.
 
-        The transaction of a ctx.complete may have been rolled back since.
+        An item counts as completed only if the transaction of its ctx.complete has committed.
         """
         completed_items = [attempt for attempt in part if attempt.completed]
         if not completed_items:
@@ -205,7 +208,10 @@ class SharedCalls:
         return [attempt for attempt in part if attempt.is_pending]
 
     async def _fail_items(self, part: Sequence[ItemAttempt], error: BaseException) -> None:
-        """Fail all these items with the error, or let them wait if it says so."""
+        """Fail all these items with the error.
+
+        If the error asks for a wait, let them wait instead.
+        """
         lanes: dict[str, list[ItemAttempt]] = {}
         for attempt in part:
             lanes.setdefault(attempt.job.row["lane"], []).append(attempt)
@@ -219,7 +225,8 @@ class SharedCalls:
 def fails_all_items(error: BaseException, task: Task[Any, Any]) -> bool:
     """Return whether an error concerns all items: an empty budget, a refusing server, an outage.
 
-    A sleep or a wait for an event belongs to one item, and is found as a failure is.
+    A sleep or a wait for an event belongs to one item. Splitting the call finds that item, as it
+    finds an item that fails.
     """
     assert task.settings.batch is not None
     if isinstance(suspension(error), NotNow) or retry_after(error) is not None:
@@ -231,7 +238,7 @@ def fails_all_items(error: BaseException, task: Task[Any, Any]) -> bool:
 
 
 def _check_values(part: list[ItemAttempt], values: Any) -> list[Any]:
-    """Return the handler's values, one for each item; raise what is wrong with them as a whole."""
+    """Return the handler's values, one for each item. Raise if they are no list of that length."""
     task = part[0].task
     if isinstance(values, Awaitable):
         remedy = "`await` it, in an `async def`"
@@ -248,7 +255,7 @@ def _check_values(part: list[ItemAttempt], values: Any) -> list[Any]:
 def _is_list(values: object) -> bool:
     """Return whether a value holds outcomes in order: a list, a tuple, an array.
 
-    A value with keys may yield those instead: a dict, a data frame.
+    A dict or a data frame does not count, because iterating over it may yield its keys.
     """
     if isinstance(values, list | tuple):
         return True

@@ -28,7 +28,7 @@ from penstock.worker.run.waits import Poller, sleep, wait_for_event
 
 
 class SyncAttempt(SyncContext):
-    """The context of an attempt in a thread: coroutines run on the worker's loop."""
+    """The context of an attempt in a thread. It runs coroutines on the worker's loop."""
 
     def __init__(self, context: AttemptContext, bridge: Bridge) -> None:
         self._context = context
@@ -113,7 +113,7 @@ Report = Callable[[Attempt, float, float | None, str | None], None]
 
 
 class JobLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose lines carry the job: in the message for people, as fields for programs."""
+    """Adds the job to each log line: in the message for people, as fields for programs."""
 
     def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
         fields = {**(self.extra or {}), **kwargs.get("extra", {})}
@@ -179,7 +179,7 @@ class AttemptContext(Context):
 
     @property
     def saved_steps(self) -> SavedSteps:
-        """What the job's attempts have saved. A job without steps never reads it."""
+        """The steps that the job's attempts have saved. A job without steps never reads them."""
         if self._saved_steps is None:
             self._saved_steps = SavedSteps(self._attempt, self._journal)
         return self._saved_steps
@@ -301,7 +301,7 @@ class AttemptContext(Context):
 
 
 class CallLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose lines carry the call: in the message for people, as fields for programs."""
+    """Adds the shared call to each log line: in the message for people, as fields for programs."""
 
     def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
         fields = {**(self.extra or {}), **kwargs.get("extra", {})}
@@ -350,7 +350,7 @@ class CallContext(BatchContext):
 
 
 class SyncCall(SyncBatchContext):
-    """A shared call's context in a thread: coroutines run on the worker's loop."""
+    """A shared call's context in a thread. It runs coroutines on the worker's loop."""
 
     def __init__(self, context: CallContext, bridge: Bridge) -> None:
         self._context = context

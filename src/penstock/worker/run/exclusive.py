@@ -15,11 +15,11 @@ from penstock.worker.claim.queue import QueueState
 
 
 class ExclusiveTimeLimit:
-    """Limits how long suspects may have the worker for themselves in a row.
+    """Limits how long suspects may have the worker to themselves.
 
     A worker that died with a hundred jobs leaves a hundred suspects, of which at most one is
-    guilty. To run each of them alone could take a day, while fresh jobs wait. So suspects get the
-    worker for a while, and then run beside the others for as long.
+    guilty. Running each of them alone could take a day, while fresh jobs wait. So suspects have the
+    worker to themselves for a while, and then run beside other jobs for as long.
     """
 
     def __init__(self, max_seconds: float) -> None:
@@ -28,7 +28,7 @@ class ExclusiveTimeLimit:
         self._denied_until = 0.0
 
     def grant(self) -> bool:
-        """Return whether a suspect may have the worker for itself now."""
+        """Return whether a suspect may have the worker to itself now."""
         now = monotonic()
         if now < self._denied_until:
             return False
@@ -40,12 +40,12 @@ class ExclusiveTimeLimit:
         return False
 
     def deny(self) -> None:
-        """Let suspects run beside the others from now on, for as long as they could run alone."""
+        """Let suspects run beside other jobs for the next `max_seconds`."""
         self._denied_until = monotonic() + self._max_seconds
         self._since = None
 
     def end(self) -> None:
-        """Start the time anew, because an ordinary job has started."""
+        """Reset the time limit, because an ordinary job has started."""
         self._since = None
 
 
@@ -55,9 +55,9 @@ logger = logging.getLogger("penstock.worker")
 class ExclusiveRunner:
     """Runs suspects that no child process can run, one at a time.
 
-    Nothing else starts while one of them runs or waits to: if it kills this worker too, no other
-    job pays for it, and the guilty one is found. One that has run alone for `wait` seconds goes on
-    beside the others, because a long job would keep them all waiting.
+    Nothing else starts while a suspect runs or waits to run. If a suspect kills this worker too, no
+    other job pays for it, and the guilty job is found. A suspect that has run alone for `wait`
+    seconds goes on beside other jobs, because a long job would keep them all waiting.
     """
 
     def __init__(
@@ -88,12 +88,15 @@ class ExclusiveRunner:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a job runs alone or waits to, so that nothing else may start."""
+        """Whether a job runs alone or waits to run alone, so that nothing else may start."""
         return self._running is not None or bool(self._waiting)
 
     @property
     def job(self) -> int | None:
-        """The job that runs alone, or the next one that will. Safe to call from any thread."""
+        """The id of the job that runs alone or will run alone next.
+
+        Safe to call from any thread.
+        """
         if (running := self._running) is not None:
             return running.job.id
         try:
@@ -102,14 +105,14 @@ class ExclusiveRunner:
             return None
 
     def takes(self, is_suspect: bool) -> bool:
-        """Return whether the next job that starts is to run alone."""
+        """Return whether a job that is about to start must run alone."""
         if is_suspect:
             return self._time_limit.grant()
         self._time_limit.end()
         return False
 
     def add(self, state: QueueState, job: ClaimedJob) -> None:
-        """Add a job. It counts against its limits already."""
+        """Add a job that must run alone. The job already counts against its limits."""
         logger.info(
             "An earlier worker was lost while it had job %d (losses: %d), so the job runs alone.",
             job.id,
@@ -122,7 +125,7 @@ class ExclusiveRunner:
         self.run_next_if_free()
 
     def run_next_if_free(self, is_overdue: bool = False) -> None:
-        """Run the next job once nothing else runs, or once it has waited long enough."""
+        """Run the next job if nothing else runs, or if the job has waited long enough."""
         if is_overdue:
             self._timer = None
         if self.closed or self._running is not None or not self._waiting:
@@ -143,7 +146,7 @@ class ExclusiveRunner:
             self._open_timer = self._loop.call_later(self._wait, self._let_others_run)
 
     def _let_others_run(self) -> None:
-        """Let others run beside this job, because it has been alone for long enough."""
+        """Let other jobs run beside this one, which has been alone for long enough."""
         attempt, self._running, self._open_timer = self._running, None, None
         logger.warning(
             "%r has run alone for %g s, after its worker was lost: others run beside it now.",
@@ -159,7 +162,7 @@ class ExclusiveRunner:
         self._continue()
 
     def note_end(self, attempt: Attempt) -> bool:
-        """Note that an attempt is over; return whether the next start is decided here."""
+        """Note that an attempt is over. Return whether this runner decides what starts next."""
         if attempt is self._running:
             self._running = None
             if self._open_timer is not None:
@@ -171,7 +174,7 @@ class ExclusiveRunner:
         return self.is_wanted
 
     def _continue(self) -> None:
-        """Go on with the next job, or let the others start."""
+        """Go on with the next suspect, or let other jobs start again."""
         if self._waiting:
             self._loop.call_soon(self.run_next_if_free)
             return
@@ -184,7 +187,7 @@ class ExclusiveRunner:
             self._timer = None
 
     def cancel(self, token: UUID) -> ClaimedJob | None:
-        """Remove a waiting job and return it; None if it does not wait."""
+        """Remove a waiting job and return it, or None if the job does not wait."""
         for entry in tuple(self._waiting):
             if entry[1].token == token:
                 self._waiting.remove(entry)
@@ -193,7 +196,7 @@ class ExclusiveRunner:
         return None
 
     def cancel_next(self) -> None:
-        """Start no further job."""
+        """Cancel the start of the next job."""
         if self._clear_task is not None:
             self._clear_task.cancel()
 

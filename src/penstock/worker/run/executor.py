@@ -1,7 +1,7 @@
 """Runs attempts: finds the task, decodes the arguments, calls the handler, decides the outcome.
 
-Async handlers run on the loop. On Python 3.12 and later they start eagerly: one that never waits is
-done before it is ever scheduled. Sync handlers run in threads.
+Async handlers run on the loop. On Python 3.12 and later they start eagerly, so a handler that never
+waits is done before it is ever scheduled. Sync handlers run in threads.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Executor:
         )
 
     def start(self, job: ClaimedJob, state: QueueState) -> Attempt | None:
-        """Start an attempt; return None if it cannot be run here and is put back."""
+        """Start an attempt. Return None if this worker cannot run the job and puts it back."""
         task = self._tasks.find(job.task)
         if task is None:
             self._park(job, Parked("unknown_task"))
@@ -143,7 +143,7 @@ class Executor:
     def _start_suspect(
         self, task: Task[Any, Any], job: ClaimedJob, state: QueueState, suspects: Suspects
     ) -> Attempt | None:
-        """Start a suspect in this process: no code of the user runs before its mark.
+        """Start a suspect in this process. No code of the user runs before the suspect is marked.
 
         A micro-batched item gets a call of its own, so it needs no key.
         """
@@ -223,7 +223,7 @@ class Executor:
     # Running attempts
 
     def _trace(self, attempt: Attempt, body: Body) -> Coroutine[Any, Any, None]:
-        """Return the attempt's coroutine, inside its trace if jobs are traced."""
+        """Return the coroutine that runs the attempt, inside a trace if jobs are traced."""
         if self._tracing is None:
             return body()
         attempt.trace = self._tracing.running(attempt.job)
@@ -235,7 +235,7 @@ class Executor:
         body: Callable[[Call], Coroutine[Any, Any, None]],
         suspects: Suspects,
     ) -> None:
-        """Mark a suspect as begun once its window opens, then decode its arguments and run it."""
+        """Wait until a suspect may be marked as begun, mark it, and then run it."""
         attempt.has_begun = False
         async with AsyncExitStack() as stack:
             try:
@@ -353,21 +353,24 @@ class Executor:
         )
 
     def _put_back(self, attempt: Attempt, reason: ParkedReason, error: Exception) -> None:
-        """Park an attempt that cannot run here for now."""
+        """Park an attempt that this worker cannot run for now."""
         if attempt.stop_reason is not None:
             self._outcomes.handle_stop(attempt, asyncio.CancelledError())
         else:
             self._outcomes.conclude(attempt, Parked(reason, describe_error(error, kind="parked")))
 
     def handle_unstarted(self, attempt: Attempt) -> None:
-        """End an attempt that was stopped before its first step (not started eagerly)."""
+        """End an attempt that was stopped before its first step.
+
+        This can only happen to attempts that do not start eagerly.
+        """
         self._outcomes.handle_stop(attempt, asyncio.CancelledError())
 
     def _park(self, job: ClaimedJob, parked: Parked) -> None:
         self._outcomes.settle(job, parked, None, None)
 
     def close(self) -> None:
-        """Accept no more threads. Those that still run are left to themselves."""
+        """Start no more threads. Threads that still run are left to themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -392,6 +395,6 @@ def _missing_error(kind: str, names: list[str]) -> AttemptError:
 
 
 def _ignore_error(thread: asyncio.Future[Any]) -> None:
-    """Read an overdue thread's exception, or asyncio would warn that nobody did."""
+    """Read the exception of an overdue thread, so that asyncio does not warn about it."""
     if not thread.cancelled():
         thread.exception()

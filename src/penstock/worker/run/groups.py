@@ -14,7 +14,7 @@ from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 
 class GroupStarter:
-    """The items of a worker that wait for the calls which they will share."""
+    """Holds the items that wait for shared calls, and starts the calls that are due."""
 
     def __init__(
         self,
@@ -38,12 +38,15 @@ class GroupStarter:
             yield from state.groups
 
     def add(self, state: QueueState, job: ClaimedJob) -> None:
-        """Add an item. It counts against its limits already."""
+        """Add an item. The item already counts against its limits."""
         if not self._executor.add_to_group(job, state):
             self._limit_keeper.undo_start(job)
 
     def start(self, state: QueueState) -> bool:
-        """Start the calls that are due; return whether one is over already, so more may start."""
+        """Start the calls that are due, and give back groups that have waited too long for a slot.
+
+        Return whether one of the calls is over already, so that more may start.
+        """
         groups, now, is_over = state.groups, self._loop.time(), False
         while state.slots.free > 0 and (group := groups.next(now)):
             state.slots.take()
@@ -56,7 +59,7 @@ class GroupStarter:
         return is_over
 
     def _schedule(self, state: QueueState, at: float) -> None:
-        """Check again when the next call is due, or has waited too long for a slot."""
+        """Check again when the next call is due, or when it has waited too long for a slot."""
         if state.groups.timer is not None:
             state.groups.timer.cancel()
         state.groups.timer = self._loop.call_at(at, self._start_ready, state)

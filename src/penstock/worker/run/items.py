@@ -32,11 +32,14 @@ class ItemAttempt(Attempt):
 
     @property
     def is_pending(self) -> bool:
-        """Whether its outcome is still needed. The fence's refusal alone does not change that."""
+        """Whether the item still needs an outcome. It does even after the fence refused a write."""
         return not self.is_settled and self.stop_reason in (None, "refused")
 
     def stop(self, reason: StopReason) -> None:
-        """Settle the item now. The handler sees its flag set, and goes on with the others."""
+        """Settle the item now.
+
+        The handler can see the item's flag, and goes on with the other items.
+        """
         if self.stop_reason not in (None, "refused"):
             return
         if self.stop_reason is None:
@@ -76,12 +79,12 @@ class SharedCall:
 
     @property
     def is_over(self) -> bool:
-        """Whether no outcome is needed any more."""
+        """Whether no item needs an outcome any more."""
         return not self.pending
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Why to stop, once all of its items are to stop; else None."""
+        """Why the call must stop, or None while any of its items may go on."""
         if any(attempt.stop_reason is None for attempt in self.attempts):
             return None
         return self.attempts[0].stop_reason

@@ -22,9 +22,10 @@ from penstock.worker.timing import DEFAULT_TIMING, Timing
 
 
 def stale_error(attempt: Attempt, error: Exception) -> StaleAttempt | None:
-    """Return the error for an attempt that has lost its job; None for any other error.
+    """Return StaleAttempt if a database error means that the attempt has lost its job, else None.
 
-    The attempt is marked as refused. Its handler is not cancelled: it must be able to roll back.
+    The attempt is marked as refused. Its handler is not cancelled, because it must be able to roll
+    back its transaction.
     """
     if (reason := _stop_reason_of(error)) is None:
         return None
@@ -54,14 +55,14 @@ ROW_LOCKED = (
 
 
 def keep_error(_: Exception) -> None:
-    """Keep the driver's error."""
+    """Return None, so that the driver's error is raised as it is."""
 
 
 class Journal:
     """Reads and writes steps for handlers.
 
-    Each write is fenced and can be repeated: while the database is away it is retried, until the
-    worker's lease runs out and stops the attempt.
+    Each write is fenced and can be repeated. While the database is away, writes are retried until
+    the worker's lease runs out, which stops the attempt.
     """
 
     def __init__(
@@ -93,7 +94,10 @@ class Journal:
         )
 
     async def recall(self, attempt: Attempt, name: str, key: bytes) -> str | None:
-        """Return another job's result for the same key, and make it this step's."""
+        """Return the result that another job saved for the same key, or None.
+
+        The result also becomes the result of this step.
+        """
         job = attempt.job
         return await self._retry(
             attempt, lambda: self._steps.recall(self._pool, job.id, job.token, name, key)
@@ -109,7 +113,7 @@ class Journal:
     async def sleep(
         self, attempt: Attempt, name: str, until: datetime | None, seconds: float
     ) -> float:
-        """Return how many seconds are left of a sleep, which begins with the first call."""
+        """Return how many seconds of a sleep are left. The sleep begins with the first call."""
         job = attempt.job
         return await self._retry(
             attempt,
@@ -119,7 +123,7 @@ class Journal:
     async def wait_for_event(
         self, attempt: Attempt, step: str, name: str, after: int, timeout: float | None
     ) -> AwaitedEvent:
-        """Return the first event after another one, or that the attempt must wait."""
+        """Return the first event after `after`, or the answer that the attempt must wait."""
         job = attempt.job
         return await self._retry(
             attempt,
@@ -127,7 +131,7 @@ class Journal:
         )
 
     async def parents(self, attempt: Attempt) -> list[Parent]:
-        """Return the results of the jobs that this one has waited for."""
+        """Return the results of the jobs that this attempt's job has waited for."""
         job = attempt.job
         return await self._retry(
             attempt, lambda: self._workflows.parents(self._pool, job.id, job.token)
@@ -142,7 +146,7 @@ class Journal:
         )
 
     async def completed(self, attempts: Sequence[Attempt]) -> set[int]:
-        """Return the jobs that ctx.complete has ended; other transactions were rolled back."""
+        """Return the ids of the jobs whose ctx.complete was committed and not rolled back."""
         checks = [Settlement(attempt.job.id, attempt.job.token, DONE, None) for attempt in attempts]
         return await self._retry(
             attempts[0], lambda: self._store.find_completed(self._pool, checks)

@@ -1,4 +1,4 @@
-"""Decides what each end of a handler means for its job, and hands that over to be settled."""
+"""Decides what the end of a handler means for its job, and passes the decision on to be settled."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Settle = Callable[[Settlement], None]
 
 
 class Outcomes:
-    """Turns what handlers return and raise into outcomes, and these into settlements."""
+    """Turns what handlers return and raise into outcomes, and outcomes into settlements."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Outcomes:
             self.conclude(attempt, outcome_of(value))
 
     def handle_error(self, attempt: Attempt, error: BaseException) -> None:
-        """Handle what a handler raised, or what that stands for."""
+        """Handle the error that a handler raised, or the error that replaces it."""
         if isinstance(error, StaleAttempt) and attempt.stop_reason not in (None, "refused"):
             return
         if (wait := suspension(error)) is not None:
@@ -110,7 +110,7 @@ class Outcomes:
             self.handle_stop(attempt, wait)
 
     def handle_stop(self, attempt: Attempt, error: BaseException) -> None:
-        """End an attempt that was stopped, for the reason that it knows."""
+        """End an attempt that was stopped, according to its stop reason."""
         match attempt.stop_reason:
             case "timeout":
                 self.conclude(attempt, TimedOut(self._timeout_error(attempt, error)))
@@ -130,8 +130,9 @@ class Outcomes:
     def _check_completion(self, attempt: Attempt) -> None:
         """End an attempt after ctx.complete.
 
-        If the handler's transaction did commit, this settle is a repeat and changes nothing. If
-        not, the work is undone and the attempt has failed.
+        The attempt is settled as failed. If the handler's transaction did commit, the job is
+        completed already and this settle changes nothing. If the transaction did not commit, the
+        work is undone and the attempt has indeed failed.
         """
         error = AttemptError(
             type="NotCommitted",
@@ -153,7 +154,10 @@ class Outcomes:
         task: Task[Any, Any] | None,
         attempt: Attempt | None,
     ) -> None:
-        """Decide what becomes of the job and hand that over; `attempt` is None if none began."""
+        """Decide the job's next state and pass it on to be settled.
+
+        `attempt` is None if no attempt began.
+        """
         try:
             transition = self._decide(job, outcome, task)
         except Exception as error:
@@ -198,7 +202,11 @@ class Outcomes:
             )
 
     def _log_parked(self, job: ClaimedJob, parked: Parked, transition: Transition) -> None:
-        """Log that this worker cannot run a job: now and then for each task, and each failure."""
+        """Log that this worker cannot run a job.
+
+        A job that thereby fails for good is always logged. Other jobs are logged only now and then
+        for each task.
+        """
         has_failed = transition.state == "failed"
         about, now = (parked.reason, job.task), time.monotonic()
         logged_at = self._parked_logged_at.get(about, -PARKED_LOG_INTERVAL_S)
@@ -261,9 +269,10 @@ class Outcomes:
     async def handle_refusal(
         self, attempt: Attempt, error: BaseException, count: int = 1
     ) -> BaseException:
-        """Return the error, or what it stands for if a server refused the call.
+        """Return the error, or the error that replaces it if a server refused the call.
 
-        If the job must wait, its keys and those of the others in its call get their starts back.
+        If the job must wait, give back the starts that its keys were charged, also for the other
+        items of its call.
         """
         if (wait := http_retry_after(error)) is not None:
             error = await self._close_keys(attempt, error, wait)
@@ -275,7 +284,10 @@ class Outcomes:
     async def _close_keys(
         self, attempt: Attempt, error: BaseException, wait: float
     ) -> BaseException:
-        """Close the job's keys for everybody, because a server refused and named a wait."""
+        """Close the job's keys for all workers, because a server refused and asked for a wait.
+
+        Return the error that ends the attempt.
+        """
         keys = self.rated_keys(attempt)
         if not keys or not attempt.task.failed(error).retryable:
             return error
@@ -285,9 +297,9 @@ class Outcomes:
         return not_now
 
     def rated_keys(self, attempt: Attempt) -> list[str]:
-        """Return the job's own keys that have a rate.
+        """Return the job's own keys that have a rate limit.
 
-        Keys of a whole queue or task are left out: their jobs may call many servers.
+        Keys of a whole queue or task are left out, because their jobs may call many servers.
         """
         _, limits = split_lane(attempt.job.row["lane"])
         return [

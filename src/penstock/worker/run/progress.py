@@ -43,7 +43,10 @@ class ProgressWriter(Service):
             self._loop.call_soon_threadsafe(self.wake)
 
     async def flush_before_settle(self) -> None:
-        """Write reports before their jobs are settled: later, they would be refused."""
+        """Write reports before their jobs are settled.
+
+        After that, the database would refuse them.
+        """
         if not self._newest and not self._writing.locked():
             return
         try:

@@ -42,12 +42,12 @@ class OpenResources:
         return resource
 
     def missing(self, kinds: Iterable[type[Any]]) -> list[str]:
-        """Return the names of those types that are not open."""
+        """Return the names of the given types that are not open."""
         return [kind.__name__ for kind in kinds if kind not in self._open]
 
 
 class Resources:
-    """How to open each type of resource. All workers of an app share this."""
+    """The openers of resources, by type. All workers of an app share them."""
 
     def __init__(self) -> None:
         self._openers: dict[type[Any], Opener] = {}
@@ -78,8 +78,8 @@ class Resources:
 class WorkerResources(OpenResources, Service):
     """The resources of one worker.
 
-    One that fails to open is tried again and again. Meanwhile its tasks wait, visibly, and the
-    others run.
+    A resource that fails to open is tried again and again. Meanwhile the tasks that need it wait,
+    the lease shows the problem, and other tasks run.
     """
 
     name = "resources"
@@ -106,7 +106,7 @@ class WorkerResources(OpenResources, Service):
         self._all_tried = asyncio.Event()
 
     async def wait_until_tried(self, timeout: float) -> None:
-        """Wait until opening each was tried once, or until the timeout."""
+        """Wait until the worker has tried once to open each resource, or until the timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._all_tried.wait()
@@ -141,14 +141,14 @@ class WorkerResources(OpenResources, Service):
         await super()._rest(delay)
 
     async def close(self) -> None:
-        """Close all, the last opened first."""
+        """Close all resources, the last opened first."""
         await self.stop()
         self._open.clear()
         await self._stack.aclose()
 
 
 def call_opener(opener: Opener, database: Database) -> AbstractAsyncContextManager[Any]:
-    """Call an opener, with the database if it takes an argument."""
+    """Call an opener. If it takes an argument, pass the database."""
     make: Any = opener
     takes_database = any(
         parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL

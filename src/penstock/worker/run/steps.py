@@ -1,4 +1,4 @@
-"""The steps of an attempt: those that are done are not run again."""
+"""The steps of an attempt. Steps that are done are not run again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ StepKey = tuple[str, str]
 
 
 class SavedSteps:
-    """What the job's attempts have saved: read on first use, and added to by this attempt."""
+    """The steps that a job's attempts have saved.
+
+    They are read on first use, and this attempt adds its own.
+    """
 
     def __init__(self, attempt: Attempt, journal: Journal) -> None:
         self.attempt = attempt
@@ -33,12 +36,15 @@ class SavedSteps:
         self._reading = asyncio.Lock()
 
     def next_number(self, kind: str) -> int:
-        """Return the number of this call among those of its kind in this attempt."""
+        """Return the number of this call among the calls of its kind in this attempt."""
         self._counts[kind] += 1
         return self._counts[kind]
 
     async def find(self, kind: str, name: str) -> str | None:
-        """Return a step's result if it is done. An attempt may ask for each step once."""
+        """Return a step's result, or None if the step is not done.
+
+        An attempt may ask for each step only once.
+        """
         if self.attempt.stop_reason is not None:
             # A thread cannot be stopped, so a stopped attempt ends here, before it begins anything.
             raise Suspended(Snooze(0.0), "The attempt is stopped.")
@@ -63,11 +69,14 @@ class SavedSteps:
         await self.journal.share(self.attempt, Saved("step", name, result), key, ttl)
 
     def get_known(self, kind: str, name: str) -> str | None:
-        """Return the result of a step that this attempt has asked for before."""
+        """Return a step's result from memory, or None if this attempt does not know it."""
         return (self._saved or {}).get((kind, name))
 
     def remember(self, kind: str, name: str, result: str) -> None:
-        """Remember a saved result. Raise TooManySteps if there is more than can be read."""
+        """Remember a saved result.
+
+        Raise TooManySteps if the job now has more steps, or larger ones, than an attempt can read.
+        """
         assert self._saved is not None
         self._size += len(result) - len(self._saved.get((kind, name), ""))
         self._saved[kind, name] = result
@@ -148,7 +157,7 @@ def _decode_result(call: _StepCall) -> Any:
 
 
 def not_a_function(name: str, value: Any) -> TypeError:
-    """Return the error for a step that was given something else than a function."""
+    """Return the error for a step that was given something other than a function."""
     if isinstance(value, Coroutine):
         value.close()
     return TypeError(

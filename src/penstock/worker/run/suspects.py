@@ -1,11 +1,11 @@
 """Marks suspects as begun before they begin.
 
-A suspect is a job that was taken from a lost worker, which it may have killed. Only an attempt that
-is marked costs its job a loss if this worker is lost, too; a job that was fetched and has not begun
-pays nothing. Fresh jobs are not marked, so they cost no extra write.
+A suspect is a job whose worker was lost, perhaps because of this job. If this worker is lost too,
+only suspects that are marked as begun count another loss. A suspect that was fetched and has not
+begun pays nothing. Fresh jobs are not marked, so they cost no extra write.
 
-Suspects that run in this process are marked one after the other: while one runs, no other is marked
-for the first seconds. So if it kills the process at once, the others pay nothing.
+Suspects that run in this process are marked one after the other. For the first seconds of one
+suspect, no other suspect is marked. So if it kills the process at once, the others pay nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MarkRefused(Exception):
 
 
 class StartWindow:
-    """The time in which one suspect may be marked and run in this process."""
+    """The period in which only one suspect may be marked and run in this process."""
 
     def __init__(self, seconds: float, on_end: Callable[[], None]) -> None:
         self._seconds = seconds
@@ -47,7 +47,10 @@ class StartWindow:
         self.busy_tries = 0
 
     def begin(self) -> None:
-        """Start the window's time. If the suspect runs longer, the next window opens meanwhile."""
+        """Start the timer of this window.
+
+        If the suspect runs longer, the next window opens anyway.
+        """
         self._timer = asyncio.get_running_loop().call_later(self._seconds, self.end)
 
     def end(self) -> None:
@@ -62,7 +65,7 @@ class StartWindow:
 class Suspects(Service):
     """Marks waiting suspects.
 
-    Suspects for child processes share one write if they come while another is under way.
+    Suspects for child processes that arrive during a write share the next one.
     """
 
     name = "marks of suspects"
@@ -81,7 +84,7 @@ class Suspects(Service):
 
     @asynccontextmanager
     async def window(self) -> AsyncIterator[StartWindow]:
-        """Wait for the window of a suspect that is to run in this process."""
+        """Wait until a suspect may be marked and run in this process, and yield its window."""
         await self._window_lock.acquire()
         window = self._window = StartWindow(
             random.uniform(*self._timing.suspect_window), self._open_next_window
@@ -102,10 +105,10 @@ class Suspects(Service):
         return await self.mark(job)
 
     async def mark(self, job: ClaimedJob) -> bool:
-        """Mark an attempt as begun if its job is a suspect; return False if it has lost the job.
+        """Mark an attempt as begun if its job is a suspect. Return False if it has lost the job.
 
-        It waits for the database as long as that takes. Raises MarkRefused if the database refuses
-        for good, as a trigger may, or where a right is missing.
+        This waits for the database as long as necessary. It raises MarkRefused if the database
+        refuses for good, for example because of a trigger or a missing privilege.
         """
         if not job.is_suspect:
             return True
@@ -135,7 +138,10 @@ class Suspects(Service):
         return BUSY_PAUSE_S if is_busy else IDLE_PAUSE_S
 
     async def _write(self, jobs: Sequence[ClaimedJob]) -> bool:
-        """Mark what can be marked, halving around what is refused; return whether some are busy."""
+        """Mark the jobs. If the database refuses some of them, halve the list to find these.
+
+        Return whether some jobs are busy and must be tried again.
+        """
         try:
             marked, busy = await self._store.mark_started(self._pool, jobs)
         except Exception as error:

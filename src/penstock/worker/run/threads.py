@@ -15,7 +15,7 @@ CHECK_INTERVAL_S = 0.2
 
 
 class Bridge:
-    """Runs coroutines on the loop that it was made in, for handlers in threads."""
+    """Runs coroutines for handlers in threads, on the loop in which the bridge was created."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -44,7 +44,7 @@ class Bridge:
 
 
 def call_in_thread(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a handler in a thread, with an error that a future can carry."""
+    """Call a handler in a thread. Replace StopIteration, which a future cannot carry."""
     try:
         return fn(*args, **kwargs)
     except StopIteration as error:

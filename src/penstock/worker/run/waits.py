@@ -27,7 +27,7 @@ class _SleepRecord(Struct):
 async def sleep(
     saved_steps: SavedSteps, *, until: datetime | None = None, seconds: float = 0.0
 ) -> None:
-    """Return if the sleep is over by the database's clock, else end the attempt until then."""
+    """Return if the sleep is over by the database's clock. Otherwise end the attempt until then."""
     name = str(saved_steps.next_number("sleep"))
     saved = await saved_steps.find("sleep", name)
     # The job has been ready since then, by that same clock, so earlier sleeps need not be asked
@@ -45,7 +45,7 @@ BUSY_RETRY_S = 1.0
 
 
 class _EventRecord(Struct):
-    """The event that a step has got, or that none came in time."""
+    """The event that a step has received, or the fact that none came in time."""
 
     event: int = 0
     payload: Any = None
@@ -53,7 +53,10 @@ class _EventRecord(Struct):
 
 
 async def wait_for_event(saved_steps: SavedSteps, name: str, timeout: float | None) -> Any:
-    """Return the payload of the next event of a name; end the attempt if there is none yet."""
+    """Return the payload of the next event with this name.
+
+    If there is none yet, end the attempt. Raise EventTimeout if none came in time.
+    """
     number = saved_steps.next_number(f"event {name}")
     step = f"{name}:{number}"
     saved = await saved_steps.find("event", step)
@@ -83,7 +86,7 @@ async def _ask_for_event(
 
 
 def _last_event(saved_steps: SavedSteps, name: str, number: int) -> int:
-    """Return the last event of this name that the job has had; 0 if it has had none."""
+    """Return the id of the last event with this name that the job has received, or 0."""
     earlier = (
         saved_steps.get_known("event", f"{name}:{index}") for index in range(number - 1, 0, -1)
     )
@@ -149,7 +152,7 @@ class Poller:
         return _PollCall(name, StepResult(name, check), polls)
 
     def _pending_on_error(self, call: _PollCall, error: Exception) -> Pending:
-        """Treat an error that may not come again as a poll without an answer; raise any other."""
+        """Treat a retryable error as a poll without an answer. Raise any other error."""
         attempt = self._saved_steps.attempt
         if isinstance(error, StaleAttempt) or not attempt.task.failed(error).retryable:
             raise error
@@ -168,7 +171,7 @@ class Poller:
         return call._replace(polls=polls)
 
     async def _suspension(self, name: str, number: int, pending: Pending) -> BaseException:
-        """Return what ends an attempt whose poll had no answer."""
+        """Return the exception that ends an attempt whose poll got no answer."""
         polling = self._polling
         age = await self._saved_steps.save("poll", name, PollState(number).text)
         if polling.is_over(number, age):

@@ -1,4 +1,4 @@
-"""After a settle: counts and logs what became of a worker's attempts."""
+"""Counts and logs what became of a worker's attempts after they were settled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from penstock.worker.attempt import Attempt
 
 
 class Tally:
-    """Counts of settled attempts by what became of their jobs: only what the database accepted."""
+    """Counts of settled attempts, by what became of their jobs.
+
+    Only outcomes that the database has accepted are counted.
+    """
 
     def __init__(self) -> None:
         self.completed = 0
@@ -53,7 +56,7 @@ class Tally:
 
 
 def name_outcome(transition: Transition) -> str:
-    """Return an attempt's outcome in a word."""
+    """Return an attempt's outcome as one word."""
     if transition.state in ("completed", "failed", "cancelled", "blocked"):
         return transition.state
     if transition.stuck:
@@ -69,7 +72,7 @@ MAX_LINES_PER_S = 100
 
 
 def log_fields(job: ClaimedJob) -> dict[str, object]:
-    """Return what a log line about a job carries for programs."""
+    """Return the fields that a log line about a job carries for programs."""
     return {
         "job_id": str(job.id),
         "task": job.task,
@@ -86,7 +89,7 @@ class LineQuota:
         self._left = 0
 
     def take(self, wanted: int) -> int:
-        """Return how many of the wanted lines may be logged now."""
+        """Return how many of the wanted lines may be logged now, and count these as logged."""
         now = time.monotonic()
         if now >= self.ends:
             self.ends = now + 1.0
@@ -102,7 +105,8 @@ _quota = LineQuota()
 class JobLines:
     """Logs how long each completed job took.
 
-    Beyond a hundred lines a second it logs only how many more there were, at the end of the second.
+    Beyond a hundred lines in a second, it logs only the number of the other jobs, at the end of the
+    second.
     """
 
     def __init__(self, quota: LineQuota = _quota) -> None:

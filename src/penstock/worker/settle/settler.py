@@ -1,4 +1,4 @@
-"""Writes outcomes to the database, whatever that takes."""
+"""Writes outcomes to the database, and retries when outages or refusals prevent that."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CHECKS_PER_LIMIT = 8
 
 
 class OverdueWatch:
-    """Checks the unwritten outcomes at regular times, and reports those that are overdue.
+    """Checks the unwritten outcomes at regular times, and calls back if some are overdue.
 
-    One settle may take minutes, or fail and be retried in parts for as long, so a report at its end
-    would come too late.
+    One settle may take minutes, or may fail and be retried in parts for as long. A report at its
+    end would come too late.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class OverdueWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self) -> None:
-        """Check the outcomes from now on, until there are none."""
+        """Check the outcomes at regular times from now on, until all are written."""
         if self._timer is None:
             self._checked_at = time.monotonic()
             self._check_later()
@@ -54,11 +54,11 @@ class OverdueWatch:
             self._timer.cancel()
 
     def filter_overdue(self, rows: Sequence[Settlement]) -> list[Settlement]:
-        """Return those rows that are overdue."""
+        """Return the rows that are overdue."""
         return [row for row in rows if self.age(row) >= self._after]
 
     def age(self, row: Settlement) -> float:
-        """Return for how many seconds an outcome has been seen waiting."""
+        """Return for how many seconds the checks have seen an outcome waiting."""
         return self._ages.get(attempt_key(row), 0.0)
 
     def _check_later(self) -> None:
@@ -82,7 +82,10 @@ class OverdueWatch:
 
 
 def attempt_key(row: Settlement) -> tuple[int, UUID]:
-    """Return what identifies an outcome: a job may have several attempts."""
+    """Return the job and the token, which together identify an outcome.
+
+    The job alone does not, because a job may have several attempts.
+    """
     return row.id, row.token
 
 
@@ -133,7 +136,7 @@ class RefusedOutcome(NamedTuple):
 
 
 class RowLocked(Exception):
-    """A transaction has held the lock of a job's row since its outcome was to be written."""
+    """Another transaction holds the lock of a job's row, so the job's outcome cannot be written."""
 
     sqlstate = "55P03"
 
@@ -142,7 +145,7 @@ class RowLocked(Exception):
 
 
 class StillWriting(Exception):
-    """A settle takes long, and has not failed."""
+    """A settle takes long, but has not failed."""
 
     def __init__(self) -> None:
         super().__init__("the statement that writes them is still running")
@@ -151,8 +154,8 @@ class StillWriting(Exception):
 class Settler:
     """Writes outcomes in batches.
 
-    It retries while the database is away, halves a batch around a bad row, and keeps what is
-    refused to try it again later.
+    It retries while the database is away, halves a batch around a bad row, and keeps refused
+    outcomes to try them again later.
     """
 
     def __init__(
@@ -240,12 +243,15 @@ class Settler:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the database refuses all outcomes of some state: no job should be claimed."""
+        """Whether the database refuses all outcomes of some state.
+
+        In that case no job should be claimed.
+        """
         return self.unwritten is not None and not self.unwritten.is_claiming
 
     @property
     def is_stuck(self) -> bool:
-        """Whether only outcomes are left that the database has refused for long."""
+        """Whether the only outcomes left are ones that the database has refused for a long time."""
         is_lasting = self._longest_wait(self._waiting_since) >= self._retry_most
         return self._empty.is_set() and self.unwritten is not None and is_lasting
 
@@ -267,7 +273,10 @@ class Settler:
         return [*self._waiting, *self._busy, *kept, *in_flight]
 
     def note_lapse(self) -> None:
-        """Note that the lease is lost: others may take back the jobs of unwritten outcomes."""
+        """Note that the lease is lost.
+
+        Other workers may take back the jobs of unwritten outcomes.
+        """
         self._is_lapse_new = True
 
     @property
@@ -278,7 +287,7 @@ class Settler:
     async def try_lapsed(self, seconds: float) -> None:
         """Try at once to write the outcomes of jobs under a lost lease.
 
-        Return once each is written or refused, or after these seconds.
+        Return once each outcome is written or refused, or after these seconds.
         """
         unwritten = set(map(attempt_key, self._all_unwritten()))
         self._lapsed = unwritten if self._is_lapse_new else self._lapsed & unwritten
@@ -292,14 +301,14 @@ class Settler:
             await asyncio.sleep(LAPSED_RETRY_S)
 
     def _is_trying(self, outcomes: set[tuple[int, UUID]]) -> bool:
-        """Return whether some are unwritten and not kept for later."""
+        """Return whether some of these outcomes are unwritten and not kept for later."""
         kept = {attempt_key(row.settlement) for row in self._kept}
         return any(
             attempt_key(settlement) in outcomes - kept for settlement in self._all_unwritten()
         )
 
     def submit(self, settlement: Settlement) -> None:
-        """Hand over an outcome. It is written as soon as the flush before it is done."""
+        """Accept an outcome. It is written as soon as the current flush is done."""
         if self._closed:
             logger.warning("Job %d ended after its worker left; it may run again.", settlement.id)
             return
@@ -314,11 +323,14 @@ class Settler:
             self._flushing = asyncio.create_task(self._flush(), name="penstock settle")
 
     async def wait_until_written(self) -> None:
-        """Wait until every outcome is written, answered, or kept to be tried later."""
+        """Wait until every outcome is written, answered or kept for a later try.
+
+        An outcome is answered if the database has refused it or found its row locked.
+        """
         await self._empty.wait()
 
     async def close(self, timeout: float) -> None:
-        """Write what is left within the timeout, and try what is kept once more."""
+        """Write the remaining outcomes within the timeout, and try the kept ones once more."""
         self._closing = True
         self._retry_kept()
         if self._flushing is not None:
@@ -354,8 +366,7 @@ class Settler:
         return rest
 
     def _publish_given_up(self, rest: Sequence[Settlement]) -> None:
-        """Name in the lease the jobs of outcomes that are given up: a rescue counts their
-        losses."""
+        """Name the jobs of given-up outcomes in the lease, so that a rescue counts losses."""
         if rest:
             error = "WorkerStopped" if self.unwritten is None else self.unwritten.error
             self._publish_unwritten(rest, error, self._reason, False)
@@ -430,7 +441,7 @@ class Settler:
             return
 
     def _is_hopeless(self, batch: Sequence[Settlement]) -> bool:
-        """Return whether rows of each state in a batch were refused, and none was written."""
+        """Return whether every state in a batch had several rows refused and none written."""
         return all(
             state not in self._written
             and sum(_state_of(row.settlement) == state for row in self._refused_rows)
@@ -439,7 +450,7 @@ class Settler:
         )
 
     async def _try_to_help(self, error: Exception) -> Exception:
-        """Do what helps against an error, and return the error that remains."""
+        """Try to remove the cause of an error, and return the error that remains."""
         if store_errors.is_unavailable(error):
             self._health.report_outage("settle", error)
             await self._health.recover_from(error)
@@ -459,14 +470,14 @@ class Settler:
         return error
 
     def _warn(self, error: Exception) -> None:
-        """Log a passing error that delays outcomes, once until all are written."""
+        """Log a temporary error that delays outcomes, once until all outcomes are written."""
         cause, code = store_errors.cause(error), store_errors.sqlstate(error)
         if code not in self._warned:
             self._warned.add(code)
             logger.warning("Outcomes cannot be written yet: %s; trying again.", cause)
 
     async def _without_completed(self, batch: list[Settlement]) -> list[Settlement]:
-        """Return the batch without outcomes that their handler's transaction has completed."""
+        """Return the batch without the jobs that their handler's transaction has completed."""
         checks = [row for row in batch if row.is_check]
         if not checks:
             return batch
@@ -495,7 +506,7 @@ class Settler:
             self._refused_rows.append(RefusedOutcome(row, error, is_only_one))
 
     async def _is_unstorable(self, row: Settlement, error: Exception) -> bool:
-        """Return whether no table could store an outcome. Each refused one is tested once."""
+        """Return whether no table could store the outcome. Each refused outcome is tested once."""
         if row.id in self._kept_jobs or not store_errors.is_row_fault(error):
             return False
         try:
@@ -506,7 +517,7 @@ class Settler:
         return False
 
     async def _fail(self, row: Settlement, error: Exception) -> None:
-        """Fail the job of a row that is itself at fault, with the refusal as its error."""
+        """Fail a job whose outcome is itself at fault. The refusal becomes the job's error."""
         failure = {"kind": "failure", "type": type(error).__name__, "message": repr(str(error))}
         refusal = row._replace(
             transition=Transition("failed", "unsettleable", error=failure), result=None
@@ -529,7 +540,7 @@ class Settler:
     # Refused rows
 
     async def _finish_flush(self) -> None:
-        """Tell rows that are refused alone from those that wait for the database to write again."""
+        """Separate rows that alone are refused from rows that wait for the database to recover."""
         refused, self._refused_rows = self._refused_rows, []
         untried, self._untried = self._untried, []
         written, self._written = self._written, set()
@@ -539,9 +550,9 @@ class Settler:
         self._answered.clear()
 
         def needs_proof(row: RefusedOutcome) -> bool:
-            """Return whether to try a row again, since others of its state were written.
+            """Return whether to try a row again, because other rows of its state were written.
 
-            If it is refused once more now, it is the only one.
+            If the database refuses the row again now, the fault is in this row alone.
             """
             is_open = row.is_row_fault and not self._kept_jobs.get(row.settlement.id, False)
             return is_open and _state_of(row.settlement) in written
@@ -561,7 +572,10 @@ class Settler:
             self._clear_unwritten()
 
     async def _count_loss(self, refused: RefusedOutcome) -> bool:
-        """Take back a job whose outcome alone is refused. It has run, so this counts as a loss."""
+        """Take back a job if its outcome alone is refused. Return whether that was done.
+
+        The job has run, so this counts as a loss.
+        """
         row, error, _ = refused
         try:
             lost = await self._store.mark_outcomes_lost(
@@ -617,7 +631,7 @@ class Settler:
             self._kept_pause = min(2 * self._kept_pause, self._retry_most)
 
     def _may_concern_all(self, row: RefusedOutcome) -> bool:
-        """Return whether a row may be refused because all rows of its state are."""
+        """Return whether a row may be refused because all rows of its state are refused."""
         job = row.settlement.id
         if row.is_of_all:
             return True
@@ -627,7 +641,7 @@ class Settler:
         return not isinstance(row.error, RowLocked) and last <= self._waiting_since[job]
 
     def _report_overdue(self) -> None:
-        """Report outcomes that have waited for long and are not kept."""
+        """Report outcomes that have waited for a long time and are not kept for a retry."""
         # Kept rows were judged when they were refused.
         rows = [row for row in self._all_unwritten() if row.id not in self._kept_jobs]
         late = self._overdue.filter_overdue(rows)
@@ -672,7 +686,7 @@ class Settler:
             )
 
     def _states_held_up(self, late: Sequence[Settlement]) -> set[str]:
-        """Return the states of which no outcome was written since overdue ones began to wait."""
+        """Return the states of which no outcome was written while their overdue ones waited."""
         now = time.monotonic()
         return {
             _state_of(row)
@@ -682,13 +696,13 @@ class Settler:
         }
 
     def _is_locked(self, row: Settlement) -> bool:
-        """Return whether the job's own row is locked, which concerns no other outcome."""
+        """Return whether the job's own row is locked, which delays no other outcome."""
         return isinstance(self._last_errors.get(row.id), RowLocked)
 
     def _report_unwritten(
         self, rows: Sequence[Settlement], error: Exception, is_claiming: bool
     ) -> None:
-        """Log which outcomes cannot be written: once, and once more when no other can be."""
+        """Log once that outcomes cannot be written, and again if that stops the worker's claims."""
         if self.unwritten is None:
             self._unwritten_since = time.monotonic()
             self._is_late_written = False
@@ -781,7 +795,7 @@ class Settler:
     def _retry_soon(self, settlement: Settlement, error: Exception) -> None:
         """Retry a row in a moment while the others go on.
 
-        One that waits for long is kept and reported.
+        A row that has waited for long is kept and reported.
         """
         since = self._waiting_since.setdefault(settlement.id, time.monotonic())
         self._last_errors[settlement.id] = error
@@ -804,7 +818,10 @@ class Settler:
 
 
 def _notify(call: Callable[..., None], *news: Any) -> None:
-    """Call a listener. If it fails, log that: the next outcomes are written all the same."""
+    """Call a listener.
+
+    An error of the listener is logged, and the next outcomes are still written.
+    """
     try:
         call(*news)
     except Exception:
@@ -812,7 +829,7 @@ def _notify(call: Callable[..., None], *news: Any) -> None:
 
 
 def _takes_no_writes(error: Exception) -> bool:
-    """Return whether a smaller batch would fail as well until the database has changed."""
+    """Return whether a smaller batch would fail as well, because the database is unavailable."""
     return store_errors.is_unavailable(error) and not store_errors.is_out_of_memory(error)
 
 
@@ -823,7 +840,7 @@ def _may_wait(error: Exception, tries: int) -> bool:
 
 
 def _has_run(settlement: Settlement) -> bool:
-    """Return whether an outcome is that of an attempt that had begun."""
+    """Return whether an outcome belongs to an attempt that had begun."""
     attempt = settlement.source
     return attempt is not None and attempt.has_begun and settlement.transition is not RELEASED
 
@@ -834,7 +851,10 @@ def _state_of(settlement: Settlement) -> str:
 
 
 def _split(batch: list[Settlement]) -> tuple[list[Settlement], list[Settlement]]:
-    """Split a batch by state, since a whole state may be refused; else in halves."""
+    """Split a batch by state, because a whole state may be refused.
+
+    Split a single state in halves.
+    """
     state = _state_of(batch[0])
     if others := [row for row in batch if _state_of(row) != state]:
         return [row for row in batch if _state_of(row) == state], others
