@@ -1,1 +1,1 @@
-"""The app, its client, and the same calls for code that does not await."""
+"""The app, its client, and blocking versions of both for code that does not await."""

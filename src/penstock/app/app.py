@@ -133,12 +133,12 @@ class Penstock(Client):
         schema: str | None = None,
         listen_url: str | None = None,
     ) -> None:
-        """Use another database than the app was created with, before it is opened.
+        """Change the database of an app that is not open.
 
             app.use_database("postgresql://localhost/shop_test")
 
-        Arguments that are left out stay as they are. A URL and a folder replace each other, and
-        either removes the `listen_url`.
+        Settings that you leave out do not change. A URL replaces a folder, and a folder replaces a
+        URL. Both remove the `listen_url`.
         """
         changes: dict[str, Any] = {}
         if url is not None:
@@ -153,7 +153,7 @@ class Penstock(Client):
             self._connector.set_database(replace(self.database, **changes))
 
     def include(self, *sources: ModuleType | Task[Any, Any] | Iterable[Task[Any, Any]]) -> None:
-        """Register tasks made with the free `@task`, one by one or all tasks of a module."""
+        """Register tasks made with `penstock.task`, one by one or all tasks of a module."""
         self.tasks.include(*sources)
 
     def install(self, application: Application) -> None:
@@ -206,8 +206,8 @@ class Penstock(Client):
             app.schedule("report", report.prepare("all"), cron="0 3 * * *", timezone="Asia/Tokyo")
             app.schedule("refresh", refresh, every=300)
 
-        A worker stores the schedule when it starts. It fires while at least one running worker
-        declares it.
+        A worker stores the schedule when it starts. The schedule fires while at least one running
+        worker declares it.
         """
         self.timetable.add(
             declare(
@@ -225,7 +225,10 @@ class Penstock(Client):
         )
 
     async def sync_schedules(self) -> list[str]:
-        """Store the schedules of this code as a starting worker does; return those that changed."""
+        """Store the schedules of this code, as a worker does when it starts.
+
+        Return the names of the schedules that changed.
+        """
         return await self._execute(
             lambda on: ScheduleStatements(self.store).sync(on, list(self.timetable))
         )
@@ -233,7 +236,7 @@ class Penstock(Client):
     async def open(self) -> Self:
         """Connect now, and start the embedded Postgres if there is no other database.
 
-        Without it, the first call connects.
+        If you do not call `open`, the first other call connects.
         """
         await self._connector.open()
         return self
@@ -243,9 +246,9 @@ class Penstock(Client):
         return await self._connector.open()
 
     async def close(self) -> None:
-        """Close the app, after up to five seconds for calls in local pools.
+        """Close the app. Calls in local pools have up to five seconds to end.
 
-        Other calls under way have ten seconds to end, or `call_timeout` if that is shorter.
+        Other running calls have ten seconds to end, or `call_timeout` if that is shorter.
         """
         await self._pools.close()
         loop = asyncio.get_running_loop()
@@ -266,7 +269,7 @@ class Penstock(Client):
 
     @property
     def sync(self) -> SyncPenstock:
-        """The same calls for code that does not await. See SyncClient."""
+        """Blocking versions of the app's calls, for code that does not await. See SyncClient."""
         return SyncPenstock(self, self._portal)
 
     async def migrate(self) -> list[str]:
@@ -281,7 +284,7 @@ class Penstock(Client):
         return self.tasks
 
     async def insights(self) -> Insights:
-        """Return reads of the current state of queues, workers and jobs, for dashboards."""
+        """Return an object that reads the state of queues, workers and jobs, for dashboards."""
         await self._connector.open()
         return Insights(self.store, CallExecutor(self))
 
@@ -334,7 +337,7 @@ class Penstock(Client):
     def _children_for(self, children: int | None) -> int | None:
         """Return the number of child processes, by default at least three with an application.
 
-        Its two slow jobs then leave a process for other jobs.
+        The two slow jobs of an application then leave one process for other jobs.
         """
         if children is not None or not self.applications:
             return children
@@ -368,10 +371,10 @@ class Penstock(Client):
         workers: int = DEFAULT_POOL_WORKERS,
         slots: int = DEFAULT_POOL_SLOTS,
     ) -> LocalPool:
-        """Return a pool that runs small calls in this process, without a job. They may be lost.
+        """Return a pool that runs small calls in this process. They are not jobs, and may be lost.
 
             app.local_pool().submit(track, user, "opened")
 
-        The same name returns the same pool. Closing the app drains it.
+        Each call with the same name returns the same pool. When the app closes, it drains the pool.
         """
         return self._pools.get(name, workers, slots)

@@ -1,4 +1,4 @@
-"""The interface of applications on an app, which add tables, tasks, queues and routes."""
+"""The interface of applications, which add tables, tasks, queues and routes to an app."""
 
 from __future__ import annotations
 
@@ -15,30 +15,48 @@ ReadSnapshots: TypeAlias = Callable[[str | None, Sequence[str]], Awaitable[dict[
 
 
 class Application(Protocol):
-    """An application on an app, with tables and routes beside those of the queue."""
+    """An application that is installed on an app, with tables and routes of its own."""
 
     name: str
 
     async def migrate(self, database: Database) -> list[str]:
-        """Run its pending migrations, and return their names."""
+        """Run the application's pending migrations, and return their names."""
 
     async def is_there(self, database: Database) -> bool:
-        """Return whether the database has its tables."""
+        """Return whether the database has the application's tables."""
 
     async def renamed(self, database: Database) -> Mapping[str, str]:
-        """Return its schema and the schema's former name, if functions still refer to that."""
+        """Return the application's schema, mapped to its former name.
+
+        Return an empty mapping unless functions still refer to the former name.
+        """
 
     def tasks(self) -> Iterable[Task[Any, Any]]:
-        """Return its tasks. Its routes and code enqueue them; callers of the HTTP API cannot."""
+        """Return the application's tasks.
+
+        Only its own routes and code can enqueue them. Callers of the HTTP API cannot.
+        """
 
     def queues(self, children: int) -> dict[str, int]:
-        """Return its queues with their slots, for a worker with so many child processes."""
+        """Return the application's queues with their slots.
+
+        `children` is the number of processes that the worker has for isolated jobs.
+        """
 
     def router(self) -> Any:
-        """Return its routes for the HTTP API: an APIRouter of FastAPI that includes no others."""
+        """Return the application's routes for the HTTP API.
+
+        They are in an APIRouter of FastAPI that includes no other routers.
+        """
 
     def serving(self) -> AbstractAsyncContextManager[Any]:
-        """Open what its routes need, while the HTTP API runs. They find it by the name."""
+        """Open what the application's routes need, for as long as the HTTP API runs.
+
+        The routes find the opened object by the name of the application.
+        """
 
     def subjects(self, opened: Any) -> Mapping[str, ReadSnapshots]:
-        """Return, for each kind of subject with live updates, how to read some by their ids."""
+        """Return a function for each kind of subject with live updates.
+
+        The function reads some subjects of this kind by their ids.
+        """

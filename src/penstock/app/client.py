@@ -48,15 +48,15 @@ class Client(
     """All calls, on the app's pool or inside the caller's transaction."""
 
     def inside(self, connection: Any, *, notify: bool = True) -> Client:
-        """Return a client that uses your own connection, as part of your transaction.
+        """Return a client whose calls run on your own connection, as part of your transaction.
 
             async with connection.transaction():
                 await connection.execute("INSERT INTO invoice …")
                 await app.inside(connection).enqueue(send_invoice, 42)
 
-        It takes a connection of asyncpg, an async one of psycopg, or SQLAlchemy's AsyncConnection
-        or AsyncSession; `app.sync.inside` takes the blocking ones. Your commit wakes workers; with
-        `notify=False` they find the jobs by polling.
+        The connection may be one of asyncpg, an async one of psycopg, or an AsyncConnection or
+        AsyncSession of SQLAlchemy. For blocking connections, use `app.sync.inside`. Your commit
+        wakes workers. With `notify=False` they find the jobs by polling.
         """
         return self.on(adapt(connection), notify=notify)
 
@@ -71,12 +71,13 @@ class Client(
 
         Each call is a transaction with `penstock.tenant` set. Under row level security, the
         database then hides all other tenants' jobs; see docs/tenants.md. With `confined=True` the
-        client also takes the role of apps, so that this is true even for the owner's login.
+        client also switches to the role of apps. These jobs are then hidden even if you log in as
+        the owner of the schema.
         """
         return self._as(TenantScope(tenant, confined=confined), self._by)
 
     def acting(self, by: str) -> Client:
-        """Return a client that acts for somebody, under whose name the audit records changes.
+        """Return a client whose changes are recorded in the audit under the name `by`.
 
             await app.acting("ada").cancel(job)
 

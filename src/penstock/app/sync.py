@@ -1,4 +1,4 @@
-"""The blocking app, client and batches: the same calls for code that does not await."""
+"""Blocking versions of the app, the client and batches, for code that does not await."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def blocking(
 
 
 class SyncClient:
-    """Every call of the client, for scripts, threads and frameworks that block.
+    """Blocking versions of the client's calls, for scripts, threads and frameworks that block.
 
     job = app.sync.enqueue(send_invoice, 42)
     app.sync.wait(job, timeout=30)
@@ -203,7 +203,7 @@ class SyncClient:
     def batch(
         self, name: str | None = None, **options: Unpack[BatchOptions]
     ) -> Iterator[SyncBatchHandle]:
-        """Open a batch for a block. It is closed at the end, or cancelled if the block raises."""
+        """Open a batch for a block. Close it at the end, or cancel it if the block raises."""
         batch = self.open_batch(name, **options)
         try:
             yield batch
@@ -218,13 +218,13 @@ class SyncClient:
         return SyncBatchHandle(handle, self._run)
 
     def inside(self, connection: Any, *, notify: bool = True) -> SyncClient:
-        """Return a client that uses your own connection, as part of your transaction.
+        """Return a client whose calls run on your own connection, as part of your transaction.
 
             with psycopg.connect(…) as connection:
                 connection.execute("INSERT INTO invoice …")
                 app.sync.inside(connection).enqueue(send_invoice, 42)
 
-        It takes a connection of psycopg, SQLAlchemy's Connection or Session, or Django's.
+        The connection may be one of psycopg or Django, or a Connection or Session of SQLAlchemy.
         """
         return SyncClient(self._client.on(adapt(connection, "blocking"), notify=notify), drive)
 
@@ -236,12 +236,12 @@ class SyncClient:
         return SyncClient(self._client.for_tenant(tenant, confined=confined), self._run)
 
     def acting(self, by: str) -> SyncClient:
-        """Return a client that acts for somebody, under whose name the audit records changes."""
+        """Return a client whose changes are recorded in the audit under the name `by`."""
         return SyncClient(self._client.acting(by), self._run)
 
 
 class SyncPenstock(SyncClient):
-    """The blocking calls of an app. The first call opens it; `with app.sync:` also closes it.
+    """The blocking calls of an app. The first call opens the app. `with app.sync:` also closes it.
 
     with app.sync as jobs:
         jobs.migrate()
@@ -258,7 +258,10 @@ class SyncPenstock(SyncClient):
         return self._portal.run(self._app.migrate())
 
     def sync_schedules(self) -> list[str]:
-        """Store the schedules of this code as a starting worker does; return those that changed."""
+        """Store the schedules of this code, as a worker does when it starts.
+
+        Return the names of the schedules that changed.
+        """
         return self._portal.run(self._app.sync_schedules())
 
     def open(self) -> Self:

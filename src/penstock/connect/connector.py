@@ -30,9 +30,10 @@ _announced: set[Path] = set()
 
 
 def hold_embedded(database: Database) -> Hold:
-    """Start the embedded server of a database without a URL, and keep it running.
+    """Start the embedded server for a database without a URL, and keep it running.
 
-    Raises EmbeddedError if `require_named_database` does.
+    The server may stop once the returned hold is released. Raises EmbeddedError if settings forbid
+    an embedded server.
     """
     require_named_database(database)
     server = Server(database.data_dir)
@@ -52,7 +53,7 @@ def require_named_database(database: Database) -> None:
 
 
 def skip_announcement(database: Database) -> None:
-    """Do not log the use of an embedded server: another process of the same command does."""
+    """Do not log the use of an embedded server, since another process of the command logs it."""
     if database.url is None:
         _announced.add(Server(database.data_dir).data_dir)
 
@@ -87,8 +88,8 @@ class LoopOwnership:
     async def open_shared(self, open_once: Callable[[], Awaitable[Pool]]) -> Pool:
         """Open the pool once for all callers that wait for it.
 
-        If that fails, all of them get the error; if each tried in turn, the last would wait for all
-        failures. When the last caller stops waiting, the opening is cancelled.
+        If that fails, all callers get the error. If each tried in turn, the last caller would wait
+        for all failures. When no caller waits any more, the opening is cancelled.
         """
         opening = self._opening
         if opening is None or opening.done():
@@ -113,8 +114,8 @@ class LoopOwnership:
 class Connector:
     """A pool on the configured Postgres, or on an embedded server that the connector starts.
 
-    On an embedded server an app migrates its schema when it opens. Read-only commands pass
-    `migrates=False`, since they would otherwise create a schema whose name was mistyped.
+    On an embedded server, an app runs pending migrations when it opens. Read-only commands pass
+    `migrates=False`, because otherwise a mistyped schema name would create a new schema.
     """
 
     def __init__(self, database: Database, *, migrates: bool = True) -> None:
@@ -131,7 +132,10 @@ class Connector:
         reset_in_forks(self)
 
     def reset_after_fork(self) -> None:
-        """Reset to closed; also in a forked child, where open connections belong to the parent."""
+        """Reset the connector to closed.
+
+        A forked child does this too, because open connections belong to the parent.
+        """
         self._pool: Pool | None = None
         self._hold: Hold | None = None
         self._claim: LoopOwnership | None = None
@@ -168,7 +172,7 @@ class Connector:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the connector is open in."""
+        """The event loop in which the connector is open, or None if it is closed."""
         claim = self._claim
         return claim.loop if self._pool is not None and claim is not None else None
 
@@ -187,17 +191,17 @@ class Connector:
             return await self.pool()
 
     async def reconnect(self) -> None:
-        """Replace all connections: after a failover they may still lead to the former primary."""
+        """Replace all connections. After a failover they may still lead to the former primary."""
         if self._pool is not None:
             await self._pool.expire_connections()
 
     def close_idle(self) -> None:
-        """Close idle connections, for a server that accepts no more connections."""
+        """Close idle connections. This helps if the server accepts no more connections."""
         if self._pool is not None:
             close_idle(self._pool)
 
     async def open_another(self, *, size: int, name: str) -> Pool:
-        """Open another pool on the same database, which the caller closes."""
+        """Open another pool on the same database. The caller has to close it."""
         return await open_pool(
             self.url,
             size=size,
@@ -210,7 +214,7 @@ class Connector:
     async def _close_with_loop(self, pool: Pool) -> AsyncGenerator[None, None]:
         """Close the pool when the loop ends, unless `close` was called before.
 
-        A loop that shuts down closes its async generators, and with them this one.
+        A loop that shuts down closes its async generators, including this one.
         """
         loop, hold = asyncio.get_running_loop(), self._hold
         try:
@@ -233,7 +237,7 @@ class Connector:
 
     @property
     def _is_elsewhere(self) -> bool:
-        """Whether another event loop, which is not closed, has the connector open or opens it."""
+        """Whether the connector is open, or being opened, in another loop that is not closed."""
         claim = self._claim
         if claim is None or claim.loop.is_closed():
             return False
@@ -243,7 +247,7 @@ class Connector:
     def _claim_loop(self) -> LoopOwnership:
         """Claim the connector for the running loop. Raises RuntimeError if another loop has it.
 
-        Connections belong to the loop that opened them. Those of a closed loop are gone.
+        Connections belong to the loop that opened them. When that loop is closed, they are lost.
         """
         with self._claim_lock:
             if self._is_elsewhere:
@@ -318,7 +322,10 @@ class Connector:
         return names
 
     async def close(self, seconds: float = CALLS_TIMEOUT_S) -> None:
-        """Close the pool, after at most `seconds`. An embedded server stops with its last user."""
+        """Close the pool. Calls that are running have up to `seconds` to end.
+
+        An embedded server stops when nothing else uses it.
+        """
         self._close_wait = seconds
         closer, self._closer = self._closer, None
         if closer is not None:
@@ -328,7 +335,7 @@ class Connector:
 
     @contextmanager
     def translate_errors(self, doubt: str, *, is_sent: bool) -> Iterator[None]:
-        """Raise the driver's errors as ours, for a block that is not retried."""
+        """Raise the driver's errors in a block as Penstock's exceptions, without retries."""
         try:
             yield
         except Exception as error:
@@ -340,7 +347,10 @@ class Connector:
     def translate_error(
         self, error: Exception, doubt: str, *, is_sent: bool
     ) -> PenstockError | None:
-        """Return our exception for one of the driver, or None if it should be raised as it is."""
+        """Return Penstock's exception for an error of the driver.
+
+        Return None if the error should be raised unchanged.
+        """
         if store_errors.is_schema_missing(error, self.store.schema):
             return SchemaMissing(self.store.schema, place=self.database.place)
         if (known := database_error(error, self.database.place, self.store.schema)) is not None:
@@ -356,11 +366,17 @@ class Connector:
         return await permission_error(error, self.store.schema, self.database.place, on)
 
     def lost_error(self, error: Exception, doubt: str, *, is_sent: bool) -> DatabaseLost:
-        """Return the error for a lost connection; `doubt` is the advice if a statement was sent."""
+        """Return the error for a lost connection.
+
+        If a statement was sent, the message gives the advice in `doubt`.
+        """
         return database_lost(error, self.database.place, is_sent=is_sent, doubt=doubt)
 
     def timeout_error(self, seconds: float, *, is_sent: bool = True) -> TimeoutError:
-        """Return the error for a missing answer. It says if the pool was exhausted."""
+        """Return the error for a missing answer.
+
+        Its message says if no connection of the pool was free.
+        """
         pool = self._pool
         size = 0 if is_sent or pool is None or pool.get_idle_size() else pool.get_size()
         if pool is not None and size == pool.get_max_size():

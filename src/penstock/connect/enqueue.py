@@ -1,4 +1,4 @@
-"""Enqueue jobs, and the values that the client returns about them."""
+"""Enqueue jobs, and define the values that the client returns for jobs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ JobId: TypeAlias = str | Enqueued[Any] | Job | JobStatus
 
 
 def id_of(job: JobId) -> str:
-    """Return the id of a job. Raises TypeError for what cannot name a job."""
+    """Return the id of a job. Raises TypeError for a value that does not identify a job."""
     if isinstance(job, str):
         return job
     if isinstance(job, Enqueued | Job | JobStatus):
@@ -101,14 +101,14 @@ class EnqueueCalls(Calls):
         self._wake = wake or Wake(connector)
 
     async def enqueue(self, task: Task[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[T]:
-        """Store one job durably. Options go with the task: `task.options(delay=60)`."""
+        """Store one job durably. To set options, pass `task.options(delay=60)` as the task."""
         if not isinstance(task, Task):
             raise TypeError(explain_not_a_task("enqueue", task))
         [enqueued] = await self.enqueue_many([task.prepare(*args, **kwargs)])
         return enqueued
 
     async def enqueue_many(self, requests: Iterable[Request[T]]) -> list[Enqueued[T]]:
-        """Store many jobs in one statement, all or none; the answers come in the same order.
+        """Store many jobs in one statement, all or none. The results are in the same order.
 
         await app.enqueue_many(embed.prepare(page) for page in pages)
         """
@@ -158,13 +158,13 @@ class EnqueueCalls(Calls):
     async def _insert(
         self, on: Executor, requests: Sequence[Request[Any]], links: JobLinks
     ) -> Stored:
-        """Store jobs in a transaction with other statements; its commit wakes workers."""
+        """Store jobs in a transaction with other statements. Its commit wakes workers."""
         return await self.store.enqueue(on, requests, notify=True, durable=True, links=links)
 
     async def _store_with_retry(
         self, requests: Sequence[Request[Any]], notify: bool, links: JobLinks
     ) -> Stored:
-        """Store jobs. If the answer is lost, retry if all of them have idempotency keys."""
+        """Store jobs. If the connection breaks, retry if all jobs have idempotency keys."""
         is_safe = all(request.options.idempotency_key is not None for request in requests)
         try:
             return await self._execute(
@@ -179,7 +179,7 @@ class EnqueueCalls(Calls):
 
 
 def to_enqueued(stored: Stored) -> list[Enqueued[Any]]:
-    """Return what callers get for stored jobs."""
+    """Convert the result of an enqueue statement to the values that the client returns."""
     duplicates = stored.duplicates or repeat(False, len(stored.ids))
     return [
         Enqueued(str(key), duplicate) for key, duplicate in zip(stored.ids, duplicates, strict=True)
@@ -193,7 +193,10 @@ def tenant_of(requests: Sequence[Request[Any]]) -> str | None:
 
 
 def check_requests(requests: Any) -> list[Request[Any]]:
-    """Return the requests as a list. Raises TypeError that says how to make them."""
+    """Return the requests as a list.
+
+    Raises TypeError for other values, with a message that says how to make requests.
+    """
     if isinstance(requests, Request):
         raise TypeError("One request is not many: put it in a list, or enqueue its task.")
     if not isinstance(requests, Iterable) or isinstance(requests, str | Task):

@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class BlockingPortal:
-    """Run coroutines on the event loop in which the app is open, or in a thread of its own.
+    """Run coroutines on the event loop in which the app is open, or on a loop in a new thread.
 
     It is safe to use from many threads at once. In a forked child it starts a new thread, since
-    threads and connections belong to the parent. While no call is under way, it lets another event
-    loop take over the app.
+    threads and connections belong to the parent. While no call is running, another event loop may
+    take over the app.
     """
 
     def __init__(
@@ -36,7 +36,10 @@ class BlockingPortal:
         connector.close_if_idle = self.close_if_idle
 
     def reset_after_fork(self) -> None:
-        """Forget the thread; also in a forked child, where another thread may hold the lock."""
+        """Reset the portal to a state without a thread.
+
+        A forked child does this too, because another thread of the parent may have held the lock.
+        """
         atexit.unregister(self.close)
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -55,7 +58,7 @@ class BlockingPortal:
             return _result(future)
 
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop of the app, or of a thread that is started for it."""
+        """Return the event loop of the app. If it has none, start a thread with a new loop."""
         with self._call():
             return self._running_loop()
 
@@ -66,7 +69,7 @@ class BlockingPortal:
             self._end()
 
     def close_if_idle(self) -> None:
-        """Close the app if it is open here and no call is under way."""
+        """Close the app if this portal has opened it and no call is running."""
         if self._loop is not None:
             self.before_close()
         with self._lock:
@@ -76,7 +79,8 @@ class BlockingPortal:
     def _end(self) -> None:
         """Close the app and end the thread.
 
-        The caller holds the lock: a call that begins meanwhile finds the app closed, not half open.
+        The caller holds the lock, so that a call that begins meanwhile finds the app closed, not
+        half open.
         """
         loop, self._loop = self._loop, None
         thread, self._thread = self._thread, None
@@ -88,7 +92,7 @@ class BlockingPortal:
 
     @contextmanager
     def _call(self) -> Iterator[None]:
-        """Count a call that is under way. The app stays open here until it ends."""
+        """Count a call while it runs. The portal keeps the app open until the call has ended."""
         with self._lock:
             self._under_way += 1
         try:
@@ -118,7 +122,7 @@ class BlockingPortal:
 
 
 class AppLoop:
-    """The event loop for calls of local pools: that of the app, or that of `app.sync`."""
+    """Finds the event loop for calls of local pools: the loop of the app or of `app.sync`."""
 
     def __init__(self, connector: Connector, portal: BlockingPortal) -> None:
         self._connector = connector
@@ -165,4 +169,4 @@ def _result(future: Future[T]) -> T:
 
 
 def _nothing() -> None:
-    """Wait for nothing."""
+    """Do nothing, for a portal that has nothing to wait for before it closes."""

@@ -1,4 +1,4 @@
-"""Run a client's statements: on which connection, as which tenant, with retries and errors."""
+"""Run a client's statements, with its connection and tenant, retries and error translation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ from penstock.tasks.options import CHECKS, limit_key
 
 
 def check_states(states: State | Sequence[State] | None) -> list[State] | None:
-    """Return the states of a filter as a list, or None for all. Raises BadArgument."""
+    """Return the states of a filter as a list, or None for all states.
+
+    Raises BadArgument for an unknown state.
+    """
     if states is None:
         return None
     chosen: list[Any] = [states] if isinstance(states, str) else list(states)
@@ -43,7 +46,10 @@ def check_states(states: State | Sequence[State] | None) -> list[State] | None:
 
 
 def check_texts(**texts: Any) -> list[str | None]:
-    """Return the texts of a filter in order. Raises BadArgument for what Postgres cannot store."""
+    """Return the texts of a filter as a list, in the order of the arguments.
+
+    Raises BadArgument for a text that Postgres cannot store.
+    """
     for name, text in texts.items():
         if text is not None and (not isinstance(text, str) or UNSTORABLE.search(text)):
             raise BadArgument(name, text, "text without NUL or lone surrogates")
@@ -60,8 +66,8 @@ NO_TRANSACTION = (
 class TenantScope:
     """Run statements for one tenant, which is set in every transaction.
 
-    A `confined` scope also takes the role of apps. Row level security then applies even if the
-    login is the owner, to whom it would not apply otherwise.
+    A `confined` scope also switches to the role of apps. Row level security then applies even if
+    the login is the owner of the schema.
     """
 
     def __init__(self, name: str, *, confined: bool = False) -> None:
@@ -100,7 +106,10 @@ class TenantScope:
         return self.name
 
     def assign(self, requests: Sequence[Request[Any]]) -> list[Request[Any]]:
-        """Set this tenant in requests, for a transaction in which it will not be set."""
+        """Set this tenant in the options of requests.
+
+        This is for statements that run in a transaction without `penstock.tenant`.
+        """
         return [
             replace(
                 request,
@@ -142,7 +151,7 @@ class Calls:
         return self._connector.store
 
     def _actor(self, by: str | None) -> str | None:
-        """Return who makes a change, for the audit: `by`, or else whom the client acts for."""
+        """Return the name for the audit: `by`, or else the name that the client acts for."""
         return self._by if by is None else limit_key("by", by)
 
     async def _execute(
@@ -154,8 +163,9 @@ class Calls:
     ) -> T:
         """Run an operation on the pool or the caller's connection, and translate its errors.
 
-        `retry` says that running it twice does no harm: it is retried if the connection breaks.
-        `doubt` is the advice in the error if nobody knows whether the operation was carried out.
+        `retry` says that the operation may run twice, so it is retried if the connection breaks.
+        `doubt` is the advice in the error message if the operation may or may not have been carried
+        out.
         """
         doubt = doubt or (TRY_AGAIN if retry else CHECK_FIRST)
         if self._connection is not None:
@@ -193,7 +203,7 @@ class Calls:
         limit: asyncio.Timeout,
         retry: bool,
     ) -> T:
-        """Run an operation; retry it if the connection breaks and running it twice is harmless."""
+        """Run an operation. If the connection breaks and the operation may run twice, retry it."""
         cancels = store_errors.cancels()
         waits = iter(RETRY_DELAYS_S)
         has_created_partitions = False
@@ -225,7 +235,10 @@ class Calls:
                 await asyncio.sleep(wait)
 
     async def _create_partitions(self, error: Exception) -> None:
-        """Create the partition of the history that a change needs, or raise why it cannot be."""
+        """Create the history partition that a change needs, so that the change can be repeated.
+
+        If that fails, raise the error of the change, unless the new error explains more.
+        """
         try:
             pool = await self._connector.pool()
             await self.store.ensure_partitions(pool, Upkeep().partitions_ahead)
@@ -240,7 +253,8 @@ class Calls:
     ) -> T:
         """Run an operation in the caller's transaction, without retries and time limits.
 
-        Errors of the caller's driver are raised as they are.
+        Errors of Penstock's functions and of a lost connection are translated. Other errors of the
+        caller's driver are raised unchanged.
         """
         try:
             if self._tenant is not None:
@@ -257,7 +271,7 @@ class Calls:
     async def _poll(
         self, is_done: Callable[[T], bool], read: Callable[[], Awaitable[T]], timeout: float | None
     ) -> T:
-        """Read a value until it is done or the timeout passes; return the last one."""
+        """Read a value until `is_done` accepts it or the timeout passes. Return the last value."""
         if self._connection is not None:
             if isinstance(self._connection, Adapter) and self._connection.manner == "blocking":
                 raise RuntimeError(_NO_WAIT)
@@ -271,7 +285,10 @@ class Calls:
             raise self._connector.lost_error(timed_out, TRY_AGAIN, is_sent=True) from timed_out
 
     async def _queue_error(self, error: Exception) -> PenstockError | None:
-        """Return our exception for an error of the queue's functions, rights or schema, or None."""
+        """Return Penstock's exception for an error of its functions, its rights or its schema.
+
+        Return None for other errors.
+        """
         if store_errors.is_refused(error):
             return await self._permission_error(error)
         if (known := queue_error(error)) is not None:
@@ -283,7 +300,11 @@ class Calls:
         return None
 
     async def _permission_error(self, error: Exception) -> NotAllowed:
-        """Return NotAllowed. In a failed transaction of the caller, the rights cannot be read."""
+        """Return NotAllowed for a missing right.
+
+        On a connection of the caller, the rights cannot be read for the message, because the
+        transaction has failed.
+        """
         on = None
         if self._connection is None:
             with suppress(Exception):  # Opening the pool may be what is not allowed.
@@ -294,7 +315,7 @@ class Calls:
 class CallExecutor(Adapter):
     """Run each statement as a call of a client, with its tenant, retries and error translation.
 
-    For code that has statements of its own, such as `Insights`.
+    It is for classes that have statements of their own, such as `Insights`.
     """
 
     manner = "async"
@@ -314,7 +335,10 @@ class CallExecutor(Adapter):
 
 
 class CallProgress:
-    """Whether an operation was sent. If so, an error leaves open whether it was carried out."""
+    """Whether an operation was sent to the server.
+
+    If it was, it may or may not have been carried out when an error occurs.
+    """
 
     __slots__ = ("is_sent",)
 
@@ -333,8 +357,9 @@ async def in_transaction(
 ) -> T:
     """Run an operation in one transaction.
 
-    On our own connection it begins one. On the caller's connection, one has to be open already:
-    otherwise it raises RuntimeError with the text `refusal`.
+    On a pool or on Penstock's own connection (`is_ours`), a transaction is begun. On the caller's
+    connection a transaction must be open already. Otherwise RuntimeError is raised with the text
+    `refusal`.
     """
     if isinstance(on, asyncpg.Pool):  # A pool of the caller's.
         async with on.acquire() as connection, connection.transaction():

@@ -1,6 +1,7 @@
 """The interface for tracing jobs from their enqueue to their end.
 
-`penstock.integrations.otel` implements it for OpenTelemetry. An app without tracing pays nothing.
+`penstock.integrations.otel` implements it for OpenTelemetry. An app without tracing has no extra
+cost.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class Tracing(Protocol):
     """A factory, as `module:name`, that child processes call to trace there."""
 
     def active(self) -> Tracing | None:
-        """Return self if traces are recorded. Called at each enqueue and when a worker starts."""
+        """Return self if traces are recorded, otherwise None.
+
+        It is called at each enqueue and when a worker starts.
+        """
         ...
 
     def sending(self, requests: Requests) -> AbstractContextManager[Sending]:
@@ -58,7 +62,7 @@ class Tracing(Protocol):
         ...
 
     def carried(self, requests: Requests) -> Requests:
-        """Add the trace context to requests that other code enqueues."""
+        """Return the requests with the trace context added, for other code that enqueues them."""
         ...
 
     def running(self, job: ClaimedJob) -> Trace:
@@ -66,5 +70,5 @@ class Tracing(Protocol):
         ...
 
     def ran(self, job: ClaimedJob, seconds: float, transition: Transition) -> None:
-        """Trace an attempt of a micro-batch, after its end."""
+        """Record the trace of an attempt in a micro-batch, after the attempt has ended."""
         ...

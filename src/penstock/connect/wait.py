@@ -1,4 +1,4 @@
-"""Wait for the end of a job by polling, at growing intervals."""
+"""Wait for the end of a job, batch or workflow by polling, at growing intervals."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ async def poll_until(
     *,
     grace: float | None = None,
 ) -> T:
-    """Read a value again and again until it is done or the timeout passes; return the last one.
+    """Read a value repeatedly until `is_done` accepts it or the timeout passes.
 
-    `grace` is how many seconds a read under way may outlast the timeout; None sets no limit.
-    Raises NoAnswer if not even the first read had an answer by then.
+    Return the last value. A read that is running when the timeout passes may take up to `grace`
+    more seconds. None sets no limit. Raises NoAnswer if even the first read was not answered by
+    then.
     """
     timer = PollTimer(timeout)
     values: list[T] = []
@@ -57,7 +58,10 @@ async def poll_until(
 
 
 def seconds_of(timeout: float | timedelta | None) -> float | None:
-    """Return a timeout in seconds. Raises BadArgument if it cannot be one."""
+    """Return a timeout in seconds, or None for no timeout.
+
+    Raises BadArgument for a value that is not a valid timeout.
+    """
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if seconds is None:
         return None
@@ -75,7 +79,10 @@ class PollTimer:
         self._intervals = _growing_intervals()
 
     def read_deadline(self, grace: float | None) -> float | None:
-        """Return when a read must have its answer, by the clock of the event loop."""
+        """Return when a read must have its answer, by the clock of the event loop.
+
+        Return None if there is no limit.
+        """
         if self._end is None or grace is None:
             return None
         return asyncio.get_running_loop().time() + self._end - time.monotonic() + grace

@@ -1,8 +1,8 @@
 """Wake workers without a NOTIFY for every commit.
 
 A commit with a NOTIFY takes a lock that is shared by the whole server, so a busy producer must not
-send one each time. The first enqueue after a quiet moment sends its own; those that follow within
-the interval share one.
+send one with each commit. The first enqueue after a quiet moment sends its own notification. All
+that follow within the interval share another one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEDULED: ReadyLane = ("", "", 0)
 
 
 class Wake:
-    """Notify workers of new jobs: at once when it is quiet, in shared messages when it is busy."""
+    """Notify workers of new jobs: at once after a quiet moment, otherwise in shared messages."""
 
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
@@ -41,7 +41,10 @@ class Wake:
         reset_in_forks(self)
 
     def reset_after_fork(self) -> None:
-        """Start without pending notifications; in a forked child, the parent sends those."""
+        """Start without pending notifications.
+
+        A forked child does this too, because the parent sends the pending ones.
+        """
         self._last: dict[ReadyLane, float] = {}
         self._pending: set[ReadyLane] = set()
         self._due: float | None = None
@@ -140,9 +143,10 @@ class Wake:
 
 
 async def _send_with_age(since: float, send: Callable[[float], Awaitable[None]]) -> None:
-    """Send how old the jobs are at most when the message arrives.
+    """Send a notification with the age of the oldest job at the time of delivery.
 
-    If it took longer than expected, that age was too low: send it again with a higher one.
+    If delivery takes longer than expected, that age was too low. The notification is then sent
+    again with a higher age.
     """
     delivery_time = DELIVERY_TIME_S
     while True:
@@ -157,7 +161,10 @@ async def _send_with_age(since: float, send: Callable[[float], Awaitable[None]])
 def _ready_lanes(
     requests: Sequence[AnyRequest], stored: Stored | None = None
 ) -> tuple[set[ReadyLane], float | None]:
-    """Return the lanes that get ready jobs, and the seconds until the first later job is due."""
+    """Return the lanes that get ready jobs, and the seconds until the first delayed job is due.
+
+    The seconds are None if no job is delayed.
+    """
     lanes: set[ReadyLane] = set()
     due: float | None = None
     for options in {id(request.options): request.options for request in requests}.values():

@@ -1,4 +1,4 @@
-"""Checks of arguments. They are those of settings, but raise BadArgument."""
+"""Check arguments as settings are checked, but raise BadArgument instead of ConfigError."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def _of_argument(check: Callable[P, T]) -> Callable[P, T]:
-    """Return the same check, raising BadArgument instead of ConfigError."""
+    """Return a version of the check that raises BadArgument instead of ConfigError."""
 
     @wraps(check)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -32,7 +32,10 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(NamedTuple):
-    """Entries, newest first. Pass `after` for the next page; it is None on the last one."""
+    """Entries of the audit, newest first.
+
+    Pass `after` to get the next page. It is None on the last page.
+    """
 
     entries: tuple[AuditEntry, ...]
     after: str | None

@@ -167,7 +167,7 @@ class BatchHandle:
         return await self._calls.wait_batch(self, timeout)
 
     async def cancel(self, reason: str = "requested", *, by: str | None = None) -> int:
-        """Close the batch and cancel its pending jobs. Return how many."""
+        """Close the batch and cancel its pending jobs. Return how many jobs were cancelled."""
         return await self._calls.cancel_batch(self, reason, by=by)
 
     async def retry(self, *, rate: float | str | None = None, by: str | None = None) -> Redriven:
@@ -182,7 +182,10 @@ BatchId: TypeAlias = str | BatchHandle | BatchStatus | Job
 
 
 def batch_id_of(batch: BatchId) -> str:
-    """Return the id of a batch. A job stands for its batch, or the one it is a callback of."""
+    """Return the id of a batch.
+
+    A job of the batch, or one of its callbacks, may be passed instead of the batch.
+    """
     if isinstance(batch, Job):
         batch_id = batch.batch or batch.meta.get("batch")
         if not isinstance(batch_id, str):
@@ -230,7 +233,7 @@ _REFUSED_OPTIONS: Final = ("run_at", "deadline", "idempotency_key")
 def stored_callbacks(
     tenant: str, callbacks: Mapping[str, Callback | None]
 ) -> dict[str, dict[str, Any]]:
-    """Return the stored requests of callbacks, by event: success, end or failure.
+    """Return callbacks as stored requests, by their event: success, end or failure.
 
     Callbacks of a tenant's batch belong to that tenant.
     """
@@ -269,7 +272,7 @@ MAX_NAME_LENGTH: Final = 500
 
 
 class BatchOptions(TypedDict, total=False):
-    """The options of a new batch: its callbacks, its tenant, and data of yours as `meta`."""
+    """The options of a new batch: its callbacks, its tenant, and your own data in `meta`."""
 
     on_success: Callback | None
     on_end: Callback | None
@@ -280,7 +283,7 @@ class BatchOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
-    """A new batch, checked and in the form in which it is stored."""
+    """The checked options of a new batch, in the form in which they are stored."""
 
     tenant: str
     name: str | None
@@ -319,9 +322,9 @@ STATES: Final = ("open", "running", "finished")
 
 
 class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
-    """The calls for batches. Failed jobs of a batch are dead letters, and are retried as such.
+    """The calls for batches. Failed jobs of a batch are dead letters, and are retried like them.
 
-    `by` names in the audit who closed, cancelled or retried a batch.
+    `by` is the name that the audit records for a change.
     """
 
     async def open_batch(
@@ -344,12 +347,12 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
     def batch(
         self, name: str | None = None, **options: Unpack[BatchOptions]
     ) -> AbstractAsyncContextManager[BatchHandle]:
-        """Open a batch for the length of a block, and close it at the end.
+        """Open a batch for an `async with` block, and close it at the end.
 
             async with app.batch("import", on_success=publish.prepare(42)) as batch:
                 await batch.enqueue_many(index.prepare(page) for page in pages)
 
-        Its jobs run as soon as they are added. If the block raises, the batch is cancelled: pending
+        The jobs run as soon as they are added. If the block raises, the batch is cancelled: pending
         jobs do not run, and `on_success` is never enqueued, since the batch is not complete.
         """
         return self._block(self.open_batch(name, **options))
@@ -365,7 +368,10 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
         await batch.close()
 
     async def _cancel_failed(self, batch: BatchHandle) -> None:
-        """Cancel a batch whose block raised. Only log a failure: the error of the block counts."""
+        """Cancel a batch whose block raised.
+
+        If that fails, only log it: the error of the block is the one to raise.
+        """
         try:
             await batch.cancel("batch_failed")
         except Exception as error:
@@ -438,29 +444,32 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
         return status
 
     async def why_batch(self, batch: BatchId) -> str:
-        """Explain why a batch is not finished: some of its jobs, with what each waits for."""
+        """Explain why a batch is not finished: say what some of its jobs wait for."""
         key = batch_key(batch_id_of(batch))
         if await self._execute(lambda on: Batches(self.store).is_finished(on, key)) is None:
             raise BatchNotFound(str(key))
         return await self._why_jobs(batch=key)
 
     async def close_batch(self, batch: BatchId, *, by: str | None = None) -> None:
-        """Close a batch: only its own jobs may still add to it. It finishes with its last job."""
+        """Close a batch, so that only its own jobs can still add to it.
+
+        The batch finishes when its last job has ended.
+        """
         await self._close(batch, noted=True, by=by)
 
     async def cancel_batch(
         self, batch: BatchId, reason: str = "requested", *, by: str | None = None
     ) -> int:
-        """Close a batch and cancel its pending jobs, running or not. Return how many.
+        """Close a batch and cancel its jobs that have not ended. Return how many were cancelled.
 
-        `on_end` is still enqueued, `on_success` never.
+        `on_end` is still enqueued, but `on_success` never is.
         """
         return [number async for number in self.cancelling_batch(batch, reason, by=by)][-1]
 
     async def cancelling_batch(
         self, batch: BatchId, reason: str = "requested", *, by: str | None = None
     ) -> AsyncIterator[int]:
-        """Do the same as `cancel_batch`, and yield the number so far after each 500 jobs."""
+        """Do the same as `cancel_batch`, but yield the total so far after every 500 jobs."""
         key = await self._close(batch, reason, noted=True, by=by)
         number = after = 0
         while True:
@@ -481,9 +490,9 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
     async def retry_batch(
         self, batch: BatchId, *, rate: float | str | None = None, by: str | None = None
     ) -> Redriven:
-        """Run the failed jobs of a batch again, and return the result as `redrive` does.
+        """Run the failed jobs of a batch again, and return the same result as `redrive`.
 
-        A finished batch is running again then. If all jobs complete this time, `on_success` is
+        A finished batch is then running again. If all jobs complete this time, `on_success` is
         enqueued.
         """
         status = await self.get_batch(batch)
@@ -497,9 +506,10 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
         noted: bool = False,
         by: str | None = None,
     ) -> int:
-        """Close a batch, or cancel it if a reason is given. Return its number.
+        """Close a batch, or cancel it if a reason is given. Return the number of the batch.
 
-        `noted` says whether to write it to the audit: closing by the handle is not written.
+        `noted` says whether to write the change to the audit. When a BatchHandle is closed, nothing
+        is written.
         """
         batch_id = batch_id_of(batch)
         key, actor = batch_key(batch_id), self._actor(by)

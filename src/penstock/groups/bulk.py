@@ -39,8 +39,8 @@ async def matching(
 ) -> AsyncGenerator[tuple[list[str], str | None]]:
     """Yield pages of the ids of matching jobs, live ones first, with the cursor of the next page.
 
-    The cursor is None after the last page. Ids are between `above` and `below`, without the two. A
-    job that ends meanwhile is not found twice.
+    The cursor is None after the last page. Only ids higher than `above` and lower than `below`
+    match. A job that ends meanwhile is not found twice.
     """
     if client._tenant is not None:
         tenant = client._tenant.resolve(tenant)
@@ -69,7 +69,10 @@ async def newest(client: Calls) -> str:
 
 
 def _encode_cursor(match: Match) -> str:
-    """Return the end of a page as text: id and `until`; for an ended job also its day and time."""
+    """Encode the last job of a page as a cursor.
+
+    It has the id and `until`, and for an ended job also the day and time of its end.
+    """
     numbers = [match.id, _microseconds(match.until)]
     if match.day is not None and match.at is not None:
         numbers += [match.day.toordinal(), _microseconds(match.at)]
@@ -77,7 +80,7 @@ def _encode_cursor(match: Match) -> str:
 
 
 def _decode_cursor(after: str) -> Match:
-    """Return the job at which a page ended. Raises BadArgument if the text is no cursor."""
+    """Return the last job of a page. Raises BadArgument if the text is not a cursor."""
     try:
         match [int(part) for part in after.split("-")]:
             case [job, until]:
@@ -103,7 +106,7 @@ MISSING = "missing"
 class BulkCalls(Calls):
     """The calls that change many jobs at once. They do not raise for jobs that cannot be changed.
 
-    They return for each id the state that the job has now, or `deleted`, `missing` if it does not
+    For each id they return the state that the job has now, `deleted`, `missing` if the job does not
     exist, or `held` if another job holds its unique key.
     """
 
@@ -124,12 +127,18 @@ class BulkCalls(Calls):
         return await self._change_many(jobs, partial(self.store.delete, by=self._by))
 
     async def unblock_many(self, jobs: Sequence[JobId], *, by: str | None = None) -> dict[str, str]:
-        """Let jobs run now that wait for others; they become `ready`. `by` goes into the audit."""
+        """Let blocked jobs run now, without waiting for other jobs. They become `ready`.
+
+        `by` is the name that the audit records for a change.
+        """
         workflows, actor = Workflows(self.store), self._actor(by)
         return await self._change_many(jobs, lambda on, keys: workflows.unblock(on, keys, actor))
 
     async def unique_holders(self, jobs: Sequence[JobId]) -> dict[str, str]:
-        """Return, by job id, which job holds its unique key; keys without a holder are left out."""
+        """Return which job holds the unique key of each job, by the ids of the jobs.
+
+        Jobs whose key nobody holds are left out.
+        """
         keys = list(_keys(jobs).values())
         holders = await self._execute(lambda on: UniqueKeys(self.store).holders(on, keys))
         return {job: holder.job for job, holder in holders.items()}
@@ -145,7 +154,7 @@ class BulkCalls(Calls):
 
 
 def _keys(jobs: Sequence[JobId]) -> dict[str, int]:
-    """Return the numbers of ids, by id. Texts that cannot be ids are left out."""
+    """Return the number of each job, by its id. Texts that cannot be ids are left out."""
     keys = {}
     for job in map(id_of, jobs):
         try:

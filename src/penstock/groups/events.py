@@ -55,11 +55,12 @@ class EventCalls(Calls):
         tenant: str = "",
         keep: float | timedelta = WEEK,
     ) -> SentEvent:
-        """Send an event to all jobs that wait for its name, now or later while it is kept.
+        """Send an event to all jobs that wait for its name now, or later while it is kept.
 
             await app.send_event("approved:42", {"by": "Ada"})
 
-        Only jobs of the same `tenant` receive it. It is kept for `keep` seconds, a week by default.
+        Only jobs of the same `tenant` receive the event. It is kept for `keep` seconds, by default
+        for a week.
         """
         name, seconds_kept = event_name(name), seconds("keep", keep)
         if not seconds_kept:
@@ -87,7 +88,10 @@ class EventCalls(Calls):
         after: str | None = None,
         limit: int = 100,
     ) -> Sequence[KeptEvent]:
-        """List the events that are kept, newest first. Pass the last id as `after` for more."""
+        """List the events that are kept, newest first.
+
+        Pass the id of the last event as `after` for the next page.
+        """
         check_whole_number("limit", limit, 1, MAX_EVENTS_PER_PAGE)
         if self._tenant is not None:
             tenant = self._tenant.resolve(tenant)

@@ -80,7 +80,7 @@ class FailedFilter:
 
     @property
     def values(self) -> list[Any]:
-        """The parameters of the statements."""
+        """The values of the fields, as parameters of the statements."""
         batch = None if self.batch is None else key_of(self.batch)
         return list(astuple(replace(self, batch=batch)))  # type: ignore[arg-type]
 
@@ -149,7 +149,10 @@ class DeadSummary(Struct, frozen=True):
 
 
 def decode_cursor(after: str) -> FailedCursor:
-    """Return the cursor that a page's `after` stands for. Raises BadArgument."""
+    """Return the cursor that a page of failed jobs has encoded in `after`.
+
+    Raises BadArgument if the text is not a cursor.
+    """
     moment, _, job = after.partition("-")
     if not (moment.isascii() and moment.isdigit() and job.isascii() and job.isdigit()):
         raise BadArgument("after", after, "the `after` of a page of dead letters")
@@ -176,8 +179,9 @@ MAX_LEFT_REPORTED: Final = 10_000
 class FailedCalls(Calls):
     """The calls for dead letters: failed jobs, which stay in the history.
 
-    Choose them by id or by filter; see `DeadFilter`. `by` names in the audit who changed them. Each
-    page of 500 jobs writes one row there, with their number and the filter.
+    Choose jobs by id or by filter; see `DeadFilter`. `by` is the name that the audit records for a
+    change. Each page of up to 500 changed jobs adds one audit entry, with the number of jobs and
+    the filter.
     """
 
     async def dead_letters(
@@ -217,13 +221,14 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> Redriven:
-        """Run failed jobs again under their ids, with fresh attempts, the first to fail first.
+        """Run failed jobs again under their ids, with fresh attempts, earliest failure first.
 
             await app.redrive(job)
             await app.redrive(task="shop.send", error="ConnectError", rate="10/s")
 
-        With a `rate` they are scheduled, so many per second, and the program may end meanwhile.
-        Jobs that fail after the call began are left alone. `limit` is how many at most.
+        With a `rate`, the jobs are scheduled to start at that rate, and the program may end before
+        they do. Jobs that fail after the call began are left alone. `limit` is the largest number
+        of jobs to run again.
         """
         results = self.redriving(*jobs, rate=rate, limit=limit, by=by, **which)
         return await _last(results, Redriven())
@@ -236,7 +241,7 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> AsyncIterator[Redriven]:
-        """Do the same as `redrive`, and yield the result so far after each page of jobs."""
+        """Do the same as `redrive`, but yield the result so far after each page of jobs."""
         spacing = None if rate is None else 1 / per_second("rate", rate)
         audited = FailedFilter.of(which, self._tenant).as_json
         number = 0
@@ -273,12 +278,13 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> Purged:
-        """Delete failed jobs with everything stored about them, the first to fail first.
+        """Delete failed jobs with everything stored about them, earliest failure first.
 
             await app.purge(tenant="acme")
             await app.purge(reason="discarded", until=datetime.now(UTC) - timedelta(days=7))
 
-        Jobs that were retried meanwhile or never failed are left. `limit` is how many at most.
+        Jobs that never failed, or were retried meanwhile, are not deleted. `limit` is the largest
+        number of jobs to delete.
         """
         return await _last(self.purging(*jobs, limit=limit, by=by, **which), Purged())
 
@@ -289,7 +295,7 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> AsyncIterator[Purged]:
-        """Do the same as `purge`, and yield the result so far after each page of jobs."""
+        """Do the same as `purge`, but yield the result so far after each page of jobs."""
         audited = FailedFilter.of(which, self._tenant).as_json
         number = 0
         left: dict[str, str] = {}
@@ -322,7 +328,10 @@ class FailedCalls(Calls):
             yield keys[start : min(start + JOBS_PER_CHANGE, remaining)]
 
     async def _matching(self, filters: FailedFilter, remaining: int) -> AsyncIterator[list[int]]:
-        """Yield jobs that had failed when the first page was read, the first to fail first."""
+        """Yield pages of matching failed jobs, earliest failure first.
+
+        Jobs that fail after the first page was read are left out.
+        """
         after: FailedCursor | None = None
         while remaining:
             size = min(JOBS_PER_CHANGE, remaining)
@@ -346,7 +355,7 @@ async def _last(results: AsyncIterator[T], last: T) -> T:
 
 
 def _add_left(left: dict[str, str], more: dict[str, str]) -> None:
-    """Add jobs that were left to the report, until it is full."""
+    """Add jobs that were left alone to the result, up to the number that it may name."""
     left.update(islice(more.items(), max(0, MAX_LEFT_REPORTED - len(left))))
 
 

@@ -71,8 +71,8 @@ class JobCalls(BulkCalls):
     ) -> Page:
         """List jobs by filter, newest first. Pass `page.after` as `after` for the next page.
 
-        `text` finds jobs whose arguments contain it, in upper or lower case. Each such page scans
-        at most 10,000 jobs. It may be short or even empty although there is a next page.
+        `text` finds jobs whose arguments contain it, in upper or lower case. At most 10,000
+        jobs are scanned for a page, so it may be short or even empty although there is a next page.
         """
         if not 1 <= limit <= MAX_JOBS_PER_PAGE:
             raise BadArgument("limit", limit, f"1 to {MAX_JOBS_PER_PAGE}")
@@ -132,7 +132,7 @@ class JobCalls(BulkCalls):
             raise JobConflict(id_of(job), answer, "retried")
 
     async def _unique_key_remedy(self, job: str) -> str:
-        """Say which job holds the unique key of this one, and what to do."""
+        """Say which other job holds the unique key of a job, and what to do."""
         holders = await self.unique_holders([job])
         if job not in holders:
             return "Its unique key was another job's a moment ago; try again."

@@ -125,7 +125,7 @@ class Admitted(Struct, frozen=True, kw_only=True):
 
 
 class KeyCalls(Calls):
-    """The calls for API keys. `by` names in the audit who made a change."""
+    """The calls for API keys. `by` is the name that the audit records for a change."""
 
     async def create_key(
         self,
@@ -139,9 +139,9 @@ class KeyCalls(Calls):
         """Create a key for a program that uses the service. Raises NameTaken.
 
             made = await app.create_key("ci", scopes=["read", "enqueue"], expires=90 * 86_400)
-            made.secret                     # pk_…: kept nowhere, and shown this once
+            made.secret                     # pk_…: not stored, and shown only once
 
-        A key with a `tenant` sees only that tenant, which requires row level security.
+        A key with a `tenant` sees only that tenant. It requires row level security.
         """
         check_name("name", name, NAME)
         chosen = _scopes(scopes, tenant)
@@ -162,9 +162,9 @@ class KeyCalls(Calls):
     async def keys(
         self, *, all: bool = False, after: str | None = None, limit: int | None = None
     ) -> Sequence[Key]:
-        """List the valid keys, by name; with `all` also revoked and expired ones.
+        """List the valid keys, by name. With `all`, list revoked and expired keys, too.
 
-        With a `limit`, pass the last one's id as `after` for more.
+        If you set a `limit`, pass the id of the last key as `after` for the next page.
         """
         client_scope.check_texts(after=after)
         rows = await self._execute(
@@ -191,9 +191,9 @@ class KeyCalls(Calls):
     ) -> NewKey:
         """Replace a key by a new one. The old key stays valid for the `overlap`, a day by default.
 
-        The new key has the same name and scopes and, without `expires`, the same lifetime.
-        `keep_admin` refuses to shorten the life of the last key with the scope admin, unless a
-        person has that role.
+        The new key has the same name and scopes and, without `expires`, the same lifetime. With
+        `keep_admin`, the call refuses to shorten the lifetime of the last key with the scope admin,
+        unless a person has the role admin.
         """
         left, length = seconds("overlap", overlap), _length("expires", expires)
         old, made, actor = await self.get_key(key), Secret.new(), self._actor(by)
@@ -213,10 +213,11 @@ class KeyCalls(Calls):
     async def revoke_key(
         self, key: str, *, keep_admin: bool = False, by: str | None = None
     ) -> Sequence[str]:
-        """Revoke a key by its id, or all keys of a name; return their ids.
+        """Revoke a key by its id, or all keys of a name. Return the ids of the revoked keys.
 
-        Services know within five seconds. `keep_admin` refuses to revoke the last key with the
-        scope admin, unless a person has that role. Another key counts if it expires no sooner.
+        Services refuse a revoked key within five seconds. With `keep_admin`, the call refuses to
+        revoke the last key with the scope admin, unless a person has the role admin. Another key
+        counts only if it does not expire sooner.
         """
         client_scope.check_texts(key=key)
         actor = self._actor(by)
@@ -231,7 +232,10 @@ class KeyCalls(Calls):
         return [row["id"] for row in rows]
 
     async def check_key(self, secret: str) -> Admitted | None:
-        """Check a key. Return None if it is unknown, expired or revoked."""
+        """Return the name, scopes and tenant of a key.
+
+        Return None if the key is unknown, expired or revoked.
+        """
         secret_key = Secret.read(secret)
         if secret_key is None:
             return None
@@ -244,7 +248,10 @@ class KeyCalls(Calls):
         return Admitted(name=row["name"], scopes=frozenset(row["scopes"]), tenant=row["tenant"])
 
     async def first_key(self) -> str | None:
-        """Create a key with all scopes if there is neither a key nor a person yet, else None."""
+        """Create a key with all scopes if there is neither a key nor a person yet.
+
+        Return the key, or None if none was created.
+        """
         made = Secret.new()
         row = await self._execute(
             lambda on: Access(self.store).row(
@@ -255,7 +262,10 @@ class KeyCalls(Calls):
         return None if row is None else made.key
 
     async def _expect_guarded(self, tenant: str) -> None:
-        """Raise unless row level security is on and this login can take the role of apps."""
+        """Raise an error unless calls for one tenant can be confined to that tenant.
+
+        Row level security must be on, and this login must be able to switch to the role of apps.
+        """
         schema = self.store.schema
         rights = await self._execute(lambda on: read_role_rights(on, schema))
         if rights is None or not rights.is_secured:
@@ -277,9 +287,9 @@ class KeyCalls(Calls):
             ) from error
 
     async def _grant(self, app: str, role: str) -> str:
-        """Return the SQL that lets a role become another.
+        """Return the SQL that allows a role to switch to the role of apps.
 
-        From Postgres 16 on, the creator of a role is a member of it without that right.
+        From Postgres 16 on, the creator of a role is a member of it, but may not switch to it.
         """
         version = await self._execute(
             lambda on: on.fetchval(self.store.statement("get_server_version"))

@@ -25,10 +25,13 @@ _STATES_IN_ORDER: Final = (["ready", "scheduled", "running"], ["blocked"])
 
 
 class ReasonCalls(Calls):
-    """Calls that say in sentences why something has not ended; they return "" if it has."""
+    """The calls that explain why a job, batch or workflow has not ended.
+
+    They return "" for a job, batch or workflow that has ended.
+    """
 
     async def why(self, job: JobId) -> str:
-        """Explain why a job has not ended: what it waits for, or who runs it."""
+        """Explain why a job has not ended: what it waits for, or which worker runs it."""
         rights = await self._execute(lambda on: read_role_rights(on, self.store.schema))
         # Row level security hides from a tenant what its jobs wait for.
         is_owner = self._tenant is None and rights is not None and not rights.is_confined
@@ -54,7 +57,7 @@ class ReasonCalls(Calls):
         return f"Job {job.id} ({job.task}) is {job.state}: {await self.why(job.id)}"
 
     async def _why(self, explain: Callable[[], Awaitable[str]], subject: str) -> str:
-        """Return an explanation for an error message; "" if there is none in time."""
+        """Return an explanation for an error message, or "" if there is none in time."""
         if self._connection is not None:
             return ""  # An error would end the caller's transaction.
         cancels = errors.cancels()

@@ -64,7 +64,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
     seen_at: datetime
 
     def upcoming(self, number: int = 5) -> list[datetime]:
-        """Return the next ticks in UTC, if the schedule is neither changed nor paused."""
+        """Return the next ticks in UTC, if the schedule is not changed or paused before them."""
         rule = Rule(self.cron, self.every, self.timezone, self.anchor)
         return list(islice(rule.after(max(self.done_until, self.seen_at)), number))
 
@@ -87,7 +87,7 @@ class Fire(Struct, frozen=True, kw_only=True):
 
 
 class ScheduleCalls(Calls):
-    """The calls for schedules. `by` names in the audit who made a change."""
+    """The calls for schedules. `by` is the name that the audit records for a change."""
 
     async def set_schedule(
         self,
@@ -104,7 +104,7 @@ class ScheduleCalls(Calls):
         keep: Collection[str] = (),
         by: str | None = None,
     ) -> Schedule:
-        """Change or create a schedule; arguments that are left out stay as they are.
+        """Change or create a schedule. Settings that you leave out do not change.
 
         A new request replaces the old one as a whole, except for the parts named in `keep`: `args`,
         or options by name.
@@ -112,7 +112,8 @@ class ScheduleCalls(Calls):
             await app.set_schedule("nightly", cron="0 4 * * *")
             await app.set_schedule("import:acme", load.options(tenant="acme").prepare(7), every=600)
 
-        A change of a schedule from code stays until `reset_schedule`, unless the code always wins.
+        If code declares the schedule, the change stays until `reset_schedule`. If it is declared
+        with `wins="code"`, the change stays until the next worker starts.
         """
         checked.schedule_name(name)
         if every is not ... and timezone is not ...:
@@ -140,7 +141,10 @@ class ScheduleCalls(Calls):
     async def schedules(
         self, *, after: str | None = None, limit: int = MAX_SCHEDULES_PER_PAGE
     ) -> Sequence[Schedule]:
-        """List schedules by name. Pass the last name as `after` for more."""
+        """List schedules by name.
+
+        Pass the name of the last schedule as `after` for the next page.
+        """
         check_whole_number("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
         rows = await self._execute(
             lambda on: ScheduleStatements(self.store).page(on, None, after, limit)
@@ -162,7 +166,7 @@ class ScheduleCalls(Calls):
     ) -> Sequence[Fire]:
         """List the results of the last ticks, newest first. Raises ScheduleNotFound.
 
-        Pass the `tick` of the last one as `after` for older ones.
+        Pass the `tick` of the last result as `after` for older results.
         """
         checked.schedule_name(name)
         check_whole_number("limit", limit, 1, MAX_SCHEDULES_PER_PAGE)
@@ -183,7 +187,7 @@ class ScheduleCalls(Calls):
         await self._expect(name, by, ScheduleStatements(self.store).resume)
 
     async def reset_schedule(self, name: str, *, by: str | None = None) -> Schedule:
-        """Reset a schedule to what the code declares."""
+        """Reset a schedule to what the code declares. Raises BadArgument if no code declares it."""
         if not await self._expect(name, by, ScheduleStatements(self.store).reset):
             raise BadArgument("schedule", name, "one that code declares; no code has declared it")
         return await self.get_schedule(name)
@@ -191,7 +195,8 @@ class ScheduleCalls(Calls):
     async def remove_schedule(self, name: str, *, by: str | None = None) -> bool:
         """Remove a schedule; its jobs stay. Return False if it does not exist.
 
-        The next worker that starts adds a schedule from code again: pause it instead.
+        If code declares the schedule, the next worker that starts adds it again. Pause such a
+        schedule instead.
         """
         checked.schedule_name(name)
         actor = self._actor(by)
@@ -227,7 +232,7 @@ class ScheduleCalls(Calls):
 
 
 def _changes(what: Any, cron: Any, every: Any) -> dict[str, Any]:
-    """Return the request and the times of a schedule in the form of its row."""
+    """Return the new request and times of a schedule, by the columns of its row."""
     changes: dict[str, Any] = {}
     if what is not ...:
         request = checked.checked_request(what)
@@ -242,7 +247,7 @@ def _changes(what: Any, cron: Any, every: Any) -> dict[str, Any]:
 
 
 def _checked_parts(parts: Collection[str]) -> list[str]:
-    """Check and return the names of the parts of a request to keep."""
+    """Check the names of the parts of a request to keep, and return them sorted."""
     chosen = set(parts)
     if "args" in chosen:
         chosen.add("args_version")

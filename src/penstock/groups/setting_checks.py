@@ -25,7 +25,7 @@ KEYS: Final = {
 
 
 def changed(**settings: tuple[Any, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    """Return the checked settings that change, without those that stay as they are (`...`)."""
+    """Check and return the settings that change. `...` leaves a setting as it is."""
     return {
         name: check(name, value) for name, (value, check) in settings.items() if value is not ...
     }
@@ -80,7 +80,7 @@ def priority(setting: str, value: Any) -> int:
 
 
 def key(value: Any) -> None:
-    """Check that jobs can have a key, or that a pattern can match such a key."""
+    """Check that a text can be the limit key of a job, or a pattern for such keys."""
     text = limit_key("key", value)
     prefix = text.removesuffix("*")
     if "*" in prefix:

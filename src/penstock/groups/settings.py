@@ -57,7 +57,7 @@ class Limit(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """A plan of tenants: a priority added to that of their jobs, and the weight of their lanes."""
+    """A plan of tenants: a number to add to the priority of their jobs, and a weight for lanes."""
 
     name: str
     priority: int
@@ -74,7 +74,7 @@ class Tenant(Struct, frozen=True, kw_only=True):
 
 
 class Retention(Struct, frozen=True, kw_only=True):
-    """How many days jobs that end in a state are kept. An empty queue or tenant means any."""
+    """How many days jobs that end in a state are kept. An empty queue or tenant stands for all."""
 
     state: State
     days: int
@@ -98,8 +98,9 @@ _OF_LIMITS: Final = ("limit_setting_burst_with_rate", "limit_setting_limits_some
 class SettingCalls(Calls):
     """The calls that change and read settings.
 
-    `...` leaves a setting as it is, None removes it. Running workers apply a change at once. `by`
-    names in the audit who made it; without it, that is the database role.
+    `...` does not change a setting, and None removes it. Running workers apply a change at once.
+    `by` is the name that the audit records for a change. Without it, the audit records the database
+    role.
     """
 
     # Queues and lanes
@@ -115,7 +116,7 @@ class SettingCalls(Calls):
         late_after: float | timedelta | EllipsisType | None = ...,
         by: str | None = None,
     ) -> QueueSettings:
-        """Change a queue: fair turns between lanes, ageing, opening hours, the soft deadline.
+        """Change a queue: its fairness between lanes, ageing, opening hours and soft deadline.
 
             await app.set_queue("imports", fair=True)                       # turns between tenants
             await app.set_queue("reports", windows=Windows("22:00-06:00"))  # at night only
@@ -137,7 +138,7 @@ class SettingCalls(Calls):
         return QueueSettings(**with_windows(row))
 
     async def queue_settings(self) -> Sequence[QueueSettings]:
-        """Return the settings of queues, without queues that nobody has changed."""
+        """Return the settings of the queues whose settings somebody has changed."""
         rows = await self._execute(SettingStatements(self.store).queues)
         return [QueueSettings(**with_windows(row)) for row in rows]
 
@@ -166,7 +167,7 @@ class SettingCalls(Calls):
         late_after: float | timedelta | EllipsisType | None = ...,
         by: str | None = None,
     ) -> LaneSettings:
-        """Change one lane of a queue, such as one tenant's: its weight, a pause, its hours.
+        """Change one lane of a queue: its weight, pause, opening hours and soft deadline.
 
         await app.set_lane("imports", "acme", weight=3)      # three jobs in each turn
         """
@@ -195,7 +196,10 @@ class SettingCalls(Calls):
     async def lane_settings(
         self, queue: str, *, after: str | None = None, limit: int = MAX_SETTINGS_PER_PAGE
     ) -> Sequence[LaneSettings]:
-        """Return the settings of lanes of a queue. Pass the last name as `after` for more."""
+        """Return the settings of the lanes of a queue.
+
+        Pass the name of the last lane as `after` for the next page.
+        """
         check_name("queue", queue, QUEUE_NAME)
         check_whole_number("limit", limit, 1, MAX_SETTINGS_PER_PAGE)
         rows = await self._execute(
@@ -221,7 +225,8 @@ class SettingCalls(Calls):
             await app.set_limit("lane:imports:*", slots=4)      # each tenant of the queue
             await app.set_limit("task:render", slots=2)
 
-        Without a `burst`, a rate allows one second's worth at once, at least 1.
+        Without a `burst`, as many jobs may start at once as the rate allows in one second, and at
+        least one.
         """
         setting_checks.key(key)
         changes = setting_checks.changed(
@@ -246,9 +251,10 @@ class SettingCalls(Calls):
         return [Limit(**row) for row in await self._execute(SettingStatements(self.store).limits)]
 
     async def close_bucket(self, key: str, seconds: float | timedelta) -> float:
-        """Let no job of a key start for a while, such as after a 429 with a `Retry-After`.
+        """Stop jobs of a key from starting for a while, such as after a 429 with a `Retry-After`.
 
-        Return the seconds until the bucket opens. It never opens earlier than known before.
+        Return the seconds until jobs may start again. A call never shortens a pause that
+        a previous call has set.
         """
         limit_key("key", key)
         length = in_seconds("seconds", seconds)
@@ -279,7 +285,8 @@ class SettingCalls(Calls):
             await app.set_plan("gold", priority=10, weight=5)
             await app.set_tenant("acme", plan="gold")
 
-        `priority` is added to that of jobs enqueued from now on. `weight` applies at once.
+        `priority` is added to the priority of jobs that are enqueued from now on. `weight` applies
+        at once.
         """
         limit_key("plan", name)
         changes = setting_checks.changed(
@@ -315,7 +322,7 @@ class SettingCalls(Calls):
         late_after: float | timedelta | EllipsisType | None = ...,
         by: str | None = None,
     ) -> Tenant:
-        """Change the settings of a tenant: its plan, its soft deadline."""
+        """Change the settings of a tenant: its plan and its soft deadline."""
         limit_key("tenant", name)
         changes = setting_checks.changed(
             plan=(plan, setting_checks.plan), late_after=(late_after, setting_checks.duration)
@@ -342,7 +349,10 @@ class SettingCalls(Calls):
         after: str | None = None,
         limit: int = MAX_SETTINGS_PER_PAGE,
     ) -> Sequence[Tenant]:
-        """Return the settings of tenants, by name. Pass the last name as `after` for more."""
+        """Return the settings of tenants, by name.
+
+        Pass the name of the last tenant as `after` for the next page.
+        """
         check_whole_number("limit", limit, 1, MAX_SETTINGS_PER_PAGE)
         rows = await self._execute(
             lambda on: SettingStatements(self.store).tenants(on, plan, after, limit)
@@ -371,7 +381,7 @@ class SettingCalls(Calls):
 
 
 def _incomplete_limit(changes: dict[str, Any]) -> ConfigError:
-    """Return the error for a limit without slots and rate, or with a burst but no rate."""
+    """Return the error for a limit with neither slots nor a rate, or with a burst but no rate."""
     if changes.get("burst") is not None:
         return ConfigError("burst", changes["burst"], "a burst only with a rate: set one as well")
     name = next(iter(changes))
@@ -389,23 +399,25 @@ _LOCKED: Final = ("55P03", "40P01")
 
 
 class RetentionCalls(Calls):
-    """The calls that say how long history is kept.
+    """The calls that set how long ended jobs are kept.
 
-    The first rule that exists applies when a job ends: that of its queue and tenant, of its tenant,
-    of its queue, the general one, or the default of 7 days, 30 for failed jobs. Up to 14 days are
-    exact. Jobs kept for up to 90 days are removed on the Monday after them, those kept longer on
-    the first of the next month.
+    When a job ends, the most specific rule applies: a rule for its queue and tenant, then one for
+    its tenant, then one for its queue, then the general rule. Without a rule, failed jobs are kept
+    for 30 days and other jobs for 7 days.
+
+    A retention of up to 14 days is exact. Jobs that are kept for up to 90 days are removed on the
+    Monday after that time, and jobs that are kept longer on the first of the next month.
     """
 
     async def set_retention(
         self, state: State, days: int, *, queue: str = "", tenant: str = "", by: str | None = None
     ) -> Retention:
-        """Set how many days to keep jobs that end in a state: all, or of a queue, a tenant or both.
+        """Set how many days jobs that end in a state are kept, for all jobs or a queue or tenant.
 
             await app.set_retention("completed", 3)
             await app.set_retention("failed", 90, queue="documents")
 
-        It applies to jobs that end from now on.
+        The rule applies to jobs that end from now on.
         """
         _check(state, queue, tenant)
         check_whole_number("days", days, 0, MAX_RETENTION_DAYS)
@@ -419,7 +431,10 @@ class RetentionCalls(Calls):
     async def remove_retention(
         self, state: State, *, queue: str = "", tenant: str = "", by: str | None = None
     ) -> bool:
-        """Remove a rule; the next more general one applies then. Return False if there was none."""
+        """Remove a rule, so that the next more general one applies.
+
+        Return False if there was no such rule.
+        """
         _check(state, queue, tenant)
         return await self._execute_past_locks(
             lambda on: SettingStatements(self.store).remove_retention(
@@ -443,10 +458,10 @@ class RetentionCalls(Calls):
     ) -> T:
         """Run an operation, and retry it while a lock prevents new partitions, such as a vacuum's.
 
-        In the end the error names the session that holds the lock. `failure` is the first part of
-        its message. `retry` is that of `_execute`.
+        If the lock is held for too long, raise an error that names the session that holds it.
+        `failure` is the first part of the message. `retry` is passed to `_execute`.
 
-        A single try does not wait for such a lock, since its own request would block settling.
+        A single try does not wait for such a lock, since a waiting request would block settling.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._connector.database.call_timeout

@@ -94,12 +94,12 @@ class Present(Struct, frozen=True, kw_only=True):
     is_final: bool = False
 
     def is_same(self, version: str) -> bool:
-        """Return whether a version has the same state, whenever it was read."""
+        """Return whether another version stands for the same state."""
         return self.version.partition("-")[2] == version.partition("-")[2]
 
 
 def job_now(row: Mapping[str, Any]) -> Present:
-    """Return a job from a row of `watch_jobs`."""
+    """Return the state of a job from a row of `watch_jobs`."""
     fields = dict(row)
     change = fields.pop("changed_at"), fields.pop("changes")
     for name in _IDS:
@@ -111,7 +111,10 @@ def job_now(row: Mapping[str, Any]) -> Present:
 
 
 def batch_now(row: Mapping[str, Any]) -> Present:
-    """Return a batch from a row of `get_batches`. Its rate, which always falls, is no change."""
+    """Return the state of a batch from a row of `get_batches`.
+
+    Its rate falls all the time, so it is left out of the digest of the version.
+    """
     state = status_from(row)
     facts = replace(state, rate=0.0, eta=None)
     version = _version(facts, row["changed_at"], row["changes"])
@@ -119,20 +122,27 @@ def batch_now(row: Mapping[str, Any]) -> Present:
 
 
 def queue_now(queue: QueueInsight, moment: datetime) -> Present:
-    """Return a queue. That its oldest job has waited longer is no change."""
+    """Return the state of a queue.
+
+    Values that change with time alone, such as the age of its oldest job, are left out of the
+    digest of the version.
+    """
     facts = replace(queue, waited=None, window=replace(queue.window, changes_in=None))
     return Present(version=_version(facts, moment), state=queue)
 
 
 def owner_now(row: Mapping[str, Any], of: int) -> Present:
-    """Return a tenant or a user from a row of `watch_owners`."""
+    """Return the state of a tenant or a user from a row of `watch_owners`."""
     fields = {name: row[name] for name in OwnerNow.__struct_fields__ if name != "of"}
     state = OwnerNow(**fields, of=of)
     return Present(version=_version(state, row["now"]), state=state)
 
 
 def _version(facts: Struct, moment: datetime, changes: int = 0) -> str:
-    """Return a version; `changes` counts later changes that have no time of their own."""
+    """Return the version of a state that changed at this moment.
+
+    `changes` counts later changes that have no time of their own.
+    """
     microseconds = (moment - _EPOCH) // timedelta(microseconds=1)
     return f"{microseconds}.{changes}-{zlib.crc32(_encode(facts)):08x}"
 
@@ -184,7 +194,10 @@ class SnapshotCalls(Calls):
         }
 
     async def _queues(self, names: Sequence[str]) -> dict[str, Present]:
-        """Return queues; unknown ones are empty. A client for one tenant gets none."""
+        """Return the state of queues, with zero counts for unknown ones.
+
+        A client for one tenant gets no queues.
+        """
         if self._tenant is not None:
             return {}
 

@@ -64,9 +64,10 @@ class NewLogin(Struct, frozen=True, kw_only=True):
 
 
 class UserCalls(Calls):
-    """The calls for people and their sessions. `by` names in the audit who made a change.
+    """The calls for people and their sessions.
 
-    Passwords are passed as hashes, so that programs that only enqueue need no hashing library.
+    `by` is the name that the audit records for a change. Passwords are passed as hashes, so that
+    programs that only enqueue need no hashing library.
     """
 
     async def add_person(
@@ -95,8 +96,8 @@ class UserCalls(Calls):
     ) -> Person:
         """Change a person. A new password, or disabling the person, ends all of their sessions.
 
-        `keep_admin` refuses to disable or demote the last admin, unless there is a key with the
-        scope admin that never expires.
+        With `keep_admin`, the call refuses to disable or demote the last admin, unless there is a
+        key with the scope admin that never expires.
         """
         client_scope.check_texts(name=name)
         if role is not None:
@@ -118,7 +119,7 @@ class UserCalls(Calls):
     ) -> Sequence[Person]:
         """Return all people by name, including those who are disabled.
 
-        With a `limit`, pass the last one's name as `after` for more.
+        If you set a `limit`, pass the name of the last person as `after` for the next page.
         """
         client_scope.check_texts(after=after)
         rows = await self._execute(
@@ -127,7 +128,10 @@ class UserCalls(Calls):
         return [Person(**row) for row in rows]
 
     async def find_person(self, name: str) -> Credentials | None:
-        """Return a person who may log in, with their password hash; None if there is none."""
+        """Return a person who may log in, with the hash of their password.
+
+        Return None if there is no such person.
+        """
         client_scope.check_texts(name=name)
         row = await self._execute(lambda on: Access(self.store).row(on, "find_person", name))
         return None if row is None else Credentials(**row)
@@ -135,10 +139,10 @@ class UserCalls(Calls):
     # Logins
 
     async def try_login(self, name: str, address: str) -> float:
-        """Count an attempt to log in. Return how many seconds to wait first, after too many.
+        """Count an attempt to log in, and return for how many seconds it has to wait.
 
-        Call it before you compare the password. Attempts are counted by name and by address, over
-        all servers.
+        The wait is 0 until there were too many attempts. Call this before you compare the password.
+        Attempts are counted by name and by address, for all servers together.
         """
         row = await self._execute(
             lambda on: Access(self.store).row(
@@ -176,7 +180,10 @@ class UserCalls(Calls):
         return login
 
     async def check_login(self, secret: str, *, idle: float | timedelta) -> LoggedIn | None:
-        """Return who is logged in with a cookie; None if the session ended or was idle too long."""
+        """Return the person who is logged in with the secret of a cookie.
+
+        Return None if the session has ended or was idle for too long.
+        """
         key, access = hash_of(secret), Access(self.store)
         length = seconds("idle", idle)
         row = await self._execute(lambda on: access.row(on, "authenticate_login", key, length))
@@ -200,15 +207,18 @@ def _check(name: str, role: str) -> None:
 
 
 def _subjects(name: str, address: str) -> list[bytes]:
-    """Return the keys by which attempts are counted.
+    """Return the hashes by which attempts are counted: one of the name, one of the address.
 
-    They are hashes, since people sometimes type their password as their name.
+    Names are hashed because people sometimes type their password as their name.
     """
     return [hash_of(f"name {name}"), hash_of(f"address {_counted_address(address)}")]
 
 
 def _counted_address(address: str) -> str:
-    """Return the address, or for IPv6 its /64 network: one host can use all addresses in it."""
+    """Return the address by which attempts are counted.
+
+    For IPv6 it is the /64 network, since one host can use all addresses of that network.
+    """
     try:
         parsed = ip_address(address)
     except ValueError:

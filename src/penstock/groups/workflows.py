@@ -34,7 +34,7 @@ WorkflowState = Literal["running", "blocked", "completed", "failed", "cancelled"
 
 
 class Started(Struct, frozen=True):
-    """A workflow that was started or extended; its new jobs by the names of their steps."""
+    """A workflow that was started or extended, with its new jobs by the names of their steps."""
 
     id: str
     jobs: dict[str, Enqueued[Any]]
@@ -88,7 +88,7 @@ class WorkflowStatus(Struct, frozen=True, kw_only=True):
         return self.state not in ("running", "blocked")
 
     def __getitem__(self, step: str) -> WorkflowStep:
-        """The first step with this name."""
+        """Return the first step with this name. Raises KeyError if there is none."""
         for candidate in self.steps:
             if candidate.name == step:
                 return candidate
@@ -106,7 +106,7 @@ WorkflowId: TypeAlias = str | Started | WorkflowStatus | Job
 
 
 def workflow_key(workflow: WorkflowId) -> int:
-    """Return the number of a workflow; for a job, that of the workflow it belongs to."""
+    """Return the number of a workflow. A job stands for the workflow to which it belongs."""
     if isinstance(workflow, Job):
         if workflow.workflow is None:
             raise WorkflowNotFound(f"of job {workflow.id}")
@@ -178,13 +178,14 @@ _UNKNOWN: Final = (
 class WorkflowCalls(EnqueueCalls, ReasonCalls):
     """The calls for workflows: jobs that wait for each other.
 
-    `by` names in the audit who made a change; without it, that is the database role.
+    `by` is the name that the audit records for a change. Without it, the audit records the database
+    role.
     """
 
     _notify = True
 
     async def start_workflow(self, flow: Workflow) -> Started:
-        """Store a workflow with all of its jobs, or nothing.
+        """Store a workflow with all of its jobs, or nothing if that fails.
 
         started = await app.start_workflow(flow)
         await app.wait_workflow(started, timeout=60)
@@ -205,14 +206,14 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
         return await self._store_once(lambda on: self._in_transaction(on, store))
 
     async def extend_workflow(self, workflow: WorkflowId, flow: Workflow) -> Started:
-        """Add jobs to a workflow, also between the jobs that it already has.
+        """Add jobs to a workflow. They may come between jobs that it already has.
 
             more = Workflow()
             more.add(parse.prepare(11), after="fetch", before="index")
             await app.extend_workflow(started, more)
 
         Only a job that has not started can be made to wait for a new one. In a handler, call
-        `ctx.extend` instead: it adds nothing twice, however often the job is attempted.
+        `ctx.extend` instead, which adds nothing twice, however often the job is attempted.
         """
         key = workflow_key(workflow)
         _check_steps(flow)
@@ -262,7 +263,7 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
         return WorkflowPage(page, page[-1].id if len(page) == limit else None)
 
     async def awaited(self, job: JobId) -> tuple[Awaited, ...]:
-        """Return the jobs that a job waits for, and those that it has waited for."""
+        """Return the jobs that a job waits for or has waited for."""
         key = key_of(id_of(job))
         return tuple(await self._execute(lambda on: Workflows(self.store).awaited(on, key)))
 
@@ -287,7 +288,7 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
         return status
 
     async def why_workflow(self, workflow: WorkflowId) -> str:
-        """Explain why a workflow has not ended: some of its jobs, with what each waits for."""
+        """Explain why a workflow has not ended: say what some of its jobs wait for."""
         key = workflow_key(workflow)
         if await self._execute(lambda on: Workflows(self.store).is_finished(on, key)) is None:
             raise WorkflowNotFound(str(key))
@@ -298,9 +299,9 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
     async def cancel_workflow(
         self, workflow: WorkflowId, reason: str = "requested", *, by: str | None = None
     ) -> int:
-        """Cancel all jobs of a workflow that have not ended, running or not; return how many.
+        """Cancel all jobs of a workflow that have not ended. Return how many.
 
-        It is one transaction, which takes about two seconds for 20,000 jobs.
+        The call is one transaction, which takes about two seconds for 20,000 jobs.
         """
         key, actor = workflow_key(workflow), self._actor(by)
         ended = await self._execute(
@@ -309,9 +310,9 @@ class WorkflowCalls(EnqueueCalls, ReasonCalls):
         return _expect_found(ended, key)
 
     async def retry_workflow(self, workflow: WorkflowId, *, by: str | None = None) -> int:
-        """Run failed and cancelled jobs of a workflow again, in their order; return how many.
+        """Run the failed and cancelled jobs of a workflow again, in their order. Return how many.
 
-        It is one transaction, as `cancel_workflow` is.
+        Like `cancel_workflow`, the call is one transaction.
         """
         key, actor = workflow_key(workflow), self._actor(by)
         retried = await self._execute(

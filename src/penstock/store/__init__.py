@@ -1,4 +1,4 @@
-"""Execute the queue's SQL. No other package does."""
+"""Execute the queue's SQL. No other package executes it."""
 
 from penstock.store.claim import ClaimedJob, LaneCursor
 from penstock.store.connection import (

@@ -22,9 +22,10 @@ class CancelledPage(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """The result of one fold: how many deltas it moved and how many batches it left for later.
+    """The result of one fold, which added `moved` deltas to the counts of their batches.
 
-    The next fold starts after the batch `upto`. `is_idle` says that no batch is unfinished.
+    `passed` is how many batches it left for later. The next fold starts after the batch `upto`.
+    `is_idle` is True if no batch is unfinished.
     """
 
     moved: int
@@ -51,20 +52,27 @@ class Batches:
     ) -> int:
         """Create a batch and return its id.
 
-        `callbacks` holds stored requests by their event: success, end or failure.
+        `callbacks` maps events (`success`, `end` and `failure`) to stored requests.
         """
         stored = msgspec.json.encode(callbacks).decode() if callbacks else None
         sql = self._store.statement("open_batch")
         return int(await on.fetchval(sql, tenant, name, stored, meta, by))
 
     async def fold(self, on: Executor, limit: int, after: int, pace: float) -> Folded:
-        """Add deltas to the counts of up to `limit` batches, each at most every `pace` seconds."""
+        """Add the deltas of up to `limit` batches to the counts of these batches.
+
+        Begin after the batch `after`, and wrap around. Leave out a batch that was folded less than
+        `pace` seconds ago, unless it is closed and its last job has ended.
+        """
         row = await on.fetchrow(self._store.call("fold"), limit, after, pace)
         assert row is not None
         return Folded(row["moved"], row["passed"], row["upto"], row["is_idle"])
 
     async def get(self, on: Executor, ids: Sequence[int]) -> list[Row]:
-        """Return the batches that exist, newest first; all counts are of the same moment."""
+        """Return the batches with these ids, newest first, with counts from one snapshot.
+
+        Ids of batches that do not exist are left out.
+        """
         return [
             dict(row) for row in await on.fetch(self._store.statement("get_batches"), list(ids))
         ]

@@ -35,7 +35,7 @@ class BoundedReader:
 
     @asynccontextmanager
     async def bounds(self) -> AsyncIterator[Connection]:
-        """Open a read-only transaction with the time limit, for SQL that has no statement name.
+        """Open a read-only transaction with the time limit, for SQL that is not a named statement.
 
         If the server does not keep to the limit, the connection is terminated.
         """

@@ -1,4 +1,4 @@
-"""Jobs as a claim returns them, decoded lazily: one claim may return hundreds."""
+"""Decode claimed jobs lazily, since one claim may return hundreds of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from penstock.job import AttemptError, Job, split_errors, split_lane
 
 
 class LaneCursor(NamedTuple):
-    """Where a claim starts to read one priority of a lane. No older job there is ready."""
+    """The position at which a claim starts to read the jobs of one lane and priority.
+
+    No job before this position is ready.
+    """
 
     lane: str
     priority: int
@@ -105,7 +108,7 @@ class ClaimedJob:
 
     @property
     def deaths(self) -> int:
-        """How often a child process died while it ran the job, since its last manual retry."""
+        """How often a child process died while it ran the job, since the last manual retry."""
         if not self.failures or (extra := self.extra) is None:
             return 0
         errors = [

@@ -1,4 +1,4 @@
-"""Connect to Postgres, one connection or a pool, and detect a pooler such as PgBouncer."""
+"""Open connections and pools to Postgres, and detect a pooler such as PgBouncer."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ CONNECT_TIMEOUT = 10.0
 async def connect(url: str, *, name: str, timeout: float = CONNECT_TIMEOUT) -> Connection:
     """Open a single connection, for work that must not wait for a pool.
 
-    It prepares no statements: a statement that runs every few seconds gains nothing by it, and
-    without them it does not matter whether a pooler is in between.
+    Statements are not prepared. A statement that runs every few seconds gains nothing from it, and
+    unprepared statements work through any pooler.
     """
     return await hosts.connect(
         url,
@@ -49,8 +49,8 @@ async def is_behind_pooler(connection: Connection) -> bool:
 
         if await is_behind_pooler(connection): ...
 
-    A pooler reports process ids of its own, to know which query a cancel request is for. The check
-    is one plain statement and leaves nothing behind on the server.
+    A pooler reports process ids of its own, to match a cancel request to its query. The check is
+    one plain statement and leaves nothing behind on the server.
     """
     reported_pid = connection.get_server_pid()
     status = await connection.execute(f"SELECT WHERE pg_backend_pid() <> {reported_pid}")
@@ -64,8 +64,8 @@ async def is_transaction_pooled(
 
         if await is_transaction_pooled(connection, pool): ...
 
-    It does if we get another server than before, or if other connections get ours. The check
-    leaves nothing behind on the servers.
+    That is so if this connection gets another server than before, or if another connection gets the
+    same server. The check leaves nothing behind on the servers.
     """
     ours, theirs = set[int](), set[int]()
     for _ in range(POOLER_PROBES):
@@ -84,7 +84,8 @@ async def receives_notifications(
         if not await receives_notifications(connection, pool): ...
 
     In transaction mode a pooler accepts a LISTEN but never delivers a notification, and the LISTEN
-    stays on the server. So this checks the mode first, then sends a notification and waits for it.
+    stays on the server. So the mode is checked first. Then another connection sends a
+    notification, and this connection waits for it.
     Raises ConnectionResetError if the connection is lost meanwhile.
     """
     if await is_behind_pooler(connection) and await is_transaction_pooled(connection, others):
@@ -126,10 +127,10 @@ async def open_pool(
     command_timeout: float = COMMAND_TIMEOUT,
     connect_timeout: float = CONNECT_TIMEOUT,
 ) -> Pool:
-    """Open a pool for our own statements. None of them changes the state of its session.
+    """Open a pool for Penstock's own statements, none of which changes the state of a session.
 
-    By default statements are prepared, unless the first connection finds a pooler in between;
-    `prepared` decides it instead.
+    `prepared` says whether statements are prepared. By default they are, unless the first
+    connection detects a pooler.
     """
     pool = asyncpg.create_pool(
         url,
@@ -193,7 +194,7 @@ async def _learn_types(connection: Connection) -> None:
 
 @asynccontextmanager
 async def _terminate_on_error(connection: Connection) -> AsyncIterator[None]:
-    """Limit a step of opening a connection to the connect timeout; terminate it if it fails."""
+    """Limit a block to the connect timeout, and terminate the connection if the block fails."""
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
             yield

@@ -19,7 +19,7 @@ _DEFAULTS = Options()
 class Stored(NamedTuple):
     """The result of an enqueue, with one entry for each request in each list.
 
-    Lanes and priorities are None if no setting in the database changed those of the requests.
+    `lanes` and `priorities` are None if no setting in the database changed them.
     """
 
     ids: list[int]
@@ -29,10 +29,10 @@ class Stored(NamedTuple):
 
 
 class JobLinks(NamedTuple):
-    """The batch or workflow of jobs that are enqueued together, and the jobs that they wait for.
+    """The batch or workflow that jobs are enqueued into, and the jobs that they wait for.
 
-    Each list has one entry per job. `adder` is the running job of the batch that adds these jobs,
-    if one does.
+    Each list has one entry per job. `adder` is the running job that adds these jobs to its own
+    batch, or None if no job does.
     """
 
     batch: int | None = None
@@ -49,7 +49,10 @@ NO_LINKS = JobLinks()
 def parameters(
     requests: Sequence[AnyRequest], options: str, links: JobLinks = NO_LINKS
 ) -> tuple[Any, ...]:
-    """Return the parameters of `enqueue`. A column of defaults only is not sent."""
+    """Return the parameters of `enqueue`, with None for a column that holds only defaults.
+
+    `timeout` is always sent, because its default in SQL differs.
+    """
     distinct = {id(request.options): request.options for request in requests}.values()
     all_options = [request.options for request in requests]
 
@@ -94,10 +97,10 @@ def parameters(
 
 
 def stored_form(request: AnyRequest) -> dict[str, Any]:
-    """Return the request as the JSON that `enqueue_stored` takes, for jobs that SQL enqueues.
+    """Return a request in the JSON form of `enqueue_stored`, which enqueues jobs from SQL.
 
-    Defaults are left out. So are the tenant, the times and the idempotency key: whoever enqueues
-    the request decides on them.
+    Fields with default values are left out, except the timeout. So are `run_at`, `deadline`, the
+    tenant and the idempotency key, which are decided when the request is enqueued.
     """
     options = request.options
     form: dict[str, Any] = {
@@ -134,9 +137,10 @@ _PARTS_OF_ARGS = frozenset({"args", "args_version", "limits", "unique", "request
 
 
 def parts_to_keep(changed: Collection[str], *, is_other_call: bool) -> frozenset[str]:
-    """Return the parts of a stored request that stay as they are when some are `changed`.
+    """Return the parts of a stored request that stay when the parts in `changed` are replaced.
 
-    `is_other_call` says that the task or the arguments change.
+    `is_other_call` says that the task or the arguments change. Then the parts that may depend on
+    the arguments do not stay either.
     """
     kept = REQUEST_PARTS - set(changed)
     return kept - _PARTS_OF_ARGS if is_other_call else kept

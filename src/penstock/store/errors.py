@@ -132,7 +132,7 @@ def is_permanent(error: BaseException) -> bool:
 def is_unavailable(error: BaseException) -> bool:
     """Return whether the whole database is down: it cannot be reached, or accepts no writes.
 
-    All other statements fail too until that is over.
+    All other statements fail too, until the database has recovered.
     """
     return is_lost(error) or sqlstate(error) in _UNAVAILABLE
 
@@ -145,7 +145,8 @@ def is_read_only(error: BaseException) -> bool:
 def is_server_fault(error: BaseException) -> bool:
     """Return whether the server ran out of a resource or is damaged.
 
-    That may be transient, but no lock or conflict causes it, so operators should know at once.
+    Such an error may be transient. But no lock or conflict causes it, so operators should hear of
+    it at once.
     """
     return sqlstate(error)[:2] in ("53", "58")
 
@@ -170,7 +171,8 @@ def is_partition_missing(error: BaseException) -> bool:
 def is_row_fault(error: BaseException) -> bool:
     """Return whether a permanent error may be caused by the row that was written.
 
-    A missing right, function, table or partition is not: other rows would fail as well.
+    An error about a missing right, function, table or partition is not caused by the row: other
+    rows would fail as well.
     """
     state = sqlstate(error)
     is_of_database = state in (_NO_RIGHT, *_NO_SCHEMA, *_NO_LOGIN, PARTITION_DETACHED)
@@ -183,7 +185,11 @@ def is_schema_missing(error: BaseException, schema: str) -> bool:
 
 
 def foreign_function(error: BaseException, schema: str) -> str | None:
-    """Return the function that failed, such as a trigger's, or None if it is one of ours."""
+    """Return the name of the function that failed, if it is not one of Penstock's.
+
+    It may be a trigger function, for example. Return None for Penstock's own functions, and if no
+    function failed.
+    """
     lines = (_field(error, "context") or "").splitlines()
     # The innermost call comes first. The server translates its line, except the language's name.
     line = next((line for line in lines if "PL/pgSQL" in line), "")
@@ -211,7 +217,10 @@ def message(error: BaseException) -> str:
 
 
 def why(error: BaseException) -> str:
-    """Return the message of an error, or a description if it has none, such as a timeout."""
+    """Return the message of an error, or a description of an error without one.
+
+    A timeout, for example, has no message.
+    """
     if text := message(error).rstrip("."):
         return text
     if isinstance(error, TimeoutError):
@@ -243,7 +252,10 @@ def constraint(error: BaseException) -> str | None:
 
 
 def breaks_constraint(error: BaseException) -> bool:
-    """Return whether a job's own row violates a constraint, not a row that a trigger wrote."""
+    """Return whether the row of a job violates a constraint.
+
+    A row that a trigger wrote to another table does not count.
+    """
     table = _field(error, "table_name") or ""
     is_own = table == _JOB or table.startswith(_HISTORY)
     return is_own and constraint(error) is not None
@@ -277,7 +289,7 @@ def _own_state(error: BaseException) -> str:
 
 
 def _layers(error: BaseException) -> Iterator[BaseException]:
-    """Iterate over an error and those it wraps. SQLAlchemy and Django wrap the driver's errors."""
+    """Yield an error and those that it wraps. SQLAlchemy and Django wrap errors of the driver."""
     layer: BaseException | None = error
     while layer is not None and not isinstance(layer, PenstockError):
         yield layer
@@ -293,8 +305,9 @@ def cancels() -> int:
 def raise_if_cancelled(error: BaseException, cancels_before: int = 0) -> None:
     """Raise CancelledError if the running task was cancelled while it waited for a statement.
 
-    asyncpg aborts the statement and may raise another error than the cancellation, such as that
-    the connection was closed. Code that retries after errors would then never end.
+    When a task is cancelled, asyncpg aborts the statement, and may raise another error than
+    CancelledError, such as one about a closed connection. Code that retries after errors would then
+    never end.
     """
     if cancels() > cancels_before:
         raise asyncio.CancelledError from error
@@ -315,9 +328,9 @@ _QUEUE_ERRORS: dict[str, Callable[..., PenstockError]] = {
 
 
 def queue_error(error: BaseException) -> PenstockError | None:
-    """Return our exception for a SQLSTATE of our own, or None for other errors.
+    """Return Penstock's exception for an error that its SQL functions raised, or None.
 
-    Its arguments are the DETAIL of the error, a JSON array.
+    The DETAIL of such an error is a JSON array with the arguments of the exception.
     """
     for state, exception in _QUEUE_ERRORS.items():
         if is_state(error, state):
@@ -371,7 +384,7 @@ class RoleRights(Struct, frozen=True, kw_only=True):
 
 
 async def read_role_rights(on: Executor, schema: str) -> RoleRights | None:
-    """Read the rights of the connection's role; None if the schema does not exist."""
+    """Read the rights of the connection's role, or return None if the schema does not exist."""
     row = await on.fetchrow(statement("get_standing", schema), schema, *roles(schema))
     return None if row is None else RoleRights(schema=schema, **dict(row))
 
@@ -381,7 +394,8 @@ async def permission_error(
 ) -> NotAllowed:
     """Return NotAllowed for a missing right, with a remedy for the role.
 
-    `on` is a working connection of the same role, to read its rights.
+    `on` is a working connection of the same role, from which the rights of the role are read.
+    Without it, the remedy is a general one.
     """
     rights = None
     if on is not None:
@@ -398,7 +412,7 @@ async def permission_error(
 
 
 def permission_error_for(rights: RoleRights, error: BaseException, place: str) -> NotAllowed:
-    """Return NotAllowed for a right that a role lacks, if the role's rights are known."""
+    """Return NotAllowed for a missing right, with a remedy that fits the known rights."""
     remedy = _foreign_function_remedy(error, rights.schema) or rights.remedy
     return NotAllowed(rights.role, message(error), remedy, place=place)
 
@@ -482,10 +496,10 @@ NOTHING_SENT: Final = (
 def database_error(
     error: BaseException, place: str, schema: str | None = None
 ) -> DatabaseError | None:
-    """Return our exception for an error of Postgres; None if Postgres did not answer at all.
+    """Return Penstock's exception for an error that Postgres reported.
 
-    With the `schema` of the queue, the message also names a failing function that is not
-    Penstock's, such as a trigger's.
+    Return None if Postgres reported none, or if the connection was lost. If `schema` is given, the
+    message also names a failed function that is not Penstock's, such as a trigger function.
     """
     state = sqlstate(error)
     if not state or (is_lost(error) and state not in _KINDS):
@@ -513,7 +527,7 @@ def _kind(error: BaseException, state: str) -> _Kind:
 def database_lost(error: BaseException, place: str, *, is_sent: bool, doubt: str) -> DatabaseLost:
     """Return DatabaseLost for a connection that broke or could not be opened.
 
-    `doubt` is the advice for a statement that was sent, and may or may not have run.
+    If the statement was sent, it may or may not have run: `doubt` then says what to do.
     """
     reason = why(error)
     cause = error if str(error) else TimeoutError(reason)

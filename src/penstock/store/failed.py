@@ -16,7 +16,7 @@ _LAST_ID = 2**63 - 1
 
 
 class FailedCursor(NamedTuple):
-    """The end of a page: when its last job failed, and that job's id."""
+    """The position of the last job on a page: when the job failed, and its id."""
 
     failed_at: datetime
     id: int
@@ -35,7 +35,7 @@ class FailedJobs:
     async def page(
         self, on: Executor, filters: Sequence[Any], after: FailedCursor | None, limit: int
     ) -> list[Job]:
-        """Return a page of failed jobs, the last to fail first."""
+        """Return a page of failed jobs, latest failure first."""
         start = after or (None, _LAST_ID)
         return [
             job_from(row) for row in await self._rows(on, "list_failed", *filters, *start, limit)
@@ -44,10 +44,10 @@ class FailedJobs:
     async def find(
         self, on: Executor, filters: Sequence[Any], after: FailedCursor | None, limit: int
     ) -> tuple[list[FailedCursor], datetime | None]:
-        """Return a page of cursors, the first to fail first, and when the query began.
+        """Return the cursors of a page of failed jobs, earliest failure first, and a time.
 
-        The time is None if the page is empty. Passing it as the filter `until` of later pages
-        leaves out jobs that have failed since.
+        The time is when the query began, or None if the page is empty. If you pass it as the filter
+        `until` for the next pages, they leave out jobs that have failed since.
         """
         start = after or (None, 0)
         rows = await self._rows(on, "find_failed", *filters, *start, limit)
@@ -68,16 +68,21 @@ class FailedJobs:
         by: str | None,
         filters: str,
     ) -> list[Row]:
-        """Run failed jobs again. Return for each its new state, and when it is due.
+        """Run failed jobs again. Return a row for each, with its new state and when it is due.
 
-        `filters` is JSON for the audit.
+        `due` is None for a job that was left as it is, and `answer` says why. `filters` is JSON for
+        the audit.
         """
         return await self._rows(on, "redrive", list(ids), spacing, start, by, filters)
 
     async def purge(
         self, on: Executor, ids: Sequence[int], *, by: str | None, filters: str
     ) -> list[Row]:
-        """Delete failed jobs. Return for each `deleted` or why it was left."""
+        """Delete failed jobs. Return a row for each, with its `answer`.
+
+        The answer is `deleted`, or says why the job was not deleted. `filters` is JSON for the
+        audit.
+        """
         return await self._rows(on, "purge", list(ids), by, filters)
 
     async def _rows(self, on: Executor, name: str, *parameters: Any) -> list[Row]:

@@ -20,9 +20,9 @@ class SlotRequest(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """The slots that a worker holds of a key. Both fields are None if the key has no limit.
+    """The slots of a key that a worker holds. Both fields are None if the key has no limit.
 
-    While other workers wait, this one should go down to its `share` as its jobs end.
+    While other workers wait for slots, this worker should go down to its `share` as its jobs end.
     """
 
     slots: int | None
@@ -30,7 +30,7 @@ class Granted(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The tokens taken for a key. If it had none, `wait` is the seconds until the next one."""
+    """The tokens taken for a key. If there were none, `wait` is the seconds until the next one."""
 
     got: int
     wait: float
@@ -45,9 +45,10 @@ class LimitStatements:
     async def grant(
         self, on: Executor, lease: int, requests: Mapping[str, SlotRequest]
     ) -> dict[str, Granted]:
-        """Request slots and return those that are not needed.
+        """Request slots for a worker, and give back slots that it does not need.
 
-        Call it outside of a transaction: it locks keys that all workers share.
+        Return the slots that the worker then holds, by key. Call it outside of a transaction,
+        because it locks keys that all workers share.
         """
         rows = await on.fetch(
             self._store.call("grant_slots"),
@@ -59,7 +60,10 @@ class LimitStatements:
         return {row["key"]: Granted(row["slots"], row["share"]) for row in rows}
 
     async def take(self, on: Executor, wants: Mapping[str, int]) -> dict[str, Taken]:
-        """Take up to the wanted tokens of each key for job starts; a negative number gives back."""
+        """Take tokens for job starts, for each key up to the number in `wants`.
+
+        A negative number gives tokens back.
+        """
         sql = self._store.call("take_tokens")
         rows = await on.fetch(sql, list(wants), list(wants.values()))
         return {row["key"]: Taken(row["got"], row["wait"]) for row in rows}
@@ -69,8 +73,8 @@ class LimitStatements:
     ) -> float | None:
         """Reserve units of a budget, all or none.
 
-        Return None if they are reserved, otherwise the seconds to wait before the next try.
-        `share` is the part of them that will probably be spent. Raises BudgetTooSmall or
+        Return None if the units are reserved, otherwise the seconds to wait before the next try.
+        `share` is the fraction of the units that will probably be spent. Raises BudgetTooSmall or
         UnknownBudget.
         """
         statement = self._store.call("reserve_budget")
@@ -85,17 +89,20 @@ class LimitStatements:
         return wait
 
     async def correct(self, on: Executor, key: str, units: float) -> None:
-        """Return units that were not needed; a negative number spends more."""
+        """Give back reserved units that were not needed. A negative number spends more units."""
         await on.fetch(self._store.call("adjust_budget"), key, units)
 
     async def close_bucket(self, on: Executor, key: str, seconds: float) -> float:
-        """Let no job of a key start, on any worker. Return the seconds until the bucket opens."""
+        """Close the bucket of a key, so that no worker starts jobs of the key for some seconds.
+
+        Return the seconds until the bucket opens.
+        """
         return float(await on.fetchval(self._store.call("close_bucket"), key, seconds))
 
     async def shut_bucket(self, on: Executor, key: str, seconds: float, by: str | None) -> float:
-        """Close a bucket as `close_bucket` does, and write it to the audit.
+        """Close a bucket as `close_bucket` does, and write an audit entry.
 
-        For calls by people: workers have no right to write to the audit.
+        This is only for calls made by people, because workers have no right to write to the audit.
         """
         return float(await on.fetchval(self._store.statement("close_bucket"), key, seconds, by))
 

@@ -1,4 +1,4 @@
-"""Run the read-only statements: those of insights, of live updates and about unique keys."""
+"""Run the read-only statements for insights, live updates and unique keys."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class InsightQueries:
         page: int | None = None,
         busy_first: bool = False,
     ) -> list[Row]:
-        """Return what waits and runs in each queue.
+        """Return how many jobs wait and run in each queue.
 
         Of the queues with ready jobs, the first `limit` by name and those in `names` are returned.
-        Up to `max_counted` of them are counted, each up to `count_to` jobs.
+        Up to `max_counted` queues are counted, with up to `count_to` jobs in each.
         """
         parameters = count_to, limit, max_counted, list(names), after, page, busy_first
         return await self._rows(on, "get_queues", *parameters)
@@ -42,7 +42,10 @@ class InsightQueries:
     async def workers(
         self, on: Executor, count_to: int, limit: int, after: int | None = None
     ) -> list[Row]:
-        """Return all leases, expired ones too, with up to `count_to` counted jobs."""
+        """Return up to `limit` leases. Valid leases take precedence over expired ones.
+
+        Up to `count_to` running jobs of each are counted.
+        """
         return await self._rows(on, "get_workers", count_to, limit, after)
 
     async def lanes(
@@ -58,8 +61,9 @@ class InsightQueries:
     ) -> list[Row]:
         """Return the largest lanes of a queue, from the lane `start` on.
 
-        Up to `max_scanned` lanes are scanned and `max_counted` jobs counted to find them, and then
-        up to `count_to` jobs of each.
+        To find the largest lanes, up to `max_scanned` pairs of lane and priority are scanned, and
+        up to `max_counted` jobs are counted. Then up to `count_to` jobs of each returned lane are
+        counted.
         """
         values = queue, start, max_scanned, limit, count_to, max_counted, count_to
         return await self._rows(on, "get_lanes", *values)
@@ -74,12 +78,15 @@ class InsightQueries:
         max_counted: int,
         after: str | None = None,
     ) -> list[Row]:
-        """Return limits and the keys under them, those that hold up jobs first."""
+        """Return limits and the keys that they apply to. Keys that hold up jobs come first."""
         chosen = None if keys is None else list(keys)
         return await self._rows(on, "get_limits", chosen, limit, max_scanned, max_counted, after)
 
     async def turn(self, on: Executor, job: int, count_to: int) -> Row | None:
-        """Return what decides on a waiting job's turn."""
+        """Return what decides when a waiting job runs, such as how many jobs come before it.
+
+        Return None if there is no such live job.
+        """
         rows = await self._rows(on, "get_turn", job, count_to)
         return rows[0] if rows else None
 
@@ -93,7 +100,7 @@ class InsightQueries:
         return await self._rows(on, "get_depths", count_to, max_queues)
 
     async def time(self, on: Executor) -> list[Row]:
-        """Read the database's time: the cheapest statement, to measure a round trip."""
+        """Read the database's time. As the cheapest statement, it measures a round trip."""
         return await self._rows(on, "get_time")
 
     async def lateness(self, on: Executor, jobs: Sequence[int]) -> list[Row]:
@@ -137,7 +144,10 @@ class LiveQueries:
         self._store = store
 
     async def jobs(self, on: Executor, ids: Sequence[int], longest: int) -> list[Row]:
-        """Return the jobs that exist, without results of more than `longest` bytes."""
+        """Return the jobs with these ids. Ids of jobs that do not exist are left out.
+
+        Results of more than `longest` bytes are left out, too.
+        """
         rows = await on.fetch(self._store.statement("watch_jobs"), list(ids), longest)
         return [dict(row) for row in rows]
 
@@ -153,7 +163,10 @@ class LiveQueries:
         within: str | None,
         newest: int,
     ) -> list[Row]:
-        """Count the newest jobs of tenants and users by state, `within` one tenant or in all."""
+        """Count the newest jobs of tenants and users by state.
+
+        `within` is the tenant whose jobs are counted. None counts the jobs of all tenants.
+        """
         sql, schema = self._store.statement("watch_owners"), self._store.schema
         rows = await on.fetch(sql, list(tenants), list(users), within, newest, schema)
         return [dict(row) for row in rows]
@@ -164,7 +177,10 @@ class LiveQueries:
 
 
 class KeyHolder(NamedTuple):
-    """The job that holds a unique key. If the job has ended, it holds the key `until` then."""
+    """The job that holds a unique key.
+
+    `until` is set if the job has ended and holds the key until then.
+    """
 
     job: str
     until: datetime | None
@@ -177,6 +193,9 @@ class UniqueKeys:
         self._store = store
 
     async def holders(self, on: Executor, ids: Sequence[int]) -> dict[str, KeyHolder]:
-        """Return the holders of the unique keys of jobs, by job id, as far as there are any."""
+        """Return who holds the unique key of each job, by the ids of the jobs.
+
+        Jobs whose key nobody holds are left out.
+        """
         rows = await on.fetch(self._store.statement("find_unique_holders"), list(ids))
         return {str(row["id"]): KeyHolder(str(row["job"]), row["until"]) for row in rows}

@@ -11,10 +11,10 @@ from penstock.store.store import Store
 
 
 class Match(NamedTuple):
-    """A job that a filter matches; the last one of a page is the cursor of the next.
+    """A job that a filter matches. The last one of a page is the cursor for the next page.
 
-    `day` and `at` say when the job ended; they are None for a live job. Jobs that have ended since
-    `until` are on no page.
+    `day` and `at` say when the job ended. They are None for a live job. Jobs that ended after
+    `until` are left out.
     """
 
     id: int
@@ -26,10 +26,10 @@ class Match(NamedTuple):
 async def matches(
     store: Store, on: Executor, *, filters: Sequence[Any], after: Match | None, limit: int
 ) -> list[Match]:
-    """Return the next page of jobs that match a filter, after the last job of the page before.
+    """Return the next page of jobs that match a filter, or the first page if `after` is None.
 
-    `filters` holds states, queue, task, tenant, subject, tag, batch and workflow, then two ids: the
-    jobs are those between them, without the two.
+    `filters` holds states, queue, task, tenant, subject, tag, batch and workflow, and then two ids.
+    Only jobs whose ids are above the first and below the second match.
     """
     cursor = (None,) * 4 if after is None else (after.until, after.day, after.at, after.id)
     rows = await on.fetch(store.statement("match_jobs"), *filters, *cursor, limit)

@@ -1,4 +1,4 @@
-"""Convert rows to jobs, and ids between text and number."""
+"""Convert rows to jobs, and the ids of jobs to numbers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def job_from(row: asyncpg.Record | Mapping[str, Any]) -> Job:
 
 
 def _progress(done: str, total: str | None, message: str | None) -> Progress | None:
-    """Return the progress that a handler reported.
+    """Build a `Progress` from the columns done, total and message.
 
-    Numbers that are not finite are left out, since JSON cannot express them.
+    Return None if `done` is not finite, and leave out `total` if it is not, since JSON cannot
+    express such numbers.
     """
     if not isfinite(float(done)):
         return None

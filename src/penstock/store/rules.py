@@ -12,7 +12,8 @@ from msgspec import Struct
 class QueueRule(Struct, frozen=True):
     """How workers serve one queue.
 
-    `changes_in` is how many seconds after they were read its window opens or closes.
+    `changes_in` is how many seconds after the rules were read the queue opens or closes. None means
+    never.
     """
 
     name: str
@@ -70,20 +71,26 @@ class Rules(Struct, frozen=True, dict=True):
         return sorted(patterns, key=lambda limit: -len(limit.key))
 
     def limit_of(self, key: str) -> LimitRule | None:
-        """Return the limit of a key: its own, or that of the longest matching pattern."""
+        """Return the limit of the key itself, or of the longest pattern that matches it.
+
+        Return None if there is neither.
+        """
         if (exact := self._exact.get(key)) is not None:
             return exact
         return next((pattern for pattern in self._patterns if pattern.covers(key)), None)
 
     @cached_property
     def changes_in(self) -> float | None:
-        """How many seconds after they were read the next window opens or closes."""
+        """How many seconds after the rules were read the next queue or lane opens or closes.
+
+        None means never.
+        """
         times = [rule.changes_in for rule in self.queues]
         times += [rule.changes_in for rule in self.lanes]
         return min((time for time in times if time is not None), default=None)
 
     def weights(self, queue: str) -> Callable[[str], int]:
-        """Return a function from a lane to how many jobs a worker takes from it in each round."""
+        """Return a function that says how many jobs a worker takes from a lane in each round."""
         by_lane: dict[str, int] = {}
         if any(rule.name == queue and rule.by_tenant for rule in self.queues):
             by_lane = {plan.tenant: plan.weight for plan in self.plans}
@@ -93,7 +100,7 @@ class Rules(Struct, frozen=True, dict=True):
         return lambda lane: by_lane.get(lane, 1)
 
     def closed(self, queue: str) -> Collection[str]:
-        """Return the lanes of a queue that are paused or outside of their windows."""
+        """Return the lanes of a queue that are paused or outside of their opening hours."""
         return frozenset(rule.lane for rule in self.lanes if rule.queue == queue and not rule.open)
 
 

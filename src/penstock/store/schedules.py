@@ -1,4 +1,4 @@
-"""Run the statements of schedules: those of workers that fire them, and those of people."""
+"""Run the statements for schedules: those that workers need and those of client calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DueTicks(Struct, frozen=True, kw_only=True):
 class DueSchedules(Struct, frozen=True, kw_only=True):
     """The schedules that are due `now`, by the database's clock.
 
-    The next ones are due in `next_in` seconds.
+    After `next_in` seconds the next schedule is due. None means that no schedule is waiting.
     """
 
     now: datetime
@@ -47,7 +47,10 @@ class DueSchedules(Struct, frozen=True, kw_only=True):
 
 
 class Firing(Struct, frozen=True, kw_only=True):
-    """The ticks that a schedule fires. `missed` is the last of its `missed_ticks` missed ticks."""
+    """The ticks for which a schedule fires, and how many it has missed.
+
+    `missed` is the last of the `missed_ticks` ticks that it has missed.
+    """
 
     name: str
     version: int
@@ -84,7 +87,7 @@ class ScheduleStatements:
         return msgspec.json.decode(text, type=DueSchedules)
 
     async def fire(self, on: Executor, firings: Sequence[Firing]) -> dict[str, str]:
-        """Fire schedules. Return for each name `fired`, `busy`, or the error of the database."""
+        """Fire schedules. Return the result by name: `fired`, `busy` or the database's error."""
         rows = await on.fetch(self._store.call("fire_schedules"), _json(firings))
         return {row["name"]: row["answer"] for row in rows}
 
@@ -96,7 +99,11 @@ class ScheduleStatements:
     async def change(
         self, on: Executor, name: str, changes: Mapping[str, Any], by: str | None
     ) -> bool:
-        """Change or create a schedule. Return False if a new one lacks a request or its times."""
+        """Change or create a schedule.
+
+        Return False if the schedule does not exist, and `changes` lacks the request or the times
+        that a new one needs.
+        """
         rows = await on.fetch(self._store.statement("set_schedule"), name, _json(changes), by)
         return bool(rows)
 
@@ -129,7 +136,7 @@ class ScheduleStatements:
     async def page(
         self, on: Executor, name: str | None, after: str | None, limit: int
     ) -> list[Row]:
-        """Return a page of schedules, or only the one with this name."""
+        """Return a page of schedules. If `name` is set, return only the schedule of that name."""
         rows = await on.fetch(self._store.statement("list_schedules"), name, after, limit)
         return [dict(row) for row in rows]
 
@@ -139,7 +146,7 @@ class ScheduleStatements:
 
 
 def stored_definition(declared: Declaration) -> dict[str, Any]:
-    """Return all that the code declares of a schedule, in the form of its row."""
+    """Return what the code declares of a schedule, by the columns of the schedule's row."""
     rule = declared.rule
     return {
         "tenant": declared.request.options.tenant,

@@ -14,7 +14,7 @@ Answer = Literal["busy", "cancelled", "refused"]
 
 
 class Settlement(NamedTuple):
-    """One outcome to write: of which attempt, and what happens to its job."""
+    """The outcome of an attempt, to be written: its result, and the transition of the job."""
 
     id: int
     token: UUID
@@ -27,7 +27,7 @@ class Settlement(NamedTuple):
 
 
 def parameters(settlements: Sequence[Settlement], options: str) -> list[Any]:
-    """Return the parameters of `settle`. For plain completions it sends little more than ids."""
+    """Return the parameters of `settle`. For plain completions, most are None."""
     ids = [settlement.id for settlement in settlements]
     tokens = [settlement.token for settlement in settlements]
     results = [settlement.result for settlement in settlements]

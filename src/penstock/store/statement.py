@@ -11,14 +11,14 @@ _PLACEHOLDER = re.compile(r"\$(\d+)")
 
 
 class Statement(NamedTuple):
-    """SQL with placeholders `$1, $2, …`, as Postgres itself has them, and its parameters."""
+    """An SQL statement with Postgres's own placeholders, `$1, $2, …`, and its parameters."""
 
     sql: str
     params: tuple[Any, ...]
 
     @property
     def pyformat(self) -> tuple[str, dict[str, Any]]:
-        """The same with named placeholders, `%(p1)s`, for psycopg and Django."""
+        """The statement with named placeholders, `%(p1)s`, for psycopg and Django."""
         named = {f"p{number}": _plain(value) for number, value in enumerate(self.params, 1)}
         return _with_names(self.sql), named
 
@@ -29,7 +29,10 @@ def _with_names(sql: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return UUIDs as text, since a driver may not know the type. The statements cast them."""
+    """Convert UUIDs to text, and return other values unchanged.
+
+    The driver may not know the type UUID. The statements cast the text.
+    """
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, list) and value and isinstance(value[0], UUID):

@@ -49,24 +49,26 @@ class Steps:
     async def share(
         self, on: Executor, job: int, token: UUID, saved: Saved, key: bytes, ttl: float
     ) -> None:
-        """Save a step, and cache its result for other jobs with the same key for `ttl` seconds."""
+        """Save a step, and cache its result under a key for `ttl` seconds, for other jobs."""
         sql = self._store.call("share_step")
         await on.fetch(sql, job, token, saved.name, saved.result, key, ttl)
 
     async def sleep(
         self, on: Executor, job: int, token: UUID, name: str, until: datetime | None, seconds: float
     ) -> float:
-        """Begin a sleep, or go on with it in a later attempt. Return the seconds that are left."""
+        """Begin a sleep, or continue that of an earlier attempt. Return the remaining seconds."""
         sql = self._store.call("sleep")
         return float(await on.fetchval(sql, job, token, name, until, seconds))
 
     async def sweep_cache(
         self, on: Executor, size: int, limit: int, excess: int | None
     ) -> tuple[int, int]:
-        """Remove up to `limit` cached results: expired ones, and the oldest beyond `size` bytes.
+        """Remove expired results from the cache, and the least recently used above `size` bytes.
 
-        `excess` is how many bytes are too many, if the caller knows. Return how many results were
-        removed, and how many bytes are still too many.
+        At most `limit` results of each kind are removed. Return the larger of the two numbers of
+        removed results, and the bytes by which the cache is still too big. A caller that knows this
+        number of bytes passes it as `excess`, because computing it adds up the sizes of all
+        results.
         """
         row = await on.fetchrow(self._store.call("sweep_cache"), size, limit, excess)
         assert row is not None
@@ -75,7 +77,7 @@ class Steps:
     async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
         """Remove steps of jobs that no longer exist.
 
-        Return how many, and the job after which to continue.
+        Return how many steps were removed, and the job after which to continue, or None at the end.
         """
         row = await on.fetchrow(self._store.call("sweep_steps"), after, limit)
         assert row is not None
@@ -93,14 +95,22 @@ class StoredEvent(NamedTuple):
 
 
 class AwaitedEvent(NamedTuple):
-    """The answer to a job that waits for an event. A result, as JSON, is saved as a step."""
+    """The answer to a job that waits for an event.
+
+    `result` is JSON and is also saved as a step. It is None unless the answer is `got` or
+    `timeout`.
+    """
 
     answer: Answer
     result: str | None
 
 
 class Woken(NamedTuple):
-    """How many jobs were woken, the event to continue after, and the seconds to the next call."""
+    """How many jobs were woken, and how to continue.
+
+    The next call continues after the event `upto`, or from the start if that is None. It is due in
+    `next_in` seconds, or None if no wait has a timeout.
+    """
 
     woken: int
     upto: int | None
@@ -143,22 +153,26 @@ class EventStatements:
         after: int,
         timeout: float | None,
     ) -> AwaitedEvent:
-        """Return the first event after the event `after`, or begin to wait for it."""
+        """Return the first event of this name after the event `after`, or begin to wait for one."""
         sql = self._store.statement("await_event")
         row = await on.fetchrow(sql, job, token, step, name, after, timeout)
         assert row is not None
         return AwaitedEvent(row["answer"], row["result"])
 
     async def wake(self, on: Executor, limit: int, after: int = 0) -> Woken:
-        """Wake up to `limit` jobs whose wait is over, for events after the event `after`."""
+        """Wake jobs whose event was sent or whose wait has timed out, up to `limit` of each.
+
+        Only events after the event `after` are considered.
+        """
         row = await on.fetchrow(self._store.call("wake_due_waits"), limit, after)
         assert row is not None
         return Woken(row["woken"], row["upto"], row["next_in"])
 
     async def sweep(self, on: Executor, after: int, limit: int) -> tuple[int, int | None]:
-        """Remove expired events, and waits of ended jobs.
+        """Remove expired events, and the waits of jobs that have ended.
 
-        Return how many events were removed, and the job after which to continue.
+        Return how many events were removed, and the job after which to continue, or None at the
+        end.
         """
         row = await on.fetchrow(self._store.call("sweep_events"), after, limit)
         assert row is not None

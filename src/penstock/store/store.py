@@ -1,4 +1,4 @@
-"""The statements for the life of a job, as methods. Other subjects have modules of their own."""
+"""Run the statements for jobs and for leases. Other subjects have modules of their own."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Store:
         durable: bool,
         links: enqueue.JobLinks = enqueue.NO_LINKS,
     ) -> Statement:
-        """Return the statement that inserts jobs. `enqueue` says what it returns."""
+        """Return the statement that `enqueue` executes to insert jobs."""
         adder = "" if links.adder is None else f', "adder": {links.adder}'
         options = f'{{"notify": {str(notify).lower()}, "durable": {str(durable).lower()}{adder}}}'
         return Statement(self.statement("enqueue"), enqueue.parameters(requests, options, links))
@@ -76,7 +76,7 @@ class Store:
     async def notify_ready(
         self, on: Executor, ready: Sequence[tuple[str, str | None, int]], age: float
     ) -> None:
-        """Wake workers for queues, lanes and priorities that got jobs in the last `age` seconds.
+        """Notify workers of queues, lanes and priorities that got jobs in the last `age` seconds.
 
         A lane of None stands for many lanes.
         """
@@ -86,7 +86,7 @@ class Store:
         )
 
     async def notify_due(self, on: Executor, seconds: float) -> None:
-        """Tell the worker that promotes jobs that one is due in some seconds."""
+        """Notify the worker that promotes scheduled jobs that a job is due in some seconds."""
         await on.fetch(self.statement("notify_due"), seconds)
 
     # Claim, run and settle
@@ -94,7 +94,10 @@ class Store:
     async def scan_lanes(
         self, on: Executor, queue: str, start: str, limit: int
     ) -> list[LaneCursor]:
-        """Return where the ready jobs of a queue begin, by lane and priority, from `start` on."""
+        """Return the first ready job of each lane and priority of a queue, as cursors.
+
+        Begin with the lane `start`, and return at most `limit` cursors.
+        """
         rows = await on.fetch(self.statement("scan_lanes"), queue, start, limit)
         return [
             LaneCursor(row["lane"], row["priority"], row["ready_at"], row["id"]) for row in rows
@@ -109,9 +112,10 @@ class Store:
         takes: Sequence[int] | None,
         limit: int,
     ) -> list[ClaimedJob]:
-        """Claim up to `limit` jobs, from each cursor at most what `takes` says.
+        """Claim up to `limit` jobs, beginning at the cursors.
 
-        The jobs are in the order of the cursors.
+        `takes` limits how many jobs are claimed from each cursor. None sets no limit of that kind.
+        The jobs are returned in the order of the cursors.
         """
         lanes, priorities, ready_ats, ids = zip(*cursors, strict=True)
         rows = await on.fetch(
@@ -138,8 +142,9 @@ class Store:
     ) -> tuple[set[UUID], set[UUID]]:
         """Record that suspect jobs are about to start.
 
-        Return two sets of tokens: of jobs that may start, and of jobs whose rows are locked, which
-        the caller has to try again. The other jobs are no longer this worker's.
+        Return two sets of tokens: those of jobs that may start, and those of jobs whose rows are
+        locked. The caller has to try the latter again. All other jobs no longer belong to this
+        worker.
         """
         ids, tokens = [job.id for job in jobs], [job.token for job in jobs]
         rows = await on.fetch(self.call("mark_started"), ids, tokens)
@@ -147,7 +152,10 @@ class Store:
         return started, {row["token"] for row in rows} - started
 
     async def move_to_lanes(self, on: Executor, moves: Sequence[tuple[int, UUID, str]]) -> int:
-        """Return claimed jobs to other lanes of their queue. Return how many were still ours."""
+        """Give claimed jobs back to their queue, each in another lane. Return how many were moved.
+
+        Jobs that no longer belong to this worker are not moved.
+        """
         ids, tokens, lanes = zip(*moves, strict=True)
         return int(await on.fetchval(self.call("move_to_lanes"), ids, tokens, lanes))
 
@@ -158,22 +166,22 @@ class Store:
         return int(await on.fetchval(self.call("read_rules_version")))
 
     async def try_outcome(self, on: Executor, settlement: Settlement) -> None:
-        """Raise the error that Postgres raises for an outcome whatever table it is written to."""
+        """Raise the error of Postgres if no table at all could store this outcome."""
         await on.fetch(self.statement("try_outcome"), *settle.outcome_parameters(settlement))
 
     async def settle(
         self, on: Executor, settlements: Sequence[Settlement]
     ) -> list[tuple[int, UUID, Answer]]:
-        """Write outcomes. Return those that were not written, each with the reason."""
+        """Write outcomes. Return the id and token of each that was not written, with the reason."""
         rows = await on.fetch(self.call("settle"), *settle.parameters(settlements, _DURABLE))
         return [(row["id"], row["token"], row["answer"]) for row in rows]
 
     async def mark_outcomes_lost(
         self, on: Executor, settlements: Sequence[Settlement], why: str
     ) -> list[int]:
-        """Count a loss for jobs that ran but whose outcomes cannot be written; retry or fail them.
+        """Count a loss for each job whose outcome cannot be written, and retry or fail the job.
 
-        Return the ids of the jobs that were still this worker's.
+        Return the ids of these jobs. Jobs that no longer belong to this worker are left out.
         """
         ids = [settlement.id for settlement in settlements]
         tokens = [settlement.token for settlement in settlements]
@@ -181,7 +189,7 @@ class Store:
         return [row["id"] for row in rows]
 
     async def find_completed(self, on: Executor, settlements: Sequence[Settlement]) -> set[int]:
-        """Return the ids of the jobs that these very attempts have completed already."""
+        """Return the ids of the jobs that the same attempts have already completed."""
         ids = [settlement.id for settlement in settlements]
         tokens = [settlement.token for settlement in settlements]
         return {row["job"] for row in await on.fetch(self.statement("find_completed"), ids, tokens)}
@@ -190,13 +198,16 @@ class Store:
         await on.fetch(self.call("fence"), job, token)
 
     async def complete(self, on: Executor, job: int, token: UUID, result: str | None) -> bool:
-        """Fence a job and complete it in one statement. Return whether it is settled."""
+        """Fence a job and complete it in one statement. Return whether that succeeded."""
         return not await on.fetch(self.statement("complete_job"), job, token, result)
 
     async def progress(
         self, on: Executor, reports: Sequence[tuple[int, UUID, float, float | None, str | None]]
     ) -> list[int]:
-        """Save the progress of attempts. Return the ids of jobs that are no longer theirs."""
+        """Save the progress that attempts report.
+
+        Return the ids of the jobs that no longer belong to these attempts.
+        """
         columns = [list(column) for column in zip(*reports, strict=True)]
         rows = await on.fetch(self.statement("save_progress"), *columns)
         return [row["job"] for row in rows]
@@ -236,7 +247,8 @@ class Store:
     ) -> tuple[int, datetime, float | None]:
         """Make due scheduled jobs ready.
 
-        Return how many, the time from which to continue, and the seconds until the next is due.
+        Return how many became ready, the time from which to continue, and the seconds until the
+        next job is due, or None if there is none.
         """
         row = await on.fetchrow(self.call("promote"), after or _EPOCH, limit)
         assert row is not None
@@ -245,8 +257,8 @@ class Store:
     async def rescue(self, on: Executor, limit: int) -> list[tuple[int, bool | None]]:
         """Take jobs from lost workers.
 
-        Return their ids, and whether each failed for good; None if the history has no partition
-        for it.
+        Return the id of each job, and whether it failed for good. That is None if the history has
+        no partition for the job.
         """
         rows = await on.fetch(self.call("rescue"), limit)
         return [(row["id"], row["lost"]) for row in rows]
@@ -266,7 +278,10 @@ class Store:
         return dict(row)
 
     async def unserved_queues(self, on: Executor, seconds: float) -> list[tuple[str, float]]:
-        """Return queues without a worker whose jobs have been ready for `seconds`, oldest first."""
+        """Return the queues without a worker whose oldest ready job has waited at least `seconds`.
+
+        For each queue, return also how many seconds that job has waited.
+        """
         rows = await on.fetch(self.statement("list_unserved_queues"), seconds)
         return [(row["queue"], row["seconds"]) for row in rows]
 
@@ -274,7 +289,7 @@ class Store:
         return int(await on.fetchval(self.statement("ensure_partitions"), ahead))
 
     async def expired_partitions(self, on: Own) -> list[tuple[str, ...]]:
-        """Return, for each partition past its retention, the statements that still have to run."""
+        """Return the statements that are still needed to remove each expired partition."""
         rows = await on.fetch(self.statement("list_expired_partitions"), self.schema, None)
         return [_removal_statements(row) for row in rows]
 
@@ -305,9 +320,10 @@ class Store:
     async def find_text(
         self, on: Executor, filters: Sequence[Any], max_scanned: int, text: str
     ) -> tuple[list[int], int | None]:
-        """Scan the next jobs for a text in their arguments.
+        """Scan the next `max_scanned` jobs for a text in their arguments.
 
-        Return the ids of those that contain it, and the last job scanned, or None at the end.
+        Return the ids of the jobs that contain the text, and the last job that was scanned, or None
+        if no jobs are left to scan.
         """
         row = await on.fetchrow(self.statement("find_jobs_by_text"), *filters, max_scanned, text)
         assert row is not None

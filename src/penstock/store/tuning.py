@@ -41,7 +41,7 @@ class SettingStatements:
     async def set_tenant(
         self, on: Executor, name: str, changes: Changes, by: str | None
     ) -> Row | None:
-        """Change a tenant and return it; None if the plan does not exist."""
+        """Change a tenant and return its settings, or None if the plan does not exist."""
         rows = await self._rows(on, "set_tenant", name, _json(changes), by)
         return rows[0] if rows else None
 
@@ -52,7 +52,10 @@ class SettingStatements:
         return bool((await self._row(on, "remove_limit", key, by))["removed"])
 
     async def remove_plan(self, on: Executor, name: str, by: str | None) -> tuple[bool, int]:
-        """Remove a plan that no tenant has. Return whether it was removed, and how many have it."""
+        """Remove a plan, unless tenants have it.
+
+        Return whether it was removed, and how many tenants have it.
+        """
         row = await self._row(on, "remove_plan", name, by)
         return row["removed"], row["tenants"]
 

@@ -63,7 +63,7 @@ class Workflows:
         return [Added(row["id"], row["duplicate"]) for row in rows]
 
     async def parents(self, on: Executor, job: int, token: UUID) -> list[Parent]:
-        """Return the outcomes of the jobs that this one has waited for."""
+        """Return the outcomes of the jobs that a running job has waited for."""
         rows = await on.fetch(self._store.statement("read_parents"), job, token)
         return [_parent(dict(row)) for row in rows]
 
@@ -89,7 +89,7 @@ class Workflows:
         return await self._rows(on, "list_workflow_steps", workflow)
 
     async def awaited(self, on: Executor, job: int) -> list[Awaited]:
-        """Return the jobs that a job waits for, and those that it has waited for."""
+        """Return the jobs that a job waits for or has waited for."""
         rows = await self._rows(on, "list_dependencies", job)
         return [Awaited(**row | {"id": str(row["id"])}) for row in rows]
 
@@ -108,7 +108,7 @@ class Workflows:
         return retried
 
     async def count_cancelled_branches(self, on: Executor, ids: Sequence[int]) -> Counter[str]:
-        """Count, by workflow, the retried jobs whose dependents were cancelled when they failed."""
+        """Count, by workflow, the retried jobs whose failure had cancelled their dependents."""
         rows = await self._rows(on, "list_cancelled_branches", list(ids))
         return Counter({str(row["workflow"]): row["steps"] for row in rows})
 
@@ -133,7 +133,7 @@ def links(flow: Workflow, workflow: int) -> JobLinks:
 
 
 def encode_steps(flow: Workflow) -> str:
-    """Return steps to add, with their requests and edges, as JSON."""
+    """Return the steps to add as JSON, with their requests and edges."""
     order = flow.in_order()
     positions = {step.number: at for at, step in enumerate(order, start=1)}
     encode_steps = [
@@ -149,7 +149,7 @@ def encode_steps(flow: Workflow) -> str:
 
 
 def _own_options(request: Request[Any]) -> dict[str, Any]:
-    """Return the options that `stored_form` leaves out, as far as they are set."""
+    """Return those of `run_at`, `deadline` and `tenant` that are set; `stored_form` lacks them."""
     options = request.options
     values = {"run_at": options.run_at, "deadline": options.deadline, "tenant": options.tenant}
     return {name: value for name, value in values.items() if value}
@@ -167,7 +167,7 @@ def _encode_edges(edges: dict[Node, OnFailure], positions: dict[int, int]) -> st
 
 
 def _edge(step: Node, policy: OnFailure, positions: dict[int, int]) -> dict[str, Any]:
-    """Return an edge to a step, which is new (a number), an existing job, or known by name."""
+    """Return an edge to a new step (a number), to an existing job, or to a step given by name."""
     edge: dict[str, Any] = {}
     if isinstance(step, int):
         edge["at"] = positions[step]

@@ -1,4 +1,4 @@
-"""Use a caller's connection, of whatever driver, like one of asyncpg.
+"""Run statements on connections of other drivers as on connections of asyncpg.
 
 An adapter runs single statements: it takes SQL and parameters, and returns rows as mappings. The
 caller and the caller's library begin and end transactions.
@@ -27,7 +27,8 @@ LIBRARIES = ("psycopg", "sqlalchemy", "django")
 def adapt(connection: Any, manner: Manner = "async") -> Executor:
     """Return an executor for the connection.
 
-    Raises TypeError if it is not a supported connection, or not of this manner.
+    Raises TypeError if the driver is not supported, or if the connection is blocking where `manner`
+    asks for an async one, or the reverse.
     """
     roots = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
     for library in LIBRARIES:

@@ -1,4 +1,4 @@
-"""The interface of an adapter for another driver, and how to run a blocking one."""
+"""Define the interface of adapters for other drivers, and run coroutines of blocking ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 class Adapter(ABC):
-    """A connection of another driver.
+    """A connection of another driver, with methods like those of an asyncpg connection.
 
     The methods of a blocking adapter are coroutines that never wait for an event loop.
     """
@@ -19,11 +19,11 @@ class Adapter(ABC):
 
     @abstractmethod
     async def fetch(self, query: str, *params: Any) -> Sequence[Row]:
-        """Run a statement and return its rows; an empty list if it returns none."""
+        """Run a statement and return its rows, or an empty list if it returns none."""
 
     @abstractmethod
     async def is_in_transaction(self) -> bool:
-        """Return whether locks of a statement outlive it, because a transaction is open."""
+        """Return whether locks of a statement are held until the caller ends a transaction."""
 
     async def fetchrow(self, query: str, *params: Any) -> Row | None:
         rows = await self.fetch(query, *params)
@@ -43,7 +43,7 @@ T = TypeVar("T")
 def drive(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that uses a blocking adapter, and return its result.
 
-    It needs no event loop: nothing in it waits, so a single step completes it.
+    No event loop is needed: the coroutine never waits, so a single step completes it.
     """
     try:
         coroutine.send(None)

@@ -29,7 +29,7 @@ class Django(Adapter):
         return self._connection.in_atomic_block or not self._connection.get_autocommit()
 
     def _with_zone(self, value: Any) -> Any:
-        """Add Django's time zone: without USE_TZ, Django returns naive datetimes in that zone."""
+        """Add Django's time zone to a naive datetime, which Django returns without USE_TZ."""
         if isinstance(value, datetime) and value.tzinfo is None:
             return value.replace(tzinfo=ZoneInfo(self._connection.timezone_name))
         return value

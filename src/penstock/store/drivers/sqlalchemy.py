@@ -75,9 +75,9 @@ def _for_dialect(dialect: Any, query: str, params: tuple[Any, ...]) -> tuple[str
 
 
 def _is_autocommit(connection: Connection | None) -> bool:
-    """Return whether each statement commits: the isolation level is AUTOCOMMIT.
+    """Return whether the isolation level is AUTOCOMMIT, so that each statement commits at once.
 
-    SQLAlchemy's transactions are then no transactions in Postgres.
+    A transaction of SQLAlchemy is then not a transaction in Postgres.
     """
     driver: Any = connection and connection.connection.dbapi_connection
     return bool(driver.autocommit)
