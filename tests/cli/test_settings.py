@@ -78,7 +78,7 @@ NONSENSE = (
     ("limits set openai --slots many", "not a whole number"),
     ("limits set openai --slots -1", "The setting slots is -1"),
     ("limits set openai --rate often", "500/min"),
-    ("limits set openai --burst 5", "a burst only with a rate"),
+    ("limits set openai --burst 5", "set together with a rate"),
     ("limits set openai --burst 5", "The setting burst is 5.0"),
     ("limits set openai --slots none", "`penstock limits remove`"),
     ("limits set lane:imports --slots 5", "it must be lane:QUEUE:LANE"),

@@ -374,6 +374,6 @@ def test_the_same_calls_block(database: Database) -> None:
             inside = jobs.inside(connection)
             with inside.batch() as third:
                 third.enqueue(index, 4)
-            with pytest.raises(RuntimeError, match="nothing can be waited for"):
+            with pytest.raises(RuntimeError, match="cannot wait for a job"):
                 inside.wait_batch(third.id)
         assert jobs.get_batch(third.id).total == 1

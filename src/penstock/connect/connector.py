@@ -155,8 +155,8 @@ class Connector:
         url = self.database.url or (self._hold.url if self._hold else None)
         if url is None:
             raise RuntimeError(
-                "The app is not open yet, and its embedded Postgres has an address only then: "
-                "await app.open(), or app.sync.open() where nothing can be awaited."
+                "The embedded Postgres has no address until the app is open. Call await "
+                "app.open(), or app.sync.open() in code that does not await."
             )
         return url
 

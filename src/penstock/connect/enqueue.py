@@ -69,7 +69,9 @@ def id_of(job: JobId) -> str:
         return job
     if isinstance(job, Enqueued | Job | JobStatus):
         return job.id
-    raise TypeError(f"A job is named by its id, a text, or by what enqueue gave; not by {job!r}.")
+    raise TypeError(
+        f"A job is named by its id (a str) or by the result of enqueue, not by {job!r}."
+    )
 
 
 P = ParamSpec("P")

@@ -59,7 +59,7 @@ def check_texts(**texts: Any) -> list[str | None]:
 T = TypeVar("T")
 
 NO_TRANSACTION = (
-    "A tenant is set for a transaction, and there is none on your connection: begin one first."
+    "A call for one tenant needs a transaction, but your connection has none: begin one first."
 )
 
 
@@ -122,8 +122,8 @@ class TenantScope:
 RETRY_DELAYS_S: Final = (0.1, 0.5, 2.0)
 CHECK_FIRST: Final = "It may have been carried out all the same: check before you repeat it."
 _NO_WAIT: Final = (
-    "Inside your transaction nothing can be waited for: a job that it enqueues begins after your "
-    "commit. Wait on app.sync, after the commit."
+    "A call inside your transaction cannot wait for a job, because the job begins after your "
+    "commit. Wait on app.sync after the commit."
 )
 
 

@@ -195,7 +195,7 @@ def batch_id_of(batch: BatchId) -> str:
         return batch.id
     if isinstance(batch, str):
         return batch
-    raise TypeError(f"A batch is named by its id, a text, or by a job of it; not by {batch!r}.")
+    raise TypeError(f"A batch is named by its id (a str) or by one of its jobs, not by {batch!r}.")
 
 
 def batch_key(batch_id: str) -> int:
@@ -252,14 +252,14 @@ def _stored_callback(setting: str, callback: Any, tenant: str) -> dict[str, Any]
     for option in _REFUSED_OPTIONS:
         if (value := getattr(options, option)) is not None:
             raise Misuse(
-                f"The request of {setting} has the option {option}, {value!r}: leave it out, since "
-                "the batch says when it runs, and once.",
+                f"The request of {setting} has the option {option}, {value!r}. Leave it out: the "
+                "batch decides when the callback runs, and enqueues it once.",
                 option,
             )
     if options.unique is not None and options.unique.on_conflict == "raise":
         raise Misuse(
-            f"The request of {setting} raises where its unique key is held, and nobody would hear "
-            "of it: choose skip, replace or supersede.",
+            f"The request of {setting} is set to raise on a conflict of its unique key, but nobody "
+            "would receive that error: choose skip, replace or supersede.",
             "on_conflict",
         )
     if tenant and options.tenant not in ("", tenant):

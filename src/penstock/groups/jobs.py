@@ -135,7 +135,7 @@ class JobCalls(BulkCalls):
         """Say which other job holds the unique key of a job, and what to do."""
         holders = await self.unique_holders([job])
         if job not in holders:
-            return "Its unique key was another job's a moment ago; try again."
+            return "Another job held its unique key a moment ago. Try again."
         return f"Its unique key belongs to job {holders[job]}: wait for that one, or cancel it."
 
     async def delete(self, job: JobId) -> None:

@@ -307,7 +307,9 @@ class SettingCalls(Calls):
         )
         if tenants:
             holders = "1 tenant has" if tenants == 1 else f"{tenants} tenants have"
-            raise ConfigError("plan", name, f"a plan without tenants, and {holders} it: move them")
+            raise ConfigError(
+                "plan", name, f"a plan that no tenant has, but {holders} it: move them"
+            )
         return removed
 
     async def plans(self) -> Sequence[Plan]:
@@ -332,7 +334,7 @@ class SettingCalls(Calls):
         )
         if row is None:
             known = ", ".join(existing.name for existing in await self.plans()) or "none yet"
-            raise ConfigError("plan", plan, f"a plan that was made before; there are: {known}")
+            raise ConfigError("plan", plan, f"an existing plan (there are: {known})")
         return Tenant(**row)
 
     async def remove_tenant(self, name: str, *, by: str | None = None) -> bool:
@@ -383,13 +385,13 @@ class SettingCalls(Calls):
 def _incomplete_limit(changes: dict[str, Any]) -> ConfigError:
     """Return the error for a limit with neither slots nor a rate, or with a burst but no rate."""
     if changes.get("burst") is not None:
-        return ConfigError("burst", changes["burst"], "a burst only with a rate: set one as well")
+        return ConfigError("burst", changes["burst"], "set together with a rate")
     name = next(iter(changes))
     return ConfigError(
         name,
         changes[name],
-        "a number, unless the limit has the other one of slots and a rate; "
-        "remove_limit, or `penstock limits remove`, takes it away",
+        "a number, because a limit needs slots or a rate; "
+        "to remove the limit, use remove_limit or `penstock limits remove`",
     )
 
 

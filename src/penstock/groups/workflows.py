@@ -117,7 +117,7 @@ def workflow_key(workflow: WorkflowId) -> int:
         name = workflow
     else:
         raise TypeError(
-            "A workflow is named by its id, a text, or by what start_workflow gave; "
+            "A workflow is named by its id (a str) or by the result of start_workflow, "
             f"not by {workflow!r}."
         )
     try:
@@ -166,8 +166,8 @@ T = TypeVar("T")
 
 MAX_WORKFLOWS_PER_PAGE: Final = 100
 NO_TRANSACTION: Final = (
-    "A workflow is stored in several statements, all or none, and there is no transaction on your "
-    "connection: begin one first."
+    "A workflow is stored by several statements in one transaction, but your connection has none "
+    "open: begin one first."
 )
 _UNKNOWN: Final = (
     "The workflow may or may not have been stored: "
