@@ -221,14 +221,14 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> Redriven:
-        """Run failed jobs again under their ids, with fresh attempts, earliest failure first.
+        """Run failed jobs again under their ids, with fresh attempts.
 
             await app.redrive(job)
             await app.redrive(task="shop.send", error="ConnectError", rate="10/s")
 
-        With a `rate`, the jobs are scheduled to start at that rate, and the program may end before
-        they do. Jobs that fail after the call began are left alone. `limit` is the largest number
-        of jobs to run again.
+        Jobs chosen by a filter run again in the order in which they failed. With a `rate`, the jobs
+        are scheduled to start at that rate, and the program may end before they do. Jobs that fail
+        after the call began are left alone. `limit` is the largest number of jobs to run again.
         """
         results = self.redriving(*jobs, rate=rate, limit=limit, by=by, **which)
         return await _last(results, Redriven())
@@ -278,13 +278,14 @@ class FailedCalls(Calls):
         by: str | None = None,
         **which: Unpack[DeadFilter],
     ) -> Purged:
-        """Delete failed jobs with everything stored about them, earliest failure first.
+        """Delete failed jobs with everything stored about them.
 
             await app.purge(tenant="acme")
             await app.purge(reason="discarded", until=datetime.now(UTC) - timedelta(days=7))
 
-        Jobs that never failed, or were retried meanwhile, are not deleted. `limit` is the largest
-        number of jobs to delete.
+        Jobs chosen by a filter are deleted in the order in which they failed. Jobs that never
+        failed, or were retried meanwhile, are not deleted. `limit` is the largest number of jobs to
+        delete.
         """
         return await _last(self.purging(*jobs, limit=limit, by=by, **which), Purged())
 
