@@ -117,7 +117,10 @@ class Function(Struct, frozen=True):
             seconds = float(self.fn(failures))
             _check_seconds("the retry function's answer", seconds)
         except Exception:
-            logger.exception("A retry function failed; the default policy is used instead.")
+            logger.exception(
+                "A retry function raised an error or returned no valid delay. The default policy "
+                "is used instead."
+            )
             return Exponential().delay(failures, rng)
         return seconds
 

@@ -221,7 +221,9 @@ class NameTaken(PenstockError):
 
     def __init__(self, kind: str, name: str, remedy: str) -> None:
         self.name = name
-        super().__init__(f"There is a {kind} {name!r} already: take another name, or {remedy}.")
+        super().__init__(
+            f"There is already a {kind} with the name {name!r}. Use another name, or {remedy}."
+        )
 
 
 class KeyNotFound(PenstockError):
@@ -240,9 +242,7 @@ class PersonNotFound(PenstockError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(
-            f"There is no person {name!r}; `penstock people list` shows those there are."
-        )
+        super().__init__(f"There is no person {name!r}. `penstock people list` shows all people.")
 
 
 class LastAdmin(PenstockError):
@@ -251,9 +251,9 @@ class LastAdmin(PenstockError):
     def __init__(self, who: str) -> None:
         self.who = who
         super().__init__(
-            f"The {who} is the last with the right `admin`. Give it to another key or person "
-            "first; where the database can be reached, `penstock keys` and `penstock people` can "
-            "take it from the last, too."
+            f"The {who} is the last one with the right `admin`. Give the right to another key or "
+            "person first. Only `penstock keys` and `penstock people`, which use the database "
+            "directly, can take it from the last one."
         )
 
 
@@ -363,8 +363,8 @@ class BatchNotFound(PenstockError):
     def __init__(self, batch_id: str) -> None:
         self.batch_id = batch_id
         super().__init__(
-            f"There is no batch {batch_id}. It may be long finished and removed, or the id is from "
-            "another database or tenant."
+            f"There is no batch {batch_id}. It may have finished long ago and been removed, or "
+            "the id is from another database or tenant."
         )
 
 
@@ -427,8 +427,8 @@ class WorkflowCycle(WorkflowRefused):
     def __init__(self, *steps: str) -> None:
         self.steps = steps
         super().__init__(
-            f"These would wait for each other in a circle: {' → '.join(steps)}. "
-            "Remove one of these dependencies."
+            f"These steps would wait for each other in a circle: {' → '.join(steps)}. Remove one "
+            "of these dependencies."
         )
 
 
@@ -497,13 +497,13 @@ class TenantMissing(PenstockError):
         self.tenant = tenant
         if tenant:
             problem = (
-                f"The job names the tenant {tenant!r}, but its transaction is set to none, and "
-                f"row level security goes by that. Use app.for_tenant({tenant!r})"
+                f"The job names the tenant {tenant!r}, but row level security is on, and no "
+                f"tenant is set in the transaction. Use app.for_tenant({tenant!r})"
             )
         else:
             problem = (
-                "No tenant is set, and row level security is on: a job must belong to one. Use "
-                "app.for_tenant(…)"
+                "No tenant is set, but row level security is on, so each job must belong to a "
+                "tenant. Use app.for_tenant(…)"
             )
         super().__init__(f"{problem}, or SET LOCAL penstock.tenant in your transaction.")
 
@@ -530,9 +530,9 @@ class ScheduleNotFound(PenstockError):
         near = get_close_matches(name, known, n=3)
         meant = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
         super().__init__(
-            f"There is no schedule {name!r}. {meant}A worker writes those of the code at its "
-            "start, as app.sync_schedules() does. To make one, say what it enqueues and when: "
-            "`penstock schedules set NAME --task TASK --cron CRON`, or app.set_schedule()."
+            f"There is no schedule {name!r}. {meant}A schedule that code declares is stored when "
+            "a worker starts, or by app.sync_schedules(). To create another one, use `penstock "
+            "schedules set NAME --task TASK --cron CRON`, or app.set_schedule()."
         )
 
 
@@ -601,8 +601,8 @@ class WorkflowTimeout(PenstockError, TimeoutError):
         self.why = why
         reason = f" {why}" if why else ""
         super().__init__(
-            f"Workflow {workflow_id} is still {state} after a wait of {seconds:g} s.{reason} "
-            "It goes on regardless: wait again, or cancel it."
+            f"Workflow {workflow_id} is still {state} after a wait of {seconds:g} s.{reason} The "
+            "workflow goes on: wait again, or cancel it."
         )
 
 
@@ -693,8 +693,9 @@ class DuplicateStep(PenstockError):
     def __init__(self, name: str, kind: str = "step") -> None:
         self.name = name
         super().__init__(
-            f"This attempt has asked for the {kind} {name!r} already: the second would get the "
-            f"result of the first. Give each a name of its own, in a loop f'{name} {{n}}'."
+            f"This attempt already has a {kind} with the name {name!r}, and a second one would "
+            f"get the result of the first. Give each its own name, such as f'{name} {{n}}' in a "
+            "loop."
         )
 
 
@@ -706,8 +707,8 @@ class StepDoesNotFit(PenstockError):
         self.problem = problem
         super().__init__(
             f"The result of the step {name!r} does not fit the return annotation of its function: "
-            f"{problem}. Correct the annotation; or, if a result from before no longer fits, give "
-            "the step a new name, and it is run again."
+            f"{problem}. Correct the annotation. If an older result no longer fits, give the step "
+            "a new name, so that it runs again."
         )
 
 
@@ -804,7 +805,7 @@ class ServiceUnreachable(PenstockError):
             "The request may have been carried out: check before you repeat it. An enqueue with an "
             "idempotency_key can be repeated safely."
             if is_sent
-            else "Nothing was done: check its address, and whether it runs."
+            else "Nothing was done. Check the address of the service, and whether it runs."
         )
         super().__init__(f"The service did not answer ({problem}). {remedy}")
 

@@ -78,7 +78,7 @@ NONSENSE = (
     ("limits set openai --slots many", "not a whole number"),
     ("limits set openai --slots -1", "The setting slots is -1"),
     ("limits set openai --rate often", "500/min"),
-    ("limits set openai --burst 5", "set together with a rate"),
+    ("limits set openai --burst 5", "left out unless the limit has a rate"),
     ("limits set openai --burst 5", "The setting burst is 5.0"),
     ("limits set openai --slots none", "`penstock limits remove`"),
     ("limits set lane:imports --slots 5", "it must be lane:QUEUE:LANE"),
@@ -88,7 +88,7 @@ NONSENSE = (
     ("limits close account:* --for 5s", "one by one"),
     ("queues set imports --late-after 0s", "it must be more than 0 seconds, or none."),
     ("plans set gold --priority 101", "The setting priority is 101"),
-    ("tenants set acme --plan glod", "there are: none yet"),
+    ("tenants set acme --plan glod", "existing plans: none yet"),
 )
 
 

@@ -374,6 +374,6 @@ def test_the_same_calls_block(database: Database) -> None:
             inside = jobs.inside(connection)
             with inside.batch() as third:
                 third.enqueue(index, 4)
-            with pytest.raises(RuntimeError, match="cannot wait for a job"):
+            with pytest.raises(RuntimeError, match="You cannot wait inside your transaction"):
                 inside.wait_batch(third.id)
         assert jobs.get_batch(third.id).total == 1

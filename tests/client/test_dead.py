@@ -303,11 +303,11 @@ async def test_a_deadline_that_would_pass_before_its_turn_is_dropped(
 @pytest.mark.parametrize("call", ["redrive", "purge"])
 async def test_without_a_filter_nothing_is_meant(app: Penstock, call: str) -> None:
     for nothing in ({}, {"task": None, "since": None}):
-        with pytest.raises(TypeError, match="Name the jobs"):
+        with pytest.raises(TypeError, match="Pass either jobs"):
             await getattr(app, call)(**nothing)
-        with pytest.raises(TypeError, match="Name the jobs"):
+        with pytest.raises(TypeError, match="Pass either jobs"):
             await getattr(app.for_tenant("acme"), call)(**nothing)
-    with pytest.raises(TypeError, match="Name the jobs"):
+    with pytest.raises(TypeError, match="Pass either jobs"):
         await getattr(app, call)("42", task="broken")
 
 

@@ -189,7 +189,7 @@ async def test_what_is_no_request_is_not_enqueued_in_bulk(app: Penstock) -> None
         for jobs in (app, app.inside(connection)):
             with pytest.raises(TypeError, match=r"write greet\.prepare\(…\)"):
                 await jobs.enqueue_many([prepared, greet])  # type: ignore[list-item]
-            with pytest.raises(TypeError, match="One request is not many"):
+            with pytest.raises(TypeError, match="This call takes several requests"):
                 await jobs.enqueue_many(prepared)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"made with task\.prepare"):
         app.statement(greet)  # type: ignore[arg-type]

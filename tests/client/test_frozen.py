@@ -375,7 +375,7 @@ async def test_enqueue_ends_in_time_while_commits_wait_for_a_standby(
         assert took < limit + MARGIN
         assert error.is_sent
         assert str(error.__cause__) == f"no answer within {limit:g} s"
-        told = "same idempotency_key" if key else "look for them before you enqueue them again"
+        told = "same idempotency_key" if key else "Look for them before you enqueue them again"
         assert told in str(error)
         assert "may or may not have been stored" in str(error)
         assert "penstock on the local socket" in str(error)

@@ -108,5 +108,5 @@ async def test_a_job_is_named_by_its_id_or_itself(app: Penstock) -> None:
     enqueued = await app.enqueue(greet)
     job = await app.get(enqueued)
     assert await app.get(job) == job
-    with pytest.raises(TypeError, match="named by its id"):
+    with pytest.raises(TypeError, match="Pass the id of a job"):
         await app.get(1)  # type: ignore[arg-type]

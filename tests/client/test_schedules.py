@@ -61,7 +61,7 @@ async def test_what_is_not_given_stays(app: Penstock, report: Task[..., Any]) ->
     assert (changed.cron, changed.every, changed.timezone) == (None, 600.0, "Europe/Berlin")
     changed = await app.set_schedule("nightly", report.prepare("few"), overlap="allow")
     assert (changed.every, changed.args, changed.overlap) == (600.0, {"kind": "few"}, "allow")
-    with pytest.raises(TypeError, match="Nothing is to change"):
+    with pytest.raises(TypeError, match="There is nothing to change"):
         await app.set_schedule("nightly")
 
 

@@ -107,7 +107,7 @@ async def test_on_a_loop_it_says_to_await_instead(app: Penstock) -> None:
     @app.task
     async def greet() -> None: ...
 
-    with pytest.raises(RuntimeError, match="await the same call"):
+    with pytest.raises(RuntimeError, match="Await the same call"):
         app.sync.enqueue(greet)
 
 

@@ -179,9 +179,9 @@ async def test_a_burst_that_nobody_gave_follows_the_rate(app: Penstock) -> None:
 async def test_without_a_rate_there_is_no_burst(app: Penstock) -> None:
     await app.set_limit("openai", slots=1, rate=10)
     assert await app.set_limit("openai", rate=None) == limit(slots=1)
-    with pytest.raises(ConfigError, match="set together with a rate"):
+    with pytest.raises(ConfigError, match="left out unless the limit has a rate"):
         await app.set_limit("openai", burst=10)
-    with pytest.raises(ConfigError, match="set together with a rate"):
+    with pytest.raises(ConfigError, match="left out unless the limit has a rate"):
         await app.set_limit("another", slots=1, burst=10)
 
 
@@ -250,7 +250,7 @@ async def test_a_plan_that_is_not_there_is_refused_with_those_that_are(app: Pens
     await app.set_plan("gold", weight=5)
     await app.set_tenant("acme", plan="gold")
     for name in ("acme", "new"):
-        with pytest.raises(ConfigError, match=r"plan is 'glod'.*there are: gold"):
+        with pytest.raises(ConfigError, match=r"plan is 'glod'.*existing plans: gold"):
             await app.set_tenant(name, plan="glod")
     assert [each.plan for each in await app.tenants()] == ["gold"]
 

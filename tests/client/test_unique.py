@@ -49,7 +49,7 @@ async def test_a_retry_that_is_refused_says_who_holds_the_key(app: Penstock, gre
     first = await app.enqueue(greet, "Ada")
     await app.cancel(first)
     second = await app.enqueue(greet, "Ada")
-    with pytest.raises(JobConflict, match=f"belongs to job {second.id}: wait for that one"):
+    with pytest.raises(JobConflict, match=f"Job {second.id} holds its unique key"):
         await app.retry(first)
     await app.cancel(second)
     await app.retry(first)

@@ -85,7 +85,7 @@ async def test_workflow_inside_a_connection_needs_a_transaction(
     app: Penstock, work: Task[[str], str], database: Database
 ) -> None:
     async with database.connect() as connection:
-        with pytest.raises(RuntimeError, match="begin one first"):
+        with pytest.raises(RuntimeError, match="Begin one first"):
             await app.inside(connection).start_workflow(diamond(work))
     assert (await app.workflows()).workflows == ()
 
@@ -97,7 +97,7 @@ async def test_nothing_is_stored_of_a_workflow_that_is_refused(
         await app.start_workflow(Workflow())
     flow = Workflow()
     flow.add(work.prepare("a"), after="nowhere")
-    with pytest.raises(WorkflowRefused, match="step 'nowhere', which this workflow does not have"):
+    with pytest.raises(WorkflowRefused, match="step 'nowhere', which is not part of this workflow"):
         await app.start_workflow(flow)
     mixed = Workflow()
     mixed.chain(work.options(tenant="a").prepare("a"), work.options(tenant="b").prepare("b"))
@@ -283,7 +283,7 @@ def test_the_calls_block_where_nothing_is_awaited(database: Database) -> None:
 
 async def test_what_is_no_workflow_is_refused(app: Penstock) -> None:
     wrong: Any = Enqueued("1")
-    with pytest.raises(TypeError, match="A workflow is named by its id"):
+    with pytest.raises(TypeError, match="Pass the id of a workflow"):
         await app.get_workflow(wrong)
 
     @app.task

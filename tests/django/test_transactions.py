@@ -114,7 +114,7 @@ def test_a_job_can_be_cancelled_in_the_transaction_too(app: DjangoPenstock) -> N
 def test_inside_a_transaction_nothing_is_waited_for(app: DjangoPenstock) -> None:
     with transaction.atomic():
         job = enqueue(add, 1, 2)
-        with pytest.raises(RuntimeError, match="behind the block"):
+        with pytest.raises(RuntimeError, match="after the block"):
             app.sync.wait(job)
 
 

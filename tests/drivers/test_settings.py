@@ -34,6 +34,6 @@ async def test_settings_are_changed_and_read_with_the_transaction(
 async def test_what_only_the_database_refuses_is_said_in_words(
     app: Penstock, caller: Caller
 ) -> None:
-    with pytest.raises(ConfigError, match="set together with a rate"):
+    with pytest.raises(ConfigError, match="left out unless the limit has a rate"):
         await caller.transact(lambda jobs: jobs.set_limit("openai", burst=5))
     assert list(await app.limits()) == []

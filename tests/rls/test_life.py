@@ -166,7 +166,7 @@ async def test_unique_keys_of_tenants_do_not_collide(ground: Ground, app: Pensto
     newer = await a.enqueue(unique("supersede"), 3)
     assert (await a.get(for_a)).reason == "superseded"
     assert (await b.get(for_b)).state == "ready"
-    with pytest.raises(JobConflict, match=f"belongs to job {newer.id}"):
+    with pytest.raises(JobConflict, match=f"Job {newer.id} holds its unique key"):
         await a.retry(for_a)
     with pytest.raises(UniqueConflict, match=f"held by job {newer.id}"):
         await a.enqueue(unique("raise"), 4)
@@ -273,7 +273,7 @@ async def test_a_caller_sets_the_tenant_of_its_own_transaction(
                 await app.for_tenant("b").inside(connection).get(job)
             sql, params = app.for_tenant("b").statement(work.prepare(2))
             assert await connection.fetchval(sql, *params) == [int(job.id) + 1]
-        with pytest.raises(RuntimeError, match="begin one first"):
+        with pytest.raises(RuntimeError, match="Begin one first"):
             await app.inside(connection).for_tenant("a").get(job)
     assert (await app.for_tenant("a").get(job)).tenant == "a"
 

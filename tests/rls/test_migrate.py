@@ -177,7 +177,7 @@ async def test_two_schemas_have_roles_of_their_own(database: Database) -> None:
 
 
 async def test_a_schema_that_others_share_is_refused(database: Database) -> None:
-    with pytest.raises(ConfigError, match="of the queue's own"):
+    with pytest.raises(ConfigError, match="that only the queue uses"):
         await migrate(database.direct_url, schema="public", rls=True)
 
 

@@ -74,7 +74,7 @@ from penstock.errors import (
 EXAMPLES = [
     KeyNotFound("ci"),
     LastAdmin("key 'ci'"),
-    NameTaken("key", "ci", "`penstock keys revoke ci` frees it"),
+    NameTaken("key", "ci", "free this one with `penstock keys revoke ci`"),
     PersonNotFound("ada"),
     TenantUnguarded("acme"),
     ConfigError("queue", "a b", "a name"),

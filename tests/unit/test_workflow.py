@@ -137,6 +137,6 @@ def test_what_is_no_step_is_refused() -> None:
     with pytest.raises(ConfigError, match="cancel, continue, wait"):
         Workflow(on_failure="explode")  # type: ignore[arg-type]
     for options in ({"idempotency_key": "a"}, {"unique": True}):
-        with pytest.raises(WorkflowRefused, match="is a job of its own"):
+        with pytest.raises(WorkflowRefused, match="must be a new job"):
             flow.add(parse.options(**options).prepare(1))  # type: ignore[typeddict-item]
     assert len(flow) == 0

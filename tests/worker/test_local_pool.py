@@ -186,7 +186,7 @@ async def test_a_pool_is_known_by_its_name(app: Penstock) -> None:
     pool = app.local_pool("audit", workers=2)
     assert app.local_pool("audit", workers=2) is pool
     assert app.local_pool() is not pool
-    with pytest.raises(ConfigError, match="workers=2, slots=1024, as it was made"):
+    with pytest.raises(ConfigError, match="workers=2, slots=1024, with which the pool was made"):
         app.local_pool("audit")
 
 

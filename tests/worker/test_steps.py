@@ -123,7 +123,7 @@ async def test_two_steps_of_one_name_are_refused(app: Penstock) -> None:
 
     job = await failed(app, work)
     assert (job.reason, job.attempt) == ("discarded", 1)
-    assert "a name of its own" in job.errors[0].message
+    assert "Give each its own name" in job.errors[0].message
 
 
 async def test_what_cannot_be_kept_is_refused_with_the_step_named(app: Penstock) -> None:

@@ -40,7 +40,7 @@ from penstock.worker.children.pool import parse_children
 from penstock.worker.limits.slots import DEFAULT_SLOTS, parse_queues
 from penstock.worker.tenants import TenantFilter
 
-MIGRATE_AGAIN = "Migrate again: what has been applied is left as it is."
+MIGRATE_AGAIN = "Run the migration again: it skips what has been applied already."
 # How long closing an app waits until the last notification is sent.
 NOTIFY_TIMEOUT_S = 0.5
 # The minimum of child processes with an application.

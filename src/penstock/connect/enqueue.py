@@ -69,21 +69,19 @@ def id_of(job: JobId) -> str:
         return job
     if isinstance(job, Enqueued | Job | JobStatus):
         return job.id
-    raise TypeError(
-        f"A job is named by its id (a str) or by the result of enqueue, not by {job!r}."
-    )
+    raise TypeError(f"Pass the id of a job as text, or what enqueue returned, not {job!r}.")
 
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _MAYBE_STORED: Final = (
-    "The jobs may or may not have been stored: look for them before you enqueue them again. Jobs "
+    "The jobs may or may not have been stored. Look for them before you enqueue them again. Jobs "
     "with an idempotency_key can be enqueued again safely."
 )
 _SAFE_TO_REPEAT: Final = (
-    "The jobs may or may not have been stored: enqueue them again with the same idempotency_key, "
-    "which stores nothing twice."
+    "The jobs may or may not have been stored. Enqueue them again with the same idempotency_key: "
+    "no job is stored twice."
 )
 
 
@@ -200,7 +198,7 @@ def check_requests(requests: Any) -> list[Request[Any]]:
     Raises TypeError for other values, with a message that says how to make requests.
     """
     if isinstance(requests, Request):
-        raise TypeError("One request is not many: put it in a list, or enqueue its task.")
+        raise TypeError("This call takes several requests. Put the one request in a list.")
     if not isinstance(requests, Iterable) or isinstance(requests, str | Task):
         raise TypeError(_not_requests(requests))
     checked = list(requests)
@@ -216,5 +214,5 @@ def _not_requests(value: Any) -> str:
         return f"{rule}: write {value.__name__}.prepare(…) with the arguments of each job."
     if inspect.iscoroutine(value):
         value.close()  # Otherwise Python warns that it was never awaited.
-        return f"{rule}; {value.__name__}(…) is called here: write {value.__name__}.prepare(…)."
-    return f"{rule}; not {value!r}."
+        return f"{rule}. Write {value.__name__}.prepare(…) instead of {value.__name__}(…)."
+    return f"{rule}, not {value!r}."

@@ -154,8 +154,8 @@ def _refuse_inside_a_loop() -> None:
     except RuntimeError:
         return
     raise RuntimeError(
-        "app.sync blocks, and this thread runs an event loop, which would stand still. "
-        "Here, await the same call on the app itself."
+        "app.sync would block the event loop that runs in this thread. Await the same call on "
+        "the app itself."
     )
 
 

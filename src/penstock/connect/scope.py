@@ -59,7 +59,8 @@ def check_texts(**texts: Any) -> list[str | None]:
 T = TypeVar("T")
 
 NO_TRANSACTION = (
-    "A call for one tenant needs a transaction, but your connection has none: begin one first."
+    "A tenant is set for one transaction, but your connection has no open transaction. Begin "
+    "one first."
 )
 
 
@@ -120,10 +121,12 @@ class TenantScope:
 
 
 RETRY_DELAYS_S: Final = (0.1, 0.5, 2.0)
-CHECK_FIRST: Final = "It may have been carried out all the same: check before you repeat it."
+CHECK_FIRST: Final = (
+    "The call may have been carried out all the same. Check that before you repeat it."
+)
 _NO_WAIT: Final = (
-    "A call inside your transaction cannot wait for a job, because the job begins after your "
-    "commit. Wait on app.sync after the commit."
+    "You cannot wait inside your transaction: a job that it enqueues begins only after the "
+    "commit. Wait with app.sync, after the commit."
 )
 
 

@@ -100,7 +100,9 @@ class Wake:
         except Exception as error:
             # Workers find the jobs a moment later, by polling.
             if not errors.is_lost(error):
-                logger.exception("Workers could not be notified.")
+                logger.exception(
+                    "Workers could not be notified of new jobs. They find the jobs by polling."
+                )
         finally:
             self._task = None
         self._send_soon()

@@ -195,7 +195,7 @@ def batch_id_of(batch: BatchId) -> str:
         return batch.id
     if isinstance(batch, str):
         return batch
-    raise TypeError(f"A batch is named by its id (a str) or by one of its jobs, not by {batch!r}.")
+    raise TypeError(f"Pass the id of a batch as text, or one of its jobs, not {batch!r}.")
 
 
 def batch_key(batch_id: str) -> int:
@@ -253,13 +253,13 @@ def _stored_callback(setting: str, callback: Any, tenant: str) -> dict[str, Any]
         if (value := getattr(options, option)) is not None:
             raise Misuse(
                 f"The request of {setting} has the option {option}, {value!r}. Leave it out: the "
-                "batch decides when the callback runs, and enqueues it once.",
+                "batch decides when its callback runs, and runs it once.",
                 option,
             )
     if options.unique is not None and options.unique.on_conflict == "raise":
         raise Misuse(
-            f"The request of {setting} is set to raise on a conflict of its unique key, but nobody "
-            "would receive that error: choose skip, replace or supersede.",
+            f"The request of {setting} is set to raise on a conflict of its unique key, but "
+            "nobody would receive that error. Choose skip, replace or supersede.",
             "on_conflict",
         )
     if tenant and options.tenant not in ("", tenant):
@@ -375,7 +375,9 @@ class BatchCalls(FailedCalls, EnqueueCalls, ReasonCalls):
         try:
             await batch.cancel("batch_failed")
         except Exception as error:
-            logger.warning("Batch %s could not be cancelled: %s", batch.id, error)
+            logger.warning(
+                "Batch %s could not be cancelled after its block failed: %s", batch.id, error
+            )
 
     async def batch_handle(self, batch: BatchId) -> BatchHandle:
         """Return a handle to add jobs to a batch, by its id or by one of its jobs.

@@ -89,7 +89,7 @@ def _decode_cursor(after: str) -> Match:
                 return Match(job, date.fromordinal(day), _moment(at), _moment(until))
     except (ValueError, OverflowError):
         pass
-    raise BadArgument("after", after, "the `after` of the call before")
+    raise BadArgument("after", after, "the `after` that the call before returned")
 
 
 def _microseconds(moment: datetime) -> int:

@@ -319,7 +319,7 @@ class FailedCalls(Calls):
         filters = FailedFilter.of(options, self._tenant)
         remaining = MAX_LIMIT if limit is None else check_whole_number("limit", limit, 1, MAX_LIMIT)
         if bool(jobs) == any(value is not None for value in options.values()):
-            raise TypeError("Name the jobs, or give at least one filter; not both.")
+            raise TypeError("Pass either jobs or at least one filter, not both.")
         if not jobs:
             async for keys in self._matching(filters, remaining):
                 yield keys

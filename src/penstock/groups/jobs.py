@@ -136,7 +136,7 @@ class JobCalls(BulkCalls):
         holders = await self.unique_holders([job])
         if job not in holders:
             return "Another job held its unique key a moment ago. Try again."
-        return f"Its unique key belongs to job {holders[job]}: wait for that one, or cancel it."
+        return f"Job {holders[job]} holds its unique key. Wait for that job, or cancel it."
 
     async def delete(self, job: JobId) -> None:
         """Delete a job that is not running, with everything stored about it.

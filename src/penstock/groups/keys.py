@@ -156,7 +156,7 @@ class KeyCalls(Calls):
             retry=False,
         )
         if row is None:
-            raise NameTaken("key", name, f"`penstock keys revoke {name}` frees it")
+            raise NameTaken("key", name, f"free this one with `penstock keys revoke {name}`")
         return NewKey(key=_key(row), secret=made.key)
 
     async def keys(
@@ -282,7 +282,8 @@ class KeyCalls(Calls):
                 raise
             app, role = roles(schema).app, rights.role
             raise RolesUnfit(
-                f"The role {role} cannot become {app}, the role for calls of one tenant.",
+                f"The role {role} cannot switch to the role {app}, which calls for one tenant "
+                "need.",
                 await self._grant(app, role),
             ) from error
 

@@ -66,7 +66,7 @@ class ReasonCalls(Calls):
                 return await explain()
         except Exception as error:
             errors.raise_if_cancelled(error, cancels)
-            logger.debug("Why %s has not ended could not be found out: %r", subject, error)
+            logger.debug("The reason why %s has not ended could not be read: %r", subject, error)
             return ""
 
 

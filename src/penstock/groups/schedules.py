@@ -128,7 +128,7 @@ class ScheduleCalls(Calls):
             on_start=(on_start, setting_checks.yes_or_no),
         )
         if not changes:
-            raise TypeError("Nothing is to change: give at least one setting.")
+            raise TypeError("There is nothing to change: give at least one setting.")
         if "request" in changes and keep:
             changes["keep"] = _checked_parts(keep)
         actor = self._actor(by)

@@ -308,7 +308,9 @@ class SettingCalls(Calls):
         if tenants:
             holders = "1 tenant has" if tenants == 1 else f"{tenants} tenants have"
             raise ConfigError(
-                "plan", name, f"a plan that no tenant has, but {holders} it: move them"
+                "plan",
+                name,
+                f"a plan without tenants, but {holders} it; give them another plan first",
             )
         return removed
 
@@ -334,7 +336,9 @@ class SettingCalls(Calls):
         )
         if row is None:
             known = ", ".join(existing.name for existing in await self.plans()) or "none yet"
-            raise ConfigError("plan", plan, f"an existing plan (there are: {known})")
+            raise ConfigError(
+                "plan", plan, f"the name of an existing plan; existing plans: {known}"
+            )
         return Tenant(**row)
 
     async def remove_tenant(self, name: str, *, by: str | None = None) -> bool:
@@ -366,7 +370,7 @@ class SettingCalls(Calls):
     ) -> T:
         """Change settings, and translate errors that only the database can detect."""
         if not changes:
-            raise TypeError("Nothing is to change: give at least one setting.")
+            raise TypeError("There is nothing to change: give at least one setting.")
 
         async def apply(on: Executor) -> T:
             try:
@@ -374,7 +378,9 @@ class SettingCalls(Calls):
             except Exception as error:
                 if errors.is_state(error, _UNKNOWN_ZONE) and changes.get("windows"):
                     zone = changes["windows"]["timezone"]
-                    raise ConfigError("timezone", zone, "one that the database knows") from error
+                    raise ConfigError(
+                        "timezone", zone, "a time zone that the database knows"
+                    ) from error
                 if errors.constraint(error) in _OF_LIMITS:
                     raise _incomplete_limit(changes) from error
                 raise
@@ -385,13 +391,15 @@ class SettingCalls(Calls):
 def _incomplete_limit(changes: dict[str, Any]) -> ConfigError:
     """Return the error for a limit with neither slots nor a rate, or with a burst but no rate."""
     if changes.get("burst") is not None:
-        return ConfigError("burst", changes["burst"], "set together with a rate")
+        return ConfigError(
+            "burst", changes["burst"], "left out unless the limit has a rate; set a rate as well"
+        )
     name = next(iter(changes))
     return ConfigError(
         name,
         changes[name],
-        "a number, because a limit needs slots or a rate; "
-        "to remove the limit, use remove_limit or `penstock limits remove`",
+        "a number, because a limit needs slots or a rate; to remove the limit, use remove_limit "
+        "or `penstock limits remove`",
     )
 
 

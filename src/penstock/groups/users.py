@@ -81,7 +81,11 @@ class UserCalls(Calls):
             retry=False,
         )
         if row is None:
-            raise NameTaken("person", name, f"change them: `penstock people password {name}`")
+            raise NameTaken(
+                "person",
+                name,
+                f"change that person's password with `penstock people password {name}`",
+            )
         return Person(**row)
 
     async def set_person(

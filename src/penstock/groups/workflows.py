@@ -117,8 +117,7 @@ def workflow_key(workflow: WorkflowId) -> int:
         name = workflow
     else:
         raise TypeError(
-            "A workflow is named by its id (a str) or by the result of start_workflow, "
-            f"not by {workflow!r}."
+            f"Pass the id of a workflow as text, or what start_workflow returned, not {workflow!r}."
         )
     try:
         return key_of(name)
@@ -166,8 +165,8 @@ T = TypeVar("T")
 
 MAX_WORKFLOWS_PER_PAGE: Final = 100
 NO_TRANSACTION: Final = (
-    "A workflow is stored by several statements in one transaction, but your connection has none "
-    "open: begin one first."
+    "A workflow is stored by several statements, which need one transaction, but your connection "
+    "has none open. Begin one first."
 )
 _UNKNOWN: Final = (
     "The workflow may or may not have been stored: "
@@ -344,7 +343,7 @@ def _started(workflow: int, order: Sequence[Step[Any]], ids: Sequence[int]) -> S
 
 def _check_steps(flow: Workflow) -> None:
     if not len(flow):
-        raise WorkflowRefused("The workflow has no steps: add one.")
+        raise WorkflowRefused("The workflow has no steps. Add at least one.")
 
 
 def _check_new(flow: Workflow) -> None:
@@ -354,8 +353,9 @@ def _check_new(flow: Workflow) -> None:
         for other in (edge for edge in edges if not isinstance(edge, int)):
             named = repr(other) if isinstance(other, str) else f"of job {other.id}"
             raise WorkflowRefused(
-                f"The step {step.name!r} is linked with the step {named}, which this workflow does "
-                "not have. Add that first; to add to a workflow that is under way, extend it."
+                f"The step {step.name!r} is linked with the step {named}, which is not part of "
+                "this workflow. Add that step first. To add steps to a workflow that has "
+                "started, use extend_workflow."
             )
 
 
@@ -363,8 +363,8 @@ def _tenant_of(flow: Workflow) -> str:
     tenants = sorted({step.request.options.tenant for step in flow.steps})
     if len(tenants) > 1:
         raise WorkflowRefused(
-            "Jobs that wait for each other belong to one tenant, and these belong to "
-            f"{', '.join(map(repr, tenants))}. Make a workflow for each."
+            "All steps of a workflow must belong to one tenant, but these belong to "
+            f"{', '.join(map(repr, tenants))}. Make one workflow for each tenant."
         )
     return tenants[0]
 

@@ -42,8 +42,8 @@ class SyncLocalPool:
 def _refuse_inside_a_loop(name: str) -> None:
     if running_loop() is not None:
         raise RuntimeError(
-            f"pool.sync.{name} blocks, and this thread runs an event loop, which would stand still."
-            f" Here, `await pool.{name}()`."
+            f"pool.sync.{name} would block the event loop that runs in this thread. Use `await "
+            f"pool.{name}()` instead."
         )
 
 

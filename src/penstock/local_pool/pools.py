@@ -42,7 +42,8 @@ class LocalPools:
             raise ConfigError(
                 f"local_pool {name}",
                 f"workers={workers}, slots={slots}",
-                f"workers={pool.workers}, slots={pool.slots}, as it was made, or another name",
+                f"workers={pool.workers}, slots={pool.slots}, with which the pool was made; "
+                "use another name for another pool",
             )
         return pool
 

@@ -241,7 +241,11 @@ class Runner:
             self._loop = self._loop_source.find()
         except Exception:
             if self._queue.is_running(call):
-                logger.exception("The pool %s has found no event loop.", self._pool)
+                logger.exception(
+                    "The pool %s has dropped a call, because no event loop could be started for "
+                    "it.",
+                    self._pool,
+                )
             self.start(self._finish(call, "dropped"))
         else:
             self.start(call)

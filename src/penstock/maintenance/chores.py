@@ -316,6 +316,6 @@ def describe_unserved(unserved: Sequence[tuple[str, float]]) -> str:
             f"No worker serves the queues {names}. The oldest job, of {first}, has been ready for"
         )
     return (
-        f"{text} {span(seconds)}. Start a worker for it: `penstock work APP --queue {first}`; or "
-        "name the queue among those of a worker that runs."
+        f"{text} {span(seconds)}. Start a worker for it with `penstock work APP --queue {first}`, "
+        "or add the queue to those of a running worker."
     )

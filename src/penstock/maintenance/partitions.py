@@ -62,7 +62,10 @@ class Partitions(Service):
             interval = RETRY_PAUSE_S
         else:
             if made:
-                logger.info("%d partitions of the history were made or attached ahead.", made)
+                logger.info(
+                    "Partitions of the history were created or attached for the coming days: %d.",
+                    made,
+                )
                 # Whether a partition cannot be attached is reported when nothing else is left to
                 # do.
                 return 0

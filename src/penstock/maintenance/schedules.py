@@ -136,7 +136,7 @@ class Scheduler(Service):
             names = await self._schedules.sync(self._pool, list(self._timetable))
             if names:
                 logger.info(
-                    "The schedules that the code declares were written: %s.", ", ".join(names)
+                    "The schedules that the code declares were stored: %s.", ", ".join(names)
                 )
         self._declared.set()
 

@@ -27,7 +27,12 @@ def check_schema(schema: str, requested: bool | None) -> None:
     Row level security would also close the tables that other applications have in that schema.
     """
     if requested and schema == "public":
-        raise ConfigError("schema", schema, "a schema of the queue's own, for row level security")
+        raise ConfigError(
+            "schema",
+            schema,
+            "a schema that only the queue uses, because row level security protects all tables "
+            "in it",
+        )
 
 
 def build_scripts(

@@ -94,12 +94,9 @@ class Parameters:
             message = f"The task {self.task!r} cannot be called like this: {error}."
             unknown = (CELERY_OPTIONS.get(name, name) for name in kwargs if name not in self.names)
             if option := next((name for name in unknown if name in CHECKS), None):
-                message += (
-                    f" If you mean the option {option}, it goes with the task: "
-                    f"task.options({option}=…)."
-                )
+                message += f" To set the option {option}, use task.options({option}=…)."
             raise TypeError(message) from None
-        raise TypeError(f"The task {self.task!r} got two values for one name.")
+        raise TypeError(f"The task {self.task!r} got two values for one argument.")
 
     def _arguments(self, parameters: list[Parameter]) -> list[Parameter]:
         """Return the parameters that stand for a job's arguments, or raise Misuse.
@@ -109,8 +106,8 @@ class Parameters:
         for parameter in parameters:
             if parameter.kind is Parameter.VAR_POSITIONAL:
                 raise Misuse(
-                    f"The task {self.task} takes *{parameter.name}, and the arguments of a job are "
-                    "stored by name. Take a list instead."
+                    f"The task {self.task} takes *{parameter.name}, but the arguments of a job "
+                    "are stored by name. Take a list instead."
                 )
         return parameters
 

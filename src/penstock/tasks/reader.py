@@ -68,7 +68,9 @@ def _check_class(setting: str, cls: type) -> None:
     if cls is object or is_model(cls):
         return
     if issubclass(cls, Context):
-        raise Misuse(f"{setting} is a {cls.__name__}: that can be the first parameter alone.")
+        raise Misuse(
+            f"{setting} has the type {cls.__name__}, which only the first parameter may have."
+        )
     raise Misuse(
         f"{setting} has the type {cls.__qualname__}, which cannot be read from JSON. Arguments may "
         "be plain types, dataclasses, Structs, pydantic models, enums, UUID, Decimal, bytes, dates "

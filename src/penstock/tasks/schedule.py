@@ -32,7 +32,7 @@ CRON_FORM: Final = (
     "five fields (minute, hour, day of the month, month, day of the week), six with seconds before "
     f"them, or {', '.join(NICKNAMES)}"
 )
-_POSSIBLE_DAY: Final = "an expression that some day fits: none of its months has such a day"
+_POSSIBLE_DAY: Final = "an expression that fits some day, but none of its months has such a day"
 # The search for the last tick goes back in these steps, so that frequent ticks are found fast.
 _SEARCH_SPANS: Final = tuple(
     timedelta(days=days) for days in (1 / 1440, 1 / 24, 1, 32, 366, 366 * 9)
@@ -258,7 +258,7 @@ class Timetable:
     def add(self, declaration: Declaration) -> None:
         if declaration.name in self._declared:
             raise Misuse(
-                f"Two schedules are called {declaration.name!r}: give one another name.",
+                f"Two schedules have the name {declaration.name!r}. Give one of them another name.",
                 "schedule",
             )
         self._declared[declaration.name] = declaration

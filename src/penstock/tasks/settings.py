@@ -327,12 +327,13 @@ def _default_name(fn: Callable[..., Any]) -> str:
         return name
     if fn.__name__ == "<lambda>":
         raise Misuse(
-            f"A task needs a name, and the lambda at {place_of(fn)} has none. Write a function, or "
-            'give it a name: @app.task(name="…").'
+            f"A task needs a name, but the lambda at {place_of(fn)} has none. Write a function, "
+            'or give the task a name: @app.task(name="…").'
         )
     raise Misuse(
-        f"The task at {place_of(fn)} would be called {name!r}, and names are made of the letters A "
-        'to Z and a to z, digits and _ . : -, at most 200. Give it another: @app.task(name="…").'
+        f"The task at {place_of(fn)} would have the name {name!r}, but a name has at most 200 of "
+        "the letters A to Z and a to z, digits and _ . : -. Give it another name: "
+        '@app.task(name="…").'
     )
 
 

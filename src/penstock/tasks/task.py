@@ -163,7 +163,7 @@ _IN_TRANSACTION: Final = (
     "if that commits. In Django `app.sync.enqueue({task}, …)` is part of the transaction by itself"
 )
 _IN_WORKFLOW: Final = (
-    "`{task}.prepare(…)` is a call to be made later, and a workflow has some in order: "
+    "`{task}.prepare(…)` describes a call, and a workflow runs such calls in order: "
     "`flow.add({task}.prepare(…), after=…)`, then `await app.start_workflow(flow)`"
 )
 OTHER_LIBRARIES: Final[dict[str, str]] = {

@@ -53,7 +53,12 @@ class Unique(Struct, frozen=True, kw_only=True):
         if self.on_conflict not in get_args(OnConflict):
             raise ConfigError("on_conflict", self.on_conflict, ", ".join(get_args(OnConflict)))
         if self.hold == "waiting" and (self.keep or self.period):
-            raise ConfigError("hold", self.hold, "live, if a key is kept beyond the job's start")
+            raise ConfigError(
+                "hold",
+                self.hold,
+                "live when keep or period is set, because such a key is held beyond the job's "
+                "start",
+            )
         if self.key is not None:
             if self.args is not None:
                 raise Misuse("Unique takes either key or args, not both.", "key")

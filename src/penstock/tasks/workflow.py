@@ -252,8 +252,8 @@ class Workflow:
         if isinstance(reference, Step):
             if reference.flow is not self:
                 raise WorkflowRefused(
-                    f"The step {reference.name!r} belongs to another workflow. Name a step that "
-                    "is in the database already by its name, or by its job."
+                    f"The step {reference.name!r} belongs to another workflow. Refer to a step "
+                    "that is already stored by its name or its job."
                 )
             return reference.number
         if isinstance(reference, str):
@@ -261,7 +261,9 @@ class Workflow:
             return reference if own is None else own.number
         if isinstance(getattr(reference, "id", None), str):
             return ExistingJob(reference.id)
-        raise TypeError(f"A job waits for steps, jobs, or names of steps; not for {reference!r}.")
+        raise TypeError(
+            f"A step can wait for steps, jobs or names of steps, not for {reference!r}."
+        )
 
     def _link_to_child(self, step: Step[Any], child: Node, policy: OnFailure) -> None:
         if isinstance(child, int):
@@ -313,11 +315,11 @@ def _policy(value: Any) -> OnFailure:
 
 def _check_request(request: Any) -> None:
     if not isinstance(request, Request):
-        raise TypeError(f"A step is a request, made with task.prepare(…); not {request!r}.")
+        raise TypeError(f"A step must be a request, made with task.prepare(…), not {request!r}.")
     for name in ("idempotency_key", "unique"):
         if getattr(request.options, name) is not None:
             raise WorkflowRefused(
-                f"A step of a workflow is a job of its own, and {request.task!r} has the option "
-                f"{name}, which may stand for another. Leave it out: "
+                f"Each step of a workflow must be a new job, but {request.task!r} has the option "
+                f"{name}, with which an existing job may take its place. Leave the option out: "
                 f"task.options({name}=None).prepare(…)."
             )

@@ -269,7 +269,7 @@ async def test_keys_and_people_are_listed_page_by_page(
 
 async def test_a_name_means_one_key(app: Penstock) -> None:
     await app.create_key("ci", scopes=["read"])
-    with pytest.raises(NameTaken, match="There is a key 'ci' already: take another name"):
+    with pytest.raises(NameTaken, match="There is already a key with the name 'ci'"):
         await app.create_key("ci", scopes=["read"])
     await app.revoke_key("ci")
     await app.create_key("ci", scopes=["read"])

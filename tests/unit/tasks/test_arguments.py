@@ -229,7 +229,7 @@ def test_extra_keyword_cannot_reuse_the_name_of_a_positional() -> None:
     @task
     def handler(first: int, /, **more: int) -> None: ...
 
-    with pytest.raises(TypeError, match="two values for one name"):
+    with pytest.raises(TypeError, match="two values for one argument"):
         handler.prepare(1, first=2)
 
 

@@ -109,7 +109,7 @@ def test_a_name_is_given_once(app: Penstock) -> None:
     async def report() -> None: ...
 
     app.schedule("nightly", report, every=60)
-    with pytest.raises(ConfigError, match="Two schedules are called 'nightly'"):
+    with pytest.raises(ConfigError, match="Two schedules have the name 'nightly'"):
         app.schedule("nightly", report, every=30)
 
 

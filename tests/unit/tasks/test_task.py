@@ -101,7 +101,9 @@ def test_a_context_that_is_not_first_is_refused() -> None:
     @task
     def handler(number: int, ctx: Context) -> None: ...
 
-    with pytest.raises(ConfigError, match="a Context: that can be the first parameter alone"):
+    with pytest.raises(
+        ConfigError, match="the type Context, which only the first parameter may have"
+    ):
         handler.check()
 
 

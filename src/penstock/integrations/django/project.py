@@ -235,7 +235,7 @@ class SyncProject(SyncPenstock):
         """
         if self._connection.in_atomic_block:
             raise RuntimeError(
-                "Inside transaction.atomic() nothing can be waited for: a job that it enqueues "
-                "begins after its commit. Wait behind the block."
+                "You cannot wait inside transaction.atomic(): a job that it enqueues begins only "
+                "after the commit. Wait after the block."
             )
         return self._portal.run(self._app.wait(job, timeout))

@@ -65,8 +65,8 @@ def fingerprint(fn: Callable[..., Any]) -> str:
         raise ConfigError(
             "version",
             None,
-            f"text or a number for {fn!r}: only of a plain function, which uses nothing from "
-            "around it but what it is given, is the code known",
+            f"text or a number for {fn!r}, because a version can only be computed for a plain "
+            "function that uses no variables of an enclosing function",
         )
     return hashlib.sha256("\n".join(_describe_code(fn.__code__)).encode()).hexdigest()
 
