@@ -60,7 +60,7 @@ def test_what_is_no_number_is_refused(value: str) -> None:
         ("EXTRACT_MEMORY", "lots", "at least 64MB, such as 512MB or 2GB"),
         ("STORAGE_PATIENCE", "0", "seconds, more than 0 and up to 3600"),
         ("STORAGE_ALLOW_HTTP", "perhaps", "true or false"),
-        ("FETCH_PORTS", "99999", "numbers from 1 to 65535, with commas"),
+        ("FETCH_PORTS", "99999", "numbers from 1 to 65535, separated by commas"),
     ],
 )
 def test_what_cannot_be_set_is_refused_at_the_start_in_words(

@@ -51,5 +51,5 @@ def test_callers_hear_what_the_schema_lacks_and_not_where_it_is() -> None:
 
 def test_callers_hear_whether_it_may_have_been_done() -> None:
     sent, unsent = (from_error(DatabaseLost(TOLD, is_sent=each)) for each in (True, False))
-    assert "may have been done" in sent.detail
+    assert "may have been carried out" in sent.detail
     assert "Nothing was done" in unsent.detail

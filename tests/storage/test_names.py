@@ -68,7 +68,7 @@ def test_what_the_server_has_not_made_belongs_to_nobody(name: str) -> None:
 
 
 def test_empty_tenant_and_short_digest_are_refused() -> None:
-    with pytest.raises(ValueError, match="not empty"):
+    with pytest.raises(ValueError, match="must not be empty"):
         folder_of("")
     with pytest.raises(ValueError, match="32 bytes, not 16"):
         object_name("acme", bytes(16))

@@ -130,7 +130,7 @@ EXAMPLES = [
     DatabaseExhausted("The database shop on db:5432 takes no more connections."),
     DatabaseReadOnly("The database shop on db:5432 takes no writes."),
     DatabaseBusy("The database shop on db:5432 cancelled the statement."),
-    DatabaseDenied("The database shop on db:5432 does not let the role in."),
+    DatabaseDenied("The database shop on db:5432 refused the login of the role."),
     RequestRefused(422, "does-not-fit", "args.name is required", {"args.name": "is required"}),
     ServiceUnreachable("connection refused", is_sent=False),
     ServiceUnreachable("timed out", is_sent=True),

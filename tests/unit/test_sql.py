@@ -35,7 +35,7 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "SELECT 1;\n", "-- A job.\n-- name: get\nSELECT 1;\n"])
 def test_a_file_that_begins_without_a_name_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=r"jobs\.sql does not begin with a line `-- name: …`"):
+    with pytest.raises(ValueError, match=r"jobs\.sql must begin with a line `-- name: …`"):
         read_named(written(tmp_path, jobs=text))
 
 
@@ -57,7 +57,9 @@ def test_a_list_of_columns_stands_in_statements_by_its_name(tmp_path: Path) -> N
     ["-- name: get\nSELECT :job_columns FROM job AS a;\n", "-- name: job_columns\na.id, a.task\n"],
 )
 def test_a_list_without_a_text_or_a_statement_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=r"job_columns in .* needs a text and a statement"):
+    with pytest.raises(
+        ValueError, match=r"job_columns in .* must be both defined and used by a statement"
+    ):
         read_named(written(tmp_path, jobs=text))
 
 

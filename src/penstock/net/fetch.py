@@ -101,7 +101,7 @@ class ResponseHead:
                 status=self.status,
                 after=asked_wait(self.headers),
             )
-        meaning = STATUS_MEANINGS.get(self.status, "that is no page")
+        meaning = STATUS_MEANINGS.get(self.status, "the server sent no page")
         raise FetchRefused(
             "status", f"The server of {url} answers {self.status}: {meaning}.", status=self.status
         )
@@ -222,8 +222,8 @@ class Fetcher:
             url = parse_url(head.redirect_target, url)
         raise FetchRefused(
             "redirects",
-            f"The page is moved more than {self._limits.redirects} times, "
-            f"now to {display_url(url)}.",
+            f"The page redirects more than {self._limits.redirects} times. The last address was "
+            f"{display_url(url)}.",
         )
 
     @asynccontextmanager

@@ -114,7 +114,9 @@ class Allowed:
         private, ports = (f"{variable}_{name}" for name in VARIABLE_SUFFIXES)
         numbers = _split(environment.get(ports, ""))
         if not all(map(_is_port, numbers)):
-            raise ConfigError(ports, environment[ports], "numbers from 1 to 65535, with commas")
+            raise ConfigError(
+                ports, environment[ports], "numbers from 1 to 65535, separated by commas"
+            )
         return cls(
             private=tuple(_split(environment.get(private, ""))),
             ports=frozenset(map(int, numbers)) or WEB_PORTS,
@@ -237,7 +239,7 @@ class Guard(httpcore.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        raise FetchRefused("address", "No page is fetched from a socket of this machine.")
+        raise FetchRefused("address", "Pages are not fetched from local sockets.")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -297,7 +299,8 @@ def filter_addresses(host: str, addresses: list[Address], allow: Allowed) -> lis
     address, network = next(iter(refused.items()))
     if not _is_address(host):
         logger.warning(
-            "A page on %s was asked for, which is %s: %s. %s can allow it.",
+            "A page on %s was not fetched, because that name leads to %s (%s). To allow it, "
+            "set %s.",
             host,
             address,
             network,

@@ -103,7 +103,7 @@ class Logins:
             raise Problem(
                 429,
                 "too-many-logins",
-                "Too many logins have failed: wait before the next.",
+                "Too many logins have failed. Wait before you try again.",
                 headers={"retry-after": str(math.ceil(wait))},
             )
         person = await self._app.find_person(name)
@@ -185,7 +185,7 @@ class DefaultAuthenticator:
             return await self._admit_key(connection, credentials.strip())
         caller = await self._find_browser_user(connection)
         if caller is None:
-            raise unknown_caller("Give a key, `Authorization: Bearer pk_…`, or log in.")
+            raise unknown_caller("Send a key as `Authorization: Bearer pk_…`, or log in.")
         _check_csrf(connection, caller)
         return caller
 

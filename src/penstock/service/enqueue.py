@@ -135,7 +135,7 @@ def with_idempotency_key(
     if any(request.options.idempotency_key not in (None, key) for request in requests) or (
         len(requests) > 1 and any(request.options.idempotency_key for request in requests)
     ):
-        problem = f"is given beside the header {IDEMPOTENCY_HEADER}: give one of them"
+        problem = f"cannot be combined with the header {IDEMPOTENCY_HEADER}: send only one of them"
         fields = [("options.idempotency_key", problem)]
         raise Problem(422, "does-not-fit", f"options.idempotency_key {problem}.", fields=fields)
     sent_fields = body.model_dump(mode="json", exclude_unset=True)

@@ -50,7 +50,9 @@ class Entry:
         self.networks  # noqa: B018  # this parses the proxies, and refuses invalid ones
         if self.edge_header is not None and not self.proxies:
             raise ConfigError(
-                "edge_header", self.edge_header, "one only with proxies: else anybody could send it"
+                "edge_header",
+                self.edge_header,
+                "left out unless proxies are set, because anybody could send that header",
             )
 
     @classmethod

@@ -111,7 +111,7 @@ class BodyLimiter:
                 while await self._read_part(receive, body, max_bytes):
                     pass
         except TimeoutError:
-            detail = f"The body did not come within {self._bounds.seconds:g} s."
+            detail = f"The body did not arrive within {self._bounds.seconds:g} s."
             raise Problem(408, "too-slow", detail, headers=CLOSE_HEADERS) from None
 
     async def _read_part(self, receive: Receive, body: bytearray, max_bytes: int) -> bool:
@@ -128,7 +128,7 @@ class BodyLimiter:
             raise Problem(
                 503,
                 "busy",
-                "The service is reading too many bodies at once.",
+                "The service is receiving too many bodies at once. Try again in a moment.",
                 headers=CLOSE_HEADERS,
             )
         return bool(message.get("more_body", False))
@@ -150,7 +150,7 @@ def _has_body(headers: Headers) -> bool:
 
 def _check_headers(headers: Headers, max_bytes: int, is_json: bool) -> None:
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise _unsupported("Bodies must not be compressed: send it without content-encoding.")
+        raise _unsupported("The body must not be compressed. Send it without content-encoding.")
     if is_json and not _is_json(headers.get("content-type", "")):
         raise _unsupported(f"The body must be {JSON_MEDIA_TYPE} in UTF-8.")
     length = headers.get("content-length", "0")
@@ -160,8 +160,8 @@ def _check_headers(headers: Headers, max_bytes: int, is_json: bool) -> None:
 
 def _too_large(max_bytes: int) -> Problem:
     detail = (
-        f"A body has at most {max_bytes:,} bytes here. Send less in one request, or a reference to "
-        "what is large."
+        f"The body of this request may have at most {max_bytes:,} bytes. Send less in one "
+        "request, or a reference to large content."
     )
     return Problem(413, "too-large", detail, headers=CLOSE_HEADERS)
 
@@ -310,13 +310,16 @@ class Security:
     def _check_single(self, connection: HTTPConnection) -> None:
         for name in (*SINGLE_HEADERS, self._entry.edge_header):
             if name is not None and len(connection.headers.getlist(name)) > 1:
-                detail = f"The request has more than one header {name}: send one."
+                detail = f"The request has the header {name} more than once. Send it once."
                 raise Problem(400, "header-twice", detail)
 
     def _check_host(self, connection: HTTPConnection) -> None:
         host = connection.headers.get("host", "")
         if not self._entry.knows(host):
-            detail = f"This service has no host name {host!r}. Add it to `hosts` if it should."
+            detail = (
+                f"The host name {host!r} does not belong to this service. If it should, add it to "
+                "`hosts`."
+            )
             raise Problem(400, "unknown-host", detail)
 
     def _check_origin(self, connection: HTTPConnection) -> None:
@@ -324,7 +327,8 @@ class Security:
         origin = connection.headers.get("origin")
         if origin is not None and not self._is_ours(origin, connection):
             detail = (
-                f"Pages of {origin} may not send this. Add the origin to `origins` to allow it."
+                f"Pages from {origin} may not send this request. To allow it, add the origin "
+                "to `origins`."
             )
             raise Problem(403, "foreign-origin", detail)
 
@@ -475,7 +479,10 @@ class RequestCount:
 
     def refusal(self) -> Problem:
         """Return the problem for a request above the bound."""
-        detail = f"The service answers at most {self.max_requests:,} requests at once, and is full."
+        detail = (
+            f"The service already handles {self.max_requests:,} requests, the most at once. Try "
+            "again in a moment."
+        )
         return Problem(503, "busy", detail, headers=dict(SECURITY_HEADERS))
 
 

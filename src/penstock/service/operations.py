@@ -48,7 +48,9 @@ class Readiness:
     async def _find_and_log_problem(self) -> str | None:
         problem = await self._find_problem()
         if problem != self._last_problem:
-            logger.warning("Not ready: %s", problem) if problem else logger.info("Ready again.")
+            logger.warning("The service is not ready: %s", problem) if problem else logger.info(
+                "Ready again."
+            )
         self._last_problem = problem
         return problem
 

@@ -111,12 +111,13 @@ DATABASE_DETAILS: Final[dict[type[errors.DatabaseError], str]] = {
     errors.DatabaseLost: "The database does not answer.",
     errors.DatabaseReadOnly: "The database takes no writes at the moment.",
     errors.DatabaseExhausted: "The database has run out of room.",
-    errors.DatabaseBusy: "The database was busy and gave this up.",
-    errors.DatabaseDenied: "The database does not let the service in.",
-    errors.DatabaseError: "The database has refused this.",
+    errors.DatabaseBusy: "The database was busy and cancelled this request.",
+    errors.DatabaseDenied: "The database has refused the login of the service.",
+    errors.DatabaseError: "The database has refused this request.",
 }
 MAYBE_DONE: Final = (
-    "The request may have been done: check, or send it again with the same idempotency key."
+    "The request may have been carried out. Check that, or send it again with the same "
+    "idempotency key."
 )
 NOTHING_DONE: Final = "Nothing was done."
 TRY_AGAIN: Final = "Try again in a moment."
@@ -346,7 +347,7 @@ def expect_json(body: bytes | bytearray) -> None:
         if b"\\u" in body:
             _expect_whole_characters(value)
     except UnicodeDecodeError as error:
-        raise _broken_json(f"The body is not UTF-8: see byte {error.start}.") from error
+        raise _broken_json(f"The body is not UTF-8: byte {error.start} is not valid.") from error
     except RecursionError as error:
         raise _broken_json("The body is nested too deep.") from error
     except json.JSONDecodeError as error:
@@ -373,7 +374,7 @@ def _expect_whole_characters(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise ValueError("half of a surrogate pair stands alone") from error
+        raise ValueError("a \\u escape names only half of a surrogate pair") from error
 
 
 def _broken_json(detail: str) -> Problem:

@@ -218,7 +218,7 @@ def changed_settings(body: StrictBody) -> dict[str, Any]:
     """
     values = {name: getattr(body, name) for name in body.model_fields_set}
     if not values:
-        raise Problem(422, "does-not-fit", "Nothing is to change: give at least one setting.")
+        raise Problem(422, "does-not-fit", "There is nothing to change: give at least one setting.")
     if isinstance(windows := values.get("windows"), WindowsBody):
         values["windows"] = Windows(*windows.open, timezone=windows.timezone)
     return values

@@ -152,7 +152,9 @@ class HttpConnection(HttpToolsProtocol):
         """
         problem = Problem(400, "bad-request", msg, headers=CLOSE_HEADERS)
         if max(self._head_bytes_read, self._head_bytes_parsed) > self._limits.head:
-            detail = f"A request's line and headers have at most {self._limits.head:,} bytes."
+            detail = (
+                f"The line and headers of a request may have at most {self._limits.head:,} bytes."
+            )
             problem = Problem(431, "head-too-large", detail, headers=CLOSE_HEADERS)
         self.transport.write(_raw_response(problem))
         self.transport.close()
@@ -392,8 +394,9 @@ def with_file_limit_for(limits: ConnectionLimits) -> ConnectionLimits:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     fewer = min(limits.connections, max(hard - limits.probes - OTHER_FILES, hard // 2))
     logger.warning(
-        "This process may open %d files, so the server takes %d connections instead of %d: raise "
-        "the limit (`ulimit -n`, or LimitNOFILE= of a unit).", hard, fewer, limits.connections,
+        "This process may open %d files, so the server takes %d connections instead of %d. To "
+        "allow more, raise the limit of open files (`ulimit -n`, or LimitNOFILE= of a systemd "
+        "unit).", hard, fewer, limits.connections,
     )  # fmt: skip
     return replace(limits, connections=fewer)
 

@@ -58,7 +58,10 @@ def read_named(folder: Traversable) -> dict[str, str]:
     used = {name for text in texts.values() for name in _COLUMNS.findall(text)}
     if used != lists.keys():
         names = ", ".join(sorted(used ^ lists.keys()))
-        raise ValueError(f"{names} in {folder}: each list of columns needs a text and a statement.")
+        raise ValueError(
+            f"Check {names} in {folder}: each list of columns must be both defined and used by a "
+            "statement."
+        )
     return {
         name: _COLUMNS.sub(lambda match: lists[match[1]], text)
         for name, text in texts.items()
@@ -200,7 +203,9 @@ def expand(root: Traversable, name: str) -> str:
 def _sections(file: Traversable) -> list[tuple[str, str]]:
     head, *sections = re.split(f"^{_NAME}", file.read_text("utf-8"), flags=re.MULTILINE)
     if head or not sections:
-        raise ValueError(f"{file} does not begin with a line `{_NAME}…`. Name its first statement.")
+        raise ValueError(
+            f"{file} must begin with a line `{_NAME}…` that names its first statement."
+        )
     return [
         (name.strip(), text.strip() + "\n")
         for name, _, text in (section.partition("\n") for section in sections)

@@ -55,7 +55,7 @@ def read_header(text: str) -> Header:
     """Return the signature in the text of a file. Raises ValueError if there is none."""
     match = _HEADER.search(_COMMENT.sub("", text))
     if match is None:
-        raise ValueError(f"No signature in: {text[:200]}")
+        raise ValueError(f"There is no function signature in: {text[:200]}")
     returns = match["returns"] or ""
     table = returns.removeprefix("TABLE (") if returns.startswith("TABLE (") else ""
     parameters = _PARAMETER.findall(match["parameters"])

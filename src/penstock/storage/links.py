@@ -59,7 +59,7 @@ class Links:
         The token expires after `expires` seconds, at most an hour.
         """
         if not 0 < expires <= MAX_LIFETIME_S:
-            raise ValueError(f"A link lasts for 1 to {MAX_LIFETIME_S} seconds, not {expires}.")
+            raise ValueError(f"A link must last for 1 to {MAX_LIFETIME_S} seconds, not {expires}.")
         if not belongs_to(name, tenant):
             raise ValueError(f"{name} is no stored file of tenant {tenant!r}.")
         link = Link(tenant, method, name, int(_now(now)) + expires)

@@ -29,7 +29,7 @@ def folder_of(tenant: str) -> str:
     No two tenants share a folder, and no tenant's name leads to a path outside the storage.
     """
     if not tenant:
-        raise ValueError("A tenant's name is not empty.")
+        raise ValueError("A tenant's name must not be empty.")
     raw = tenant.encode()
     folder = "".join(chr(byte) if byte in PLAIN_BYTES else f"_{byte:02x}" for byte in raw)
     # In other folders an underscore is followed by two hex digits, never by a hyphen.
@@ -52,7 +52,7 @@ def tenant_of(folder: str) -> str | None:
 def object_name(tenant: str, digest: bytes) -> str:
     """Return the name of a tenant's file with this SHA-256."""
     if len(digest) != DIGEST_BYTES:
-        raise ValueError(f"A SHA-256 has {DIGEST_BYTES} bytes, not {len(digest)}.")
+        raise ValueError(f"A SHA-256 must have {DIGEST_BYTES} bytes, not {len(digest)}.")
     content = digest.hex()
     return f"{folder_of(tenant)}/{content[:2]}/{content[2:4]}/{content}"
 

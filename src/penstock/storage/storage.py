@@ -68,7 +68,7 @@ async def translate_errors(
     except FileNotFoundError as error:
         if name is None or any(text in str(error) for text in NO_BUCKET):
             raise StorageDown(
-                f"Could not {doing}: its bucket or folder is not there ({_reason(error)})."
+                f"Could not {doing}: the bucket or folder does not exist ({_reason(error)})."
             ) from error
         raise ObjectMissing(name) from error
     except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:

@@ -106,7 +106,9 @@ async def receives_notifications(
         pass
     if connection.is_closed():
         # The echo is missing because the connection was lost, which says nothing about the pooler.
-        raise ConnectionResetError("The connection was lost while it waited for its echo.")
+        raise ConnectionResetError(
+            "The connection was lost while it waited for a test notification."
+        )
     connection.remove_termination_listener(on_notification)
     await connection.remove_listener(channel, on_notification)
     return received.is_set()

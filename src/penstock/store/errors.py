@@ -468,13 +468,15 @@ _KINDS: Final = {
         "did not get a lock in time",
         "Try again once the transaction that holds it has ended.",
     ),
-    "40": _Kind(DatabaseBusy, "gave the statement up in favour of another", "Try again."),
+    "40": _Kind(
+        DatabaseBusy, "rolled the statement back because it conflicted with another", "Try again."
+    ),
     "28": _Kind(
         DatabaseDenied,
-        "does not let the role in",
+        "refused the login of the role",
         "Check the user and the password in the address, and the server's pg_hba.conf.",
     ),
-    "3D": _Kind(DatabaseDenied, "is not there", "Create it, or correct the name in the address."),
+    "3D": _Kind(DatabaseDenied, "does not exist", "Create it, or correct the name in the address."),
 }
 _NO_PARTITION: Final = _Kind(
     DatabaseError,

@@ -396,9 +396,12 @@ class Hub:
     def enter(self) -> Mailbox:
         """Add a listener. Raises a Problem if there are too many, or the server is stopping."""
         if self._is_stopping:
-            raise Problem(503, "stopping", "This server is about to stop: connect again.")
+            raise Problem(503, "stopping", "This server is stopping. Connect again.")
         if len(self._listeners) >= MAX_LISTENERS:
-            detail = f"At most {MAX_LISTENERS:,} connections listen to one server; try again later."
+            detail = (
+                f"This server already has {MAX_LISTENERS:,} connections that listen, the most "
+                "that it allows. Try again later."
+            )
             raise Problem(503, "too-many-listeners", detail)
         listener = Mailbox()
         self._listeners.add(listener)

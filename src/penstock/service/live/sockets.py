@@ -99,7 +99,7 @@ class SocketSession:
             message = msgspec.json.decode(text[:MAX_MESSAGE_CHARS], type=ClientMessage)
         except msgspec.MsgspecError as error:
             examples = '{"subscribe": "job/42"} or {"unsubscribe": "job/42"}'
-            detail = f"A message is {examples}: {error}"
+            detail = f"A message must look like {examples}: {error}"
             await self._refuse(None, Problem(422, "does-not-fit", detail))
             return
         try:
@@ -114,7 +114,10 @@ class SocketSession:
         subject = self._hub.parse_subject(text)
         self._access.check(subject)
         if subject not in self._seen and len(self._seen) >= MAX_SUBJECTS:
-            detail = f"One socket has at most {MAX_SUBJECTS} subjects: open another, or leave some."
+            detail = (
+                f"One socket can have at most {MAX_SUBJECTS} subjects. Open another socket, or "
+                "unsubscribe from some."
+            )
             raise Problem(429, "too-many-subjects", detail)
         self._seen[subject] = version
         self._hub.join(self._listener, self._access.caller.tenant, subject)

@@ -133,7 +133,11 @@ async def _first_update(listener: Mailbox) -> Update:
     except StreamEnded:
         update = None
     if update is None:
-        raise Problem(503, "database-lost", "The database does not answer, or this server stops.")
+        raise Problem(
+            503,
+            "database-lost",
+            "The database does not answer, or this server is stopping. Try again in a moment.",
+        )
     return update
 
 

@@ -99,7 +99,7 @@ async def set_schedule(
     if (body.task, body.args, body.options) != (None, None, None):
         values["what"], values["keep"] = await _new_request(request, name, body, caller)
     if not values:
-        raise Problem(422, "does-not-fit", "Nothing is to change.")
+        raise Problem(422, "does-not-fit", "There is nothing to change.")
     return as_json(await app.set_schedule(name, **values, by=caller.name))
 
 

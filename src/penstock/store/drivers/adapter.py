@@ -52,5 +52,6 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     coroutine.close()
     raise RuntimeError(
-        "A call on a blocking connection waited for an event loop, and there is none."
+        "A call on a blocking connection tried to wait in an event loop, but a blocking "
+        "connection has none. Use an async connection for this call."
     )
