@@ -27,11 +27,11 @@ class Orders(msgspec.Struct, frozen=True):
     children: int | None = None
 
 
-class BenchReady(msgspec.Struct, frozen=True, tag=True):
+class BenchReady(msgspec.Struct, frozen=True, tag="Ready"):
     """The measured process has imported everything and is connected."""
 
 
-class BenchProgress(msgspec.Struct, frozen=True, tag=True):
+class BenchProgress(msgspec.Struct, frozen=True, tag="Progress"):
     """How many jobs are settled, and how many bytes of memory are in use."""
 
     settled: int
