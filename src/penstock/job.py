@@ -41,7 +41,7 @@ UNIT_SEPARATOR: Final = "\x1f"
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far a job is, in its handler's own words."""
+    """The progress of a job, as its handler reported it last."""
 
     done: float
     total: float | None = None
@@ -54,10 +54,10 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class AttemptError(Struct, frozen=True, kw_only=True):
-    """How one attempt ended badly, as text.
+    """The error of one attempt, as text.
 
-    `at`, when it ended, and `began` are None until the settle has stored them: the database owns
-    time.
+    `began` and `at` are the times at which the attempt began and ended. They are None until the
+    attempt is settled, because only the database sets times.
     """
 
     kind: ErrorKind = "failure"
@@ -71,7 +71,7 @@ class AttemptError(Struct, frozen=True, kw_only=True):
 
 
 class EarlierEnd(Struct, frozen=True, kw_only=True):
-    """An attempt that ended the job without an error of its own; then somebody ran it again."""
+    """An attempt that ended a job without an error, before somebody ran the job again."""
 
     attempt: int
     state: str
@@ -81,7 +81,7 @@ class EarlierEnd(Struct, frozen=True, kw_only=True):
 
 # gc=False saves work: a Job is built for each claimed job, and nothing in it can refer back to it.
 class Job(Struct, frozen=True, kw_only=True, gc=False):
-    """One request to run a task with arguments, in its present state."""
+    """A request to run a task with arguments, and its present state."""
 
     id: str
     task: str

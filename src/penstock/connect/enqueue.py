@@ -27,11 +27,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Enqueued(Struct, Generic[T_co], frozen=True):
-    """A job that is durably stored; T is what its handler returns.
+    """A job that is durably stored. T is the type of its handler's result.
 
-    `duplicate` says that nothing was added: its idempotency key, or its unique key, already
-    belonged to this job. An enqueue whose answer was lost is repeated, and then the key may belong
-    to what the call itself has stored: it counts as a duplicate, too.
+    `duplicate` is True if no job was added, because this job already has the idempotency key or the
+    unique key. If the answer to an enqueue is lost, the call is repeated. It then may find the job
+    that it has stored itself, which also counts as a duplicate.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Enqueued(Struct, Generic[T_co], frozen=True):
 
 
 class JobStatus(Struct, frozen=True):
-    """Where a job is and how far, in one small value."""
+    """The state and the progress of a job, without its other fields."""
 
     id: str
     state: State

@@ -13,29 +13,31 @@ from penstock.connect.enqueue import Enqueued, JobStatus
 
 
 class States(Struct, frozen=True):
-    """State and progress by id, of those that were found."""
+    """The state and the progress of each job that was found, by its id."""
 
     states: dict[str, JobStatus]
 
 
 class ManyEnqueued(Struct, frozen=True):
-    """Jobs that are stored, in the order in which they came."""
+    """The jobs that were stored, in the order of the request."""
 
     jobs: list[Enqueued[Any]]
 
 
 class Changed(Struct, frozen=True):
-    """What became of a job: the state that it has now, or `deleted`."""
+    """A job after the call: its new state, or `deleted`."""
 
     id: str
     state: str
 
 
 class Acted(Struct, frozen=True, kw_only=True):
-    """What an action came to: so many changed, and those that were left, by id with why.
+    """The result of an action on jobs, or of its dry run.
 
-    `matched` is how many there are, as far as they were counted: `is_exact` says whether that is
-    all. `after` is where the next call goes on, None if all are done; `until` freezes the filter.
+    `changed` is how many jobs were changed, and `left` has the others by id, with the reason, such
+    as their state. `matched` is how many jobs were found by this call; there may be more if
+    `is_exact` is False. To go on, pass `after` and `until` with the next call: `after` is None once
+    all jobs are done, and `until` excludes jobs that were enqueued later.
     """
 
     dry_run: bool
@@ -48,7 +50,7 @@ class Acted(Struct, frozen=True, kw_only=True):
 
 
 class Why(Struct, frozen=True):
-    """Why something has not ended, in sentences; empty if it has."""
+    """The reasons why something has not ended, in sentences. The text is empty if it has ended."""
 
     why: str
 

@@ -63,12 +63,13 @@ MIN_RATE_FOR_ETA: Final = 1e-5
 
 
 class BatchStatus(Struct, frozen=True, kw_only=True):
-    """A batch as it is now. The counts are exact: what pends and what has ended makes `total`.
+    """A batch in its present state. The counts are exact.
 
-    `running` are those of the pending that run. `state` is `open` while jobs are added, `running`
-    once it is closed, `finished` when nothing pends any more. `rate` is how many end a second, as
-    of late; `eta` how many seconds what pends takes at that rate, None if nobody can say.
-    `*_job` is the id of the callback's job, once it was enqueued.
+    `total` is the number of all jobs. `pending` counts the jobs that have not ended, and `running`
+    the pending jobs that are running now. `state` is `open` while jobs may be added, `running` once
+    the batch is closed, and `finished` when all jobs have ended. `rate` is how many jobs have ended
+    per second of late. `eta` is how many seconds the pending jobs take at that rate, and None if
+    that cannot be estimated. Each `*_job` is the id of a callback's job, once that was enqueued.
     """
 
     id: str

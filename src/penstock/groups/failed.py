@@ -103,12 +103,13 @@ class FailedFilter:
 
 
 class Redriven(Struct, frozen=True):
-    """What a redrive came to.
+    """The result of a redrive.
 
-    `number` jobs came back, the last of them `due` then; those that were `left` are here by their
-    ids, each with why: `held` (its unique key belongs to another job now), the state in which it
-    is, or `missing`. Of very many the first 10,000 are told. `workflows` are those of which so many
-    steps came back alone: `retry_workflow` also brings back what was cancelled because of them.
+    `number` jobs will run again, and `due` is when the last of them is due. `left` has the other
+    jobs by id, with the reason: `held` (another job has the unique key now), the job's state, or
+    `missing`. It lists at most 10,000 jobs. `workflows` says by workflow how many of these jobs run
+    again without the steps that were cancelled when they failed; `retry_workflow` runs those steps
+    again, too.
     """
 
     number: int = 0
@@ -118,14 +119,20 @@ class Redriven(Struct, frozen=True):
 
 
 class Purged(Struct, frozen=True):
-    """What a purge came to: so many are gone, and those that were `left`, by id with why."""
+    """The result of a purge: how many jobs were deleted, and which were not.
+
+    `left` has the jobs that were not deleted by id, with the reason.
+    """
 
     number: int = 0
     left: dict[str, str] = {}
 
 
 class DeadGroup(Struct, frozen=True, kw_only=True):
-    """Dead letters that failed alike; `example` is the id of one, `message` what the last said."""
+    """Failed jobs of one task with the same reason and type of error.
+
+    `example` is the id of one of them, and `message` is the error message of the latest.
+    """
 
     task: str
     reason: str
@@ -138,9 +145,9 @@ class DeadGroup(Struct, frozen=True, kw_only=True):
 
 
 class DeadSummary(Struct, frozen=True):
-    """Dead letters by task, reason and type of error, the most first.
+    """Failed jobs by task, reason and type of error. The largest groups come first.
 
-    `number` is how many were counted; `is_exact` is False if there may be more.
+    `number` is how many jobs were counted; there may be more if `is_exact` is False.
     """
 
     groups: tuple[DeadGroup, ...]

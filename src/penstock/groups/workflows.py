@@ -44,7 +44,7 @@ class Started(Struct, frozen=True):
 
 
 class WorkflowStep(Struct, frozen=True, kw_only=True):
-    """A job as a part of its workflow; `parents` are the ids of those that it waits for."""
+    """A job as a step of a workflow. `parents` are the ids of the jobs that it waits for."""
 
     id: str
     name: str
@@ -61,11 +61,11 @@ class WorkflowStep(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowStatus(Struct, frozen=True, kw_only=True):
-    """How far a workflow is, read from its jobs.
+    """A workflow and its progress, as counted from its jobs.
 
-    It is `blocked` if all that is left waits: for a person where `stalled` is not zero, otherwise
-    for an event. It has failed if a job has whose failure was not borne: the steps after it were
-    not told to continue.
+    `state` is `blocked` if all remaining jobs wait: for a person if `stalled` is not 0, otherwise
+    for an event. It is `failed` if a job has failed, unless all jobs that waited for it were told
+    to continue after a failure.
     """
 
     id: str

@@ -114,9 +114,9 @@ IdempotencyKey = Annotated[
     str | None,
     Header(
         pattern=IDEMPOTENCY_KEY_PATTERN,
-        description="Sent again with the same key and body, the request is done once, and the "
-        "answer has the same ids. Another body with a key that was used within 7 days is a 409. "
-        "A key belongs to a tenant.",
+        description="A request that is sent again with the same key and body is done only once, "
+        "and gets an answer with the same ids. A different body with a key that was used within "
+        "the last 7 days gets a 409. Each tenant has its own keys.",
     ),
 ]
 

@@ -86,7 +86,10 @@ class StrictBody(BaseModel):
 
 
 class OptionsBody(StrictBody):
-    """How the job is to be run; what is left out is as the task says."""
+    """The options of a job. What is left out has the value that the task declares.
+
+    `delay` and `timeout` are in seconds.
+    """
 
     queue: QueueName | None = None
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] | None = None
@@ -108,7 +111,7 @@ class OptionsBody(StrictBody):
 
 
 class NewJob(StrictBody):
-    """A task by its name, with arguments."""
+    """The job to enqueue: a task by its name, and its arguments."""
 
     task: TaskName
     args: dict[str, Any] = {}
@@ -116,7 +119,7 @@ class NewJob(StrictBody):
 
 
 class NewJobs(StrictBody):
-    """Many jobs, stored all or none."""
+    """The jobs to enqueue. Either all of them are stored, or none."""
 
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=1000)]
 
@@ -126,7 +129,7 @@ class AskedStates(StrictBody):
 
 
 class JobFilter(StrictBody):
-    """Jobs that agree in all that is given."""
+    """A filter for jobs. A job has to match all fields that are set."""
 
     state: Annotated[list[State], Field(max_length=7)] | None = None
     queue: QueueName | None = None
@@ -140,11 +143,12 @@ class JobFilter(StrictBody):
 
 
 class Action(StrictBody):
-    """What to do with a selection: `ids`, or a `filter` of jobs that are not newer than `until`.
+    """An action on jobs: on those with these `ids`, or on those that match the `filter`.
 
-    With `dry_run` nothing is changed: the answer counts, and its `until` freezes the filter. A call
-    changes at most some thousands; `after` says where the next goes on. A retry of `ids` leaves
-    completed jobs, unless `completed` is true.
+    With `dry_run` the jobs are only counted. The `until` of that answer freezes the filter: pass it
+    with the action, and jobs that were enqueued later are not touched. One call changes at most a
+    few thousand jobs of a filter; to go on, pass the `after` of its answer. A retry of `ids` does
+    not touch completed jobs, unless `completed` is true.
     """
 
     action: Literal["cancel", "retry", "delete"]

@@ -31,7 +31,7 @@ async def list_batches(
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Batches, newest first."""
+    """List batches, newest first."""
     client = runtime_of(request).client_of(caller)
     page = await client.batches(state=state, name=name, tenant=tenant, after=after, limit=limit)
     return as_json(page)
@@ -39,20 +39,23 @@ async def list_batches(
 
 @router.get("/{id}", responses={**returns(BatchStatus), **READ})
 async def get_batch(id: Id, request: Request, caller: Reader) -> Response:
-    """A batch as it is now, with exact counts."""
+    """Return a batch in its present state, with exact counts."""
     return as_json(await runtime_of(request).client_of(caller).get_batch(id))
 
 
 @router.get("/{id}/why", responses={**returns(Why), **raises(401, 403, 404, 422, 503)})
 async def why(id: Id, request: Request, caller: Reader) -> Response:
-    """Why a batch has not ended: what it waits for, in sentences."""
+    """Explain in sentences why a batch has not ended, and what it waits for."""
     client = runtime_of(request).client_of(caller)
     return as_json(Why(await client.why_batch(id)))
 
 
 @router.post("/{id}/close", responses={**returns(BatchStatus), **CHANGE})
 async def close(id: Id, request: Request, caller: Operator) -> Response:
-    """Add nothing more: when all have ended, the batch has."""
+    """Close a batch, so that no jobs can be added except by its own running jobs.
+
+    It finishes with its last job.
+    """
     client = runtime_of(request).client_of(caller)
     await client.close_batch(id, by=caller.name)
     return as_json(await client.get_batch(id))
@@ -60,7 +63,7 @@ async def close(id: Id, request: Request, caller: Operator) -> Response:
 
 @router.post("/{id}/cancel", responses={**returns(Number), **CHANGE})
 async def cancel(id: Id, request: Request, caller: Operator) -> Response:
-    """End all jobs of the batch that have not ended."""
+    """Close a batch, and cancel all of its jobs that have not ended."""
     client = runtime_of(request).client_of(caller)
     ended = await client.cancel_batch(id, f"requested by {caller.name}", by=caller.name)
     return as_json(Number(ended))
@@ -73,6 +76,6 @@ async def retry(
     caller: Operator,
     rate: Annotated[str | None, Query(max_length=50, examples=["100/minute"])] = None,
 ) -> Response:
-    """Run again what has failed, at a rate if one is given."""
+    """Run the failed jobs of a batch again, spread over time if you give a `rate`."""
     client = runtime_of(request).client_of(caller)
     return as_json(await client.retry_batch(id, rate=rate, by=caller.name))

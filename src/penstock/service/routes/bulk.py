@@ -161,12 +161,16 @@ router = APIRouter(prefix="/bulk", tags=["bulk"])
 WRITE = raises(400, 401, 403, 409, 413, 422, 429, 503)
 
 
-@router.post("/jobs", status_code=202, responses={**returns(ManyEnqueued, 202, "Stored."), **WRITE})
+@router.post(
+    "/jobs",
+    status_code=202,
+    responses={**returns(ManyEnqueued, 202, "The jobs are stored."), **WRITE},
+)
 @idempotent
 async def enqueue_many(
     body: NewJobs, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Enqueue up to 1,000 jobs, all or none."""
+    """Enqueue up to 1,000 jobs. Either all of them are stored, or none."""
     runtime = runtime_of(request)
     requests = [
         request_from(runtime.app, job, caller, f"jobs.{index}.")
@@ -179,11 +183,14 @@ async def enqueue_many(
 
 @router.post("/states", responses={**returns(States), **WRITE})
 async def states(body: AskedStates, request: Request, caller: Reader) -> Response:
-    """State and progress of up to 1,000 jobs; those not found are left out."""
+    """Return the state and the progress of up to 1,000 jobs.
+
+    Jobs that do not exist are left out.
+    """
     return as_json(States(await runtime_of(request).client_of(caller).states(body.ids)))
 
 
 @router.post("/actions", responses={**returns(Acted), **WRITE})
 async def actions(body: Action, request: Request, caller: Operator) -> Response:
-    """Cancel, retry or delete many jobs: a selection by ids, or a frozen filter."""
+    """Cancel, retry or delete many jobs, which you select by their ids or by a filter."""
     return as_json(await apply_action(runtime_of(request).client_of(caller), body, caller))

@@ -17,7 +17,7 @@ from penstock.service.schemas import Id, Moment, Name, QueueName, StrictBody, Su
 
 
 class DeadBody(StrictBody):
-    """Dead letters that agree in all that is given."""
+    """A filter for failed jobs. A job has to match all fields that are set."""
 
     queue: QueueName | None = None
     task: Name | None = None
@@ -32,7 +32,10 @@ class DeadBody(StrictBody):
 
 
 class Chosen(StrictBody):
-    """Some by their ids, or by a filter; the longest dead first, at most `limit` in one call."""
+    """Failed jobs, selected by their ids or by a filter.
+
+    A call handles at most `limit` jobs, and the earliest failures first.
+    """
 
     ids: Annotated[list[Id], Field(min_length=1, max_length=1000)] | None = None
     filter: DeadBody | None = None
@@ -68,7 +71,7 @@ async def list_dead(
     after: Annotated[str | None, Query(pattern=AFTER_PATTERN)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Dead letters by filter, those that failed last first."""
+    """List the failed jobs that match all filters. The latest failures come first."""
     page = await runtime_of(request).client_of(caller).dead_letters(
         queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, reason=reason,
         error=error, batch=batch, since=since, until=until, after=after, limit=limit,
@@ -80,13 +83,17 @@ async def list_dead(
 async def summary(
     request: Request, caller: Reader, tenant: Annotated[str | None, Query(max_length=200)] = None
 ) -> Response:
-    """By task, reason and type of error, the most first."""
+    """Count failed jobs by task, reason and type of error. The largest groups come first."""
     return as_json(await runtime_of(request).client_of(caller).dead_summary(tenant=tenant))
 
 
 @router.post("/redrive", responses={**returns(Redriven), **CHANGE})
 async def redrive(body: Redrive, request: Request, caller: Operator) -> Response:
-    """Bring them back, at a rate if one is given; call again while it brings back any."""
+    """Run failed jobs again, under the same ids and with fresh attempts.
+
+    With a `rate`, the jobs are scheduled at that rate. A call handles at most `limit` jobs: repeat
+    it until `number` in the answer is 0.
+    """
     client = runtime_of(request).client_of(caller)
     ids, filters = _selection(body)
     redriven = await client.redrive(
@@ -97,7 +104,10 @@ async def redrive(body: Redrive, request: Request, caller: Operator) -> Response
 
 @router.post("/purge", responses={**returns(Purged), **CHANGE})
 async def purge(body: Chosen, request: Request, caller: Operator) -> Response:
-    """Erase them; call again while it erases any."""
+    """Delete failed jobs, with everything stored about them.
+
+    A call handles at most `limit` jobs: repeat it until `number` in the answer is 0.
+    """
     client = runtime_of(request).client_of(caller)
     ids, filters = _selection(body)
     return as_json(await client.purge(*ids, limit=body.limit, by=caller.name, **filters))

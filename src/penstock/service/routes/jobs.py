@@ -20,7 +20,7 @@ from penstock.service.schemas import Id, NewJob
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
 Text = Annotated[str | None, Query(min_length=1, max_length=500)]
-STORED = "Stored. `location` is where to look for it."
+STORED = "The job is stored. The header `location` has its address."
 READ = raises(401, 403, 422, 503)
 WRITE = raises(400, 401, 403, 409, 413, 422, 429, 503)
 CHANGE = raises(401, 403, 404, 409, 422, 503)
@@ -31,7 +31,7 @@ CHANGE = raises(401, 403, 404, 409, 422, 503)
 async def enqueue(
     body: NewJob, request: Request, caller: Enqueuer, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Enqueue a job. It is durably stored when this answers."""
+    """Enqueue a job. Once you get the answer, the job is durably stored."""
     runtime = runtime_of(request)
     [job_request] = with_idempotency_key(
         [request_from(runtime.app, body, caller)], idempotency_key, body
@@ -57,7 +57,7 @@ async def list_jobs(
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Jobs by filter, newest first; `text` is looked for in their arguments."""
+    """List the jobs that match all filters, newest first. `text` is a part of their arguments."""
     client = runtime_of(request).client_of(caller)
     page = await client.list(
         state=state, queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, text=text,
@@ -68,40 +68,40 @@ async def list_jobs(
 
 @router.get("/{id}", name="get_job", responses={**returns(Job), **raises(404), **READ})
 async def get_job(id: Id, request: Request, caller: Reader) -> Response:
-    """A job as it is now."""
+    """Return a job in its present state."""
     return as_json(await runtime_of(request).client_of(caller).get(id))
 
 
 @router.get("/{id}/why", responses={**returns(Why), **raises(401, 403, 404, 422, 503)})
 async def why(id: Id, request: Request, caller: Reader) -> Response:
-    """Why a job has not ended: what it waits for, in sentences."""
+    """Explain in sentences why a job has not ended, and what it waits for."""
     client = runtime_of(request).client_of(caller)
     return as_json(Why(await client.why(id)))
 
 
 @router.post("/{id}/cancel", responses={**returns(Changed), **CHANGE})
 async def cancel(id: Id, request: Request, caller: Operator) -> Response:
-    """End a job now, running or not."""
+    """Cancel a job now, even if it is running."""
     client = runtime_of(request).client_of(caller)
     return _changed(id, await client.cancel_many([id], f"requested by {caller.name}"))
 
 
 @router.post("/{id}/retry", responses={**returns(Changed), **CHANGE})
 async def retry(id: Id, request: Request, caller: Operator) -> Response:
-    """Run a job again."""
+    """Run a job that has ended again, under the same id."""
     return _changed(id, await runtime_of(request).client_of(caller).retry_many([id]))
 
 
 @router.post("/{id}/unblock", responses={**returns(Changed), **CHANGE})
 async def unblock(id: Id, request: Request, caller: Operator) -> Response:
-    """Let a job run now that waits for others."""
+    """Let a blocked job run now, without waiting for other jobs any longer."""
     client = runtime_of(request).client_of(caller)
     return _changed(id, await client.unblock_many([id], by=caller.name))
 
 
 @router.delete("/{id}", responses={**returns(Changed), **CHANGE})
 async def delete(id: Id, request: Request, caller: Operator) -> Response:
-    """Erase a job that does not run."""
+    """Delete a job that is not running, with everything stored about it."""
     return _changed(id, await runtime_of(request).client_of(caller).delete_many([id]))
 
 

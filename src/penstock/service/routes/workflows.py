@@ -27,27 +27,27 @@ async def list_workflows(
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Workflows, newest first."""
+    """List workflows, newest first."""
     client = runtime_of(request).client_of(caller)
     return as_json(await client.workflows(tenant=tenant, after=after, limit=limit))
 
 
 @router.get("/{id}", responses={**returns(WorkflowStatus), **raises(401, 403, 404, 422, 503)})
 async def get_workflow(id: Id, request: Request, caller: Reader) -> Response:
-    """A workflow with its steps."""
+    """Return a workflow with its steps."""
     return as_json(await runtime_of(request).client_of(caller).get_workflow(id))
 
 
 @router.get("/{id}/why", responses={**returns(Why), **raises(401, 403, 404, 422, 503)})
 async def why(id: Id, request: Request, caller: Reader) -> Response:
-    """Why a workflow has not ended: what it waits for, in sentences."""
+    """Explain in sentences why a workflow has not ended, and what it waits for."""
     client = runtime_of(request).client_of(caller)
     return as_json(Why(await client.why_workflow(id)))
 
 
 @router.post("/{id}/cancel", responses={**returns(Number), **CHANGE})
 async def cancel(id: Id, request: Request, caller: Operator) -> Response:
-    """End all its jobs that have not ended."""
+    """Cancel all jobs of a workflow that have not ended."""
     client = runtime_of(request).client_of(caller)
     ended = await client.cancel_workflow(id, f"requested by {caller.name}", by=caller.name)
     return as_json(Number(ended))
@@ -55,6 +55,6 @@ async def cancel(id: Id, request: Request, caller: Operator) -> Response:
 
 @router.post("/{id}/retry", responses={**returns(Number), **CHANGE})
 async def retry(id: Id, request: Request, caller: Operator) -> Response:
-    """Run again from what has failed on."""
+    """Run the failed and cancelled jobs of a workflow again, in their order."""
     client = runtime_of(request).client_of(caller)
     return as_json(Number(await client.retry_workflow(id, by=caller.name)))
