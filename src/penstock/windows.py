@@ -25,8 +25,8 @@ class Windows:
 
         Windows("mon-fri 22:00-06:00", "sat,sun 00:00-24:00", timezone="Europe/Berlin")
 
-    A window that ends at or before its beginning ends on the next day; its days are those on which
-    it begins. `open` has the windows in one way of writing.
+    A window whose end is not after its beginning ends on the next day. Its days are those on which
+    it begins. `open` has the windows in a uniform notation.
     """
 
     open: tuple[str, ...]

@@ -62,6 +62,6 @@ class Number(Struct, frozen=True):
 
 
 class Removed(Struct, frozen=True):
-    """Whether there was something to remove."""
+    """The result of a removal. `removed` is False if there was nothing to remove."""
 
     removed: bool

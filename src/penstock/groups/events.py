@@ -24,7 +24,7 @@ PAYLOAD: Final = "payload"
 
 
 class SentEvent(Struct, frozen=True, kw_only=True):
-    """An event that was sent, and how many jobs it woke at once."""
+    """An event that was sent. `woken` is how many waiting jobs continued at once."""
 
     id: str
     name: str

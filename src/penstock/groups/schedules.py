@@ -31,11 +31,12 @@ MAX_SCHEDULES_PER_PAGE: Final = 1000
 
 
 class Schedule(Struct, frozen=True, kw_only=True):
-    """A schedule as it is now; durations are seconds.
+    """A schedule in its present state. Durations are in seconds.
 
-    `source` is code or runtime. One from code is active while a living worker declares it; if
-    `edited_at` is set, it was changed since and is not what the code says. `next_at` is None while
-    it is paused or not active. `last_*` are of its last tick: a job, or why there was none.
+    `source` is `code` or `runtime`. A schedule from code is active while a living worker declares
+    it. If `edited_at` is set, the schedule was changed at that time and differs from the code.
+    `next_at` is None while the schedule is paused or not active. `last_tick` is its last tick;
+    `last_job` is the job of that tick, or `last_why` says why there was none.
     """
 
     name: str
@@ -70,11 +71,12 @@ class Schedule(Struct, frozen=True, kw_only=True):
 
 
 class Fire(Struct, frozen=True, kw_only=True):
-    """What came of a tick: a job, or why there is none.
+    """The result of a tick: a job, or the reason why there is none.
 
-    `kind` is tick, start (a leader took office) or manual; `why` is running or waiting (an earlier
-    job, by the overlap policy) or missed. `ticks` is how many it stands for, up to 1,000. `state`
-    is the job's, None once that is gone.
+    `kind` is `tick`, `start` (a new leader started) or `manual`. `why` is `missed`, or by the
+    overlap policy `running` or `waiting`: the state of an earlier job. `ticks` is how many ticks
+    this entry stands for, at most 1,000. `state` is the state of the job; it is None if there is no
+    job, or no longer one.
     """
 
     tick: datetime

@@ -25,7 +25,10 @@ from penstock.wording import span
 
 
 class QueueSettings(Struct, frozen=True, kw_only=True):
-    """What holds for a queue. `ageing` and `late_after` are seconds, `windows` None is always."""
+    """The settings of a queue. `ageing` and `late_after` are in seconds.
+
+    The queue is always open if `windows` is None.
+    """
 
     name: str
     fair: bool
@@ -37,7 +40,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
 
 
 class LaneSettings(Struct, frozen=True, kw_only=True):
-    """What holds for one lane of a queue; `weight` is how many jobs it gets in each turn."""
+    """The settings of a lane. `weight` is how many jobs it may start in each of its turns."""
 
     queue: str
     lane: str
@@ -48,7 +51,11 @@ class LaneSettings(Struct, frozen=True, kw_only=True):
 
 
 class Limit(Struct, frozen=True, kw_only=True):
-    """What a key may take: how many run at once, how many start in a second and in a burst."""
+    """The limit of a key, over all workers.
+
+    At most `slots` jobs run at once. At most `rate` jobs start per second, and `burst` at once
+    after a pause.
+    """
 
     key: str
     slots: int | None

@@ -29,10 +29,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class JobNow(Struct, frozen=True, kw_only=True):
-    """A job to one who watches it: all but what may be large.
+    """A job without its large fields, for clients that watch it.
 
-    `error` is how the last attempt ended badly, without its traceback; `result_left_out` says that
-    the result is too long to be told here. Progress is told while the job lives.
+    `error` is the error of the last attempt, without its traceback. `result_left_out` is True if
+    the result is too large to be included. The progress is included until the job ends.
     """
 
     id: str
@@ -63,9 +63,10 @@ class JobNow(Struct, frozen=True, kw_only=True):
 
 
 class OwnerNow(Struct, frozen=True, kw_only=True):
-    """How many of the newest jobs of a tenant, or of one who asked for them, are in which state.
+    """How many recent jobs of a tenant, or of a user who requested them, are in each state.
 
-    The newest are the last `of` that were enqueued by anybody. What runs is told, however old.
+    The counts cover the last `of` jobs that anybody has enqueued. Running jobs are always counted,
+    however old they are.
     """
 
     name: str

@@ -10,7 +10,7 @@ from penstock.job import State
 
 
 class Count(Struct, frozen=True):
-    """So many, or at least so many."""
+    """A number of things. There may be more of them if `is_exact` is False."""
 
     number: int
     is_exact: bool = True

@@ -81,7 +81,10 @@ STATUSES: tuple[Status, ...] = ("healthy", "degraded", "down")
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """What speaks against health: a value that has reached its threshold."""
+    """A value that has reached a threshold, so that the queue is degraded or down.
+
+    `told` explains the cause in a sentence.
+    """
 
     check: str
     status: Status
@@ -91,7 +94,7 @@ class Cause(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """How the queue is; the worst cause decides."""
+    """The health of the queue. `status` is that of the worst cause."""
 
     status: Status
     causes: tuple[Cause, ...]

@@ -67,7 +67,7 @@ _LAST_ID = 2**63 - 1
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """Everything at one glance."""
+    """The state of the whole system: queues, workers, running jobs, failures and throughput."""
 
     queues: tuple[QueueInsight, ...]
     lanes: Lanes | None

@@ -125,7 +125,7 @@ def own_pause(job: Job, due: str) -> Wait | None:
 
 
 class RunningJob(Struct, frozen=True, kw_only=True):
-    """A job under way."""
+    """A job that is running."""
 
     id: str
     task: str
@@ -141,7 +141,7 @@ class RunningJob(Struct, frozen=True, kw_only=True):
 
 
 class FailedJob(Struct, frozen=True, kw_only=True):
-    """A job that failed, and of what."""
+    """A job that has failed, with its reason and its last error."""
 
     id: str
     task: str

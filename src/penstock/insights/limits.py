@@ -13,7 +13,7 @@ from penstock.store.insights import Row
 
 
 class Holder(Struct, frozen=True, kw_only=True):
-    """A worker that has slots of a limit, or waits for some."""
+    """A worker that holds slots of a limit. `wanted` is how many slots it wants in total."""
 
     worker: str
     slots: int
@@ -25,7 +25,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 class LimitInsight(Struct, frozen=True, kw_only=True):
-    """One key as it is now: a limit of its own, or one that falls under a pattern."""
+    """The present state of one limit: a limit on a key, or one that a pattern gives the key."""
 
     key: str
     rule: str | None
@@ -70,7 +70,7 @@ class LimitInsight(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Some limits, those that hold up jobs first."""
+    """A page of limits. Those that hold up jobs come first."""
 
     limits: tuple[LimitInsight, ...]
     number: Count

@@ -15,7 +15,7 @@ from penstock.store.insights import Row
 
 
 class Window(Struct, frozen=True, kw_only=True):
-    """Open or closed, and for how long still."""
+    """Whether jobs may be taken now, and in how many seconds that changes."""
 
     is_open: bool = True
     changes_in: float | None = None
@@ -60,7 +60,7 @@ def lane_window(row: Row) -> Window:
 
 
 class LaneInsight(Struct, frozen=True, kw_only=True):
-    """One lane of a queue as it is now."""
+    """A lane of a queue in its present state."""
 
     name: str
     """The tenant, or what else the queue makes lanes of."""
@@ -123,7 +123,7 @@ def _lane(row: Row, max_ready: int, max_running: int) -> LaneInsight:
 
 
 class QueueInsight(Struct, frozen=True, kw_only=True):
-    """One queue as it is now."""
+    """A queue in its present state."""
 
     name: str
     paused_at: datetime | None

@@ -12,7 +12,7 @@ from penstock.store.insights import Row
 
 
 class Percentiles(Struct, frozen=True):
-    """Seconds that half, 95 % and 99 % of the jobs did not exceed."""
+    """The durations, in seconds, that 50 %, 95 % and 99 % of the jobs did not exceed."""
 
     p50: float
     p95: float
@@ -20,7 +20,7 @@ class Percentiles(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """The jobs that ended in a window: of one task, or of all (`task` is None)."""
+    """Statistics of the jobs that have ended: those of one task, or of all if `task` is None."""
 
     task: str | None
     completed: int
@@ -44,9 +44,10 @@ class Ended(Struct, frozen=True, kw_only=True):
 
 
 class Throughput(Struct, frozen=True, kw_only=True):
-    """What ended within the last `window` seconds.
+    """The jobs that ended within the last `window` seconds.
 
-    `covered` is shorter than the window where so much ended that not all of it was read.
+    `covered` is shorter than `window` if so many jobs have ended that only those of the last
+    `covered` seconds were read.
     """
 
     window: float

@@ -14,7 +14,7 @@ from penstock.store.insights import Row
 
 
 class Unwritten(Struct, frozen=True):
-    """Outcomes that a worker keeps, since the database refuses to write them."""
+    """Outcomes that a worker keeps because the database refuses to write them."""
 
     jobs: int
     error: str
@@ -47,7 +47,7 @@ class _Info(Struct, frozen=True):
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """The slots of a limit that a worker holds, and how many it would like to."""
+    """The slots of a limit that a worker holds, and how many it wants in total."""
 
     key: str
     slots: int
@@ -55,7 +55,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class WorkerInsight(Struct, frozen=True, kw_only=True):
-    """One worker: where it is, what it serves, how much it runs, when it was last heard of."""
+    """A worker: where it runs, which queues it serves, how many jobs it runs, and its heartbeat."""
 
     lease: str
     name: str
@@ -132,7 +132,7 @@ class WorkerInsight(Struct, frozen=True, kw_only=True):
 
 
 class WorkerPage(Struct, frozen=True, kw_only=True):
-    """Workers, those that live first of all, and how many there are beyond them."""
+    """A page of workers, those that are alive first, and how many other workers there are."""
 
     workers: tuple[WorkerInsight, ...]
     alive: int

@@ -167,7 +167,7 @@ Weight = Annotated[int, Field(strict=True, ge=1, le=1000)]
 
 
 class WindowsBody(StrictBody):
-    """The hours in which jobs are taken, such as `mon-fri 22:00-06:00`."""
+    """The hours in which workers take jobs, such as `mon-fri 22:00-06:00`."""
 
     open: Annotated[list[Annotated[str, Field(max_length=100)]], Field(min_length=1, max_length=50)]
     timezone: Annotated[str, Field(max_length=100)] = "UTC"
@@ -190,7 +190,11 @@ class LaneBody(StrictBody):
 
 
 class LimitBody(StrictBody):
-    """How many at once, how often, and how many of those in a burst."""
+    """A limit on how many jobs run at once, and on how often jobs start.
+
+    `slots` is how many jobs run at once. `rate` is how many start per time, such as `100/minute`,
+    and `burst` is how many of these may start at once after a pause.
+    """
 
     slots: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = None
     rate: Annotated[str, Field(max_length=50, examples=["100/minute"])] | None = None

@@ -58,9 +58,10 @@ _ONE_OF: Final = [{"$ref": SCHEMA_REF.format(name=kind.__name__)} for kind in ST
 
 
 class LiveState(Struct, frozen=True, kw_only=True):
-    """The whole present state of a subject. The same version is the same state.
+    """The whole present state of a subject. Equal versions mean equal states.
 
-    `final`: nothing comes after it. `version` and `state` are null if the subject is gone.
+    If `final` is true, no other state follows. `version` and `state` are null if the subject does
+    not exist any more.
     """
 
     subject: str

@@ -28,7 +28,10 @@ _PURPOSE: Final = b"penstock live ticket"
 
 
 class Ticket(Struct, frozen=True):
-    """Lets its bearer begin to listen, as `?ticket=…`, within so many seconds."""
+    """A ticket with which a client may start to listen within `expires_in` seconds.
+
+    Pass it as `?ticket=…`.
+    """
 
     ticket: str
     expires_in: int = TICKET_LIFETIME_S

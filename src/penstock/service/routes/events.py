@@ -16,9 +16,9 @@ router = APIRouter(prefix="/events", tags=["events"])
 
 @router.post("", responses={**returns(SentEvent), **raises(400, 401, 403, 413, 422, 503)})
 async def send_event(body: EventBody, request: Request, caller: Enqueuer) -> Response:
-    """Send an event; jobs that wait for its name go on.
+    """Send an event. Jobs that wait for an event of this name continue.
 
-    It belongs to `tenant`; a key that is bound to a tenant may name no other.
+    The event belongs to `tenant`. A key that is bound to a tenant cannot name another one.
     """
     client = runtime_of(request).client_of(caller)
     return as_json(await client.send_event(body.name, body.payload, tenant=body.tenant))

@@ -24,15 +24,16 @@ def _answers() -> dict[int | str, dict[str, object]]:
         "description": unavailable["description"],
         "content": {**unavailable["content"], **down},
     }
-    return {**returns(Health, description="It is healthy, or degraded."), **errors}
+    return {**returns(Health, description="The queue is healthy or degraded."), **errors}
 
 
 @router.get("/health", responses=_answers())
 async def health(request: Request) -> Response:
-    """Healthy, degraded or down, from thresholds, with what speaks against it.
+    """Report whether the queue is healthy, degraded or down, with the causes.
 
-    The answer is at most 5 seconds old. 503 if it is down, with the same document. While the
-    database is away nobody's key can be checked: then anybody is told that, and nothing else.
+    The report is at most 5 seconds old. If the queue is down, the status is 503, with the same
+    document. While the database does not answer, keys cannot be checked: every caller then gets a
+    503 that says only this.
     """
     operations = runtime_of(request).operations
     try:

@@ -28,7 +28,10 @@ async def list_limits(
     after: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
-    """The limits, who holds their slots, and who waits for them; those that hold up jobs first."""
+    """List the limits, with the workers that hold their slots or wait for them.
+
+    Limits that hold up jobs come first.
+    """
     insights = await runtime_of(request).insights()
     return as_json(await insights.limits(limit=limit, after=after))
 
@@ -38,13 +41,13 @@ async def list_limits(
 async def set_limit(
     key: Key, body: LimitBody, request: Request, caller: GlobalOperator
 ) -> Response:
-    """Set a limit; what is left out stays, null takes it back."""
+    """Set the limit of a key. What is left out stays as it is; null removes a value."""
     app = runtime_of(request).app
     return as_json(await app.set_limit(key, **changed_settings(body), by=caller.name))
 
 
 @router.delete("", responses={**returns(Removed), **CHANGE})
 async def remove_limit(key: Key, request: Request, caller: GlobalOperator) -> Response:
-    """Take a limit back."""
+    """Remove the limit of a key."""
     app = runtime_of(request).app
     return as_json(Removed(await app.remove_limit(key, by=caller.name)))

@@ -29,10 +29,15 @@ def _stream_responses() -> dict[int | str, dict[str, Any]]:
     for kind in STATE_TYPES:
         returns(kind)
     answers = returns(
-        LiveState, 200, "Events with a state each; asked for as JSON, the state once."
+        LiveState,
+        200,
+        "A stream of events, each with a whole state. "
+        "With `Accept: application/json`, the present state only.",
     )
     answers[200]["content"]["text/event-stream"] = {"schema": {"type": "string"}}
-    answers[204] = {"description": "The client has seen the final state: it may stay away."}
+    answers[204] = {
+        "description": "The client has already seen the final state, so it need not connect again."
+    }
     return answers
 
 
@@ -41,7 +46,10 @@ def _stream_responses() -> dict[int | str, dict[str, Any]]:
     responses={**returns(Ticket, 201), **raises(400, 401, 403, 408, 413, 415, 422, 503)},
 )
 async def issue_ticket(body: AskedTicket, request: Request, caller: Reader) -> Response:
-    """A ticket for a browser, which cannot send a key with what it listens to."""
+    """Issue a ticket with which a browser can listen, because it cannot send a key there.
+
+    Pass the ticket as `?ticket=…` to the routes under `/live`.
+    """
     hub = runtime_of(request).hub
     subjects = [hub.parse_subject(text) for text in body.subjects]
     ticket = runtime_of(request).tickets.issue(caller, subjects)
@@ -60,9 +68,10 @@ async def listen(
     version: Annotated[str, Query(max_length=100)] = "",
     ticket: Annotated[str, Query(max_length=20_000)] = "",
 ) -> Response:
-    """A subject's present state, and then each that follows, as server-sent events.
+    """Stream the state of a subject: first the present one, then each new one.
 
-    `last-event-id`, or `version`, is what the client has seen: that state is not told again.
+    The answer is a stream of server-sent events. `last-event-id` or `version` is the version that
+    the client has already seen: the server does not send that state again.
     """
     try:
         subject = runtime_of(request).hub.parse_subject(f"{kind}/{id}")

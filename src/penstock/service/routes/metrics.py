@@ -17,7 +17,7 @@ router = APIRouter(tags=["operations"])
 
 METRICS_RESPONSE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "Metrics as text.",
+        "description": "The metrics as text.",
         "content": {
             kind: {"schema": {"type": "string"}}
             for kind in ("text/plain", "application/openmetrics-text")
@@ -25,7 +25,9 @@ METRICS_RESPONSE: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 DOWN_RESPONSE: Final[dict[str, Any]] = {
-    "description": "The database is away: `penstock_database_up 0` and nothing else.",
+    "description": (
+        "The database does not answer. The body is `penstock_database_up 0` and nothing else."
+    ),
     "content": {**METRICS_RESPONSE[200]["content"], **raises(503)[503]["content"]},
 }
 # The encoder fails for versions that are not numbers.
@@ -38,10 +40,10 @@ VERSION_PATTERN: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,2}")
     responses={**METRICS_RESPONSE, **raises(401, 403), 503: DOWN_RESPONSE},
 )
 async def metrics(request: Request) -> Response:
-    """What Prometheus scrapes: of the queues, at most 5 seconds old, and of this process.
+    """Return the metrics of the queues and of this process, for Prometheus.
 
-    While the database is away nobody's key can be checked: then anybody is answered 503, with
-    `penstock_database_up 0` alone.
+    The metrics of the queues are at most 5 seconds old. While the database does not answer, keys
+    cannot be checked: every caller then gets a 503 with `penstock_database_up 0` only.
     """
     operations = runtime_of(request).operations
     encode, kind = choose_encoder(_supported_formats(request.headers.get("accept", "")))

@@ -16,26 +16,36 @@ router = APIRouter(tags=["operations"])
 
 
 class Alive(Struct, frozen=True):
-    """The process lives."""
+    """The process is running."""
 
     status: Literal["alive"] = "alive"
 
 
 class Ready(Struct, frozen=True):
-    """Requests may be sent."""
+    """The service is ready for requests."""
 
     status: Literal["ready"] = "ready"
 
 
-@router.get("/livez", responses=returns(Alive, description="It lives."))
+@router.get("/livez", responses=returns(Alive, description="The process is running."))
 async def livez() -> Response:
-    """The process lives and its event loop answers; the database is not asked."""
+    """Return 200 while the process runs and its event loop answers.
+
+    This does not use the database.
+    """
     return as_json(Alive())
 
 
-@router.get("/readyz", responses=returns(Ready, description="It is ready.") | raises(503))
+@router.get(
+    "/readyz",
+    responses=returns(Ready, description="The service is ready for requests.") | raises(503),
+)
 async def readyz(request: Request) -> Response:
-    """The database answers, its schema fits, and jobs will be able to end in the next days."""
+    """Return 200 if the service is ready for requests.
+
+    It is ready if the database answers, its schema fits this version of Penstock, and jobs will be
+    able to end in the next days.
+    """
     runtime = runtime_of(request)
     if runtime.stopping.is_set():
         raise Problem(503, "not-ready", "The service is about to stop.")

@@ -24,7 +24,10 @@ Lane = Annotated[str, Query(max_length=200)]
 
 
 class Queues(Struct, frozen=True):
-    """The queues in use, by name, and the settings that some have; `after` is for the next page."""
+    """A page of the queues in use, by name, and the settings of those that have any.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     queues: tuple[QueueInsight, ...]
     settings: list[QueueSettings]
@@ -47,7 +50,7 @@ async def list_queues(
     after: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> Response:
-    """The queues that have jobs, workers or settings, by name."""
+    """List the queues that have jobs, workers or settings, by name."""
     runtime = runtime_of(request)
     page = await (await runtime.insights()).next_queues(after=after, limit=limit)
     shown = {queue.name for queue in page.queues}
@@ -60,9 +63,10 @@ async def list_queues(
 async def set_queue(
     queue: QueueName, body: QueueBody, request: Request, caller: GlobalOperator
 ) -> Response:
-    """Change a queue; what is left out stays, null takes a setting back.
+    """Change the settings of a queue. What is left out stays as it is; null removes a setting.
 
-    A queue that no task names and that has no settings yet counts as one that callers name.
+    A queue that no task names and that has no settings yet counts as a name that callers have
+    chosen. The number of such names is limited.
     """
     runtime = runtime_of(request)
     app, values = runtime.client_of(caller), changed_settings(body)
@@ -90,7 +94,7 @@ async def list_lanes(
     start: Lane = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
-    """The lanes of a queue with jobs or settings, the largest first."""
+    """List the lanes of a queue that have jobs or settings, the largest first."""
     insights = await runtime_of(request).insights()
     return as_json(await insights.lanes(queue, limit=limit, start=start))
 
@@ -103,7 +107,7 @@ async def lane_settings(
     after: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
 ) -> Response:
-    """The lanes that have settings of their own."""
+    """List the lanes of a queue that have their own settings."""
     app = runtime_of(request).app
     lanes = list(await app.lane_settings(queue, after=after, limit=limit))
     return as_json(Settings(lanes, lanes[-1].lane if len(lanes) == limit else None))
@@ -114,7 +118,7 @@ async def lane_settings(
 async def set_lane(
     queue: QueueName, lane: Lane, body: LaneBody, request: Request, caller: GlobalOperator
 ) -> Response:
-    """Change a lane; what is left out stays."""
+    """Change the settings of a lane. What is left out stays as it is."""
     runtime, values = runtime_of(request), changed_settings(body)
     app = runtime.app
     if not await app.lane_settings(queue, limit=1):
@@ -126,7 +130,7 @@ async def set_lane(
 async def remove_lane(
     queue: QueueName, lane: Lane, request: Request, caller: GlobalOperator
 ) -> Response:
-    """Take a lane's settings back."""
+    """Remove the settings of a lane, so that the defaults apply to it."""
     app = runtime_of(request).app
     return as_json(Removed(await app.remove_lane(queue, lane, by=caller.name)))
 

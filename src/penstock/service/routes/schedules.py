@@ -36,14 +36,20 @@ CHANGE = raises(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 class Schedules(Struct, frozen=True):
-    """Schedules by name, and what to pass as `after` for more."""
+    """A page of schedules by name.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     schedules: list[Schedule]
     after: str | None
 
 
 class Fires(Struct, frozen=True):
-    """What came of the last ticks, the newest first, and what to pass as `after` for more."""
+    """The results of a schedule's last ticks, newest first.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     fires: list[Fire]
     after: datetime | None
@@ -56,7 +62,7 @@ async def list_schedules(
     after: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The schedules by their names."""
+    """List the schedules by name."""
     schedules = list(await runtime_of(request).app.schedules(after=after, limit=limit))
     return as_json(Schedules(schedules, schedules[-1].name if len(schedules) == limit else None))
 
@@ -69,7 +75,7 @@ async def fires(
     after: Annotated[Moment | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
 ) -> Response:
-    """What came of its last ticks."""
+    """List the results of a schedule's last ticks, newest first."""
     app = runtime_of(request).app
     fires = list(await app.schedule_fires(name, after=after, limit=limit))
     return as_json(Fires(fires, fires[-1].tick if len(fires) == limit else None))
@@ -77,7 +83,7 @@ async def fires(
 
 @router.get("/schedule", responses={**returns(Schedule), **READ})
 async def get_schedule(name: Name, request: Request, caller: GlobalReader) -> Response:
-    """A schedule as it is now."""
+    """Return a schedule in its present state."""
     return as_json(await runtime_of(request).app.get_schedule(name))
 
 
@@ -85,10 +91,11 @@ async def get_schedule(name: Name, request: Request, caller: GlobalReader) -> Re
 async def set_schedule(
     name: Name, body: ScheduleBody, request: Request, caller: GlobalOperator
 ) -> Response:
-    """Change a schedule, or make one; what is left out stays.
+    """Change or create a schedule. Fields that are left out stay as they are.
 
-    Options that are left out stay, too; null resets one to what the task says. `args` are replaced
-    as a whole. A new task or new `args` makes the caller the `requested_by` of its jobs.
+    Options that are left out stay as they are, too; null resets an option to what the task
+    declares. `args` are replaced as a whole. If the call sets a new task or new `args`, its caller
+    becomes the `requested_by` of the schedule's jobs.
     """
     app = runtime_of(request).app
     values: dict[str, Any] = {
@@ -134,32 +141,35 @@ async def _current_schedule(app: Penstock, name: str) -> Schedule | None:
 
 @router.post("/schedule/pause", status_code=204, responses=READ)
 async def pause(name: Name, request: Request, caller: GlobalOperator) -> Response:
-    """Let no tick fire until it is resumed."""
+    """Pause a schedule, so that no tick fires until it is resumed."""
     await runtime_of(request).app.pause_schedule(name, by=caller.name)
     return Response(status_code=204)
 
 
 @router.post("/schedule/resume", status_code=204, responses=READ)
 async def resume(name: Name, request: Request, caller: GlobalOperator) -> Response:
-    """Let its ticks fire again."""
+    """Resume a schedule. It fires again from its next tick on."""
     await runtime_of(request).app.resume_schedule(name, by=caller.name)
     return Response(status_code=204)
 
 
 @router.post("/schedule/run", status_code=202, responses={**returns(Enqueued[Any], 202), **CHANGE})
 async def run(name: Name, request: Request, caller: GlobalOperator) -> Response:
-    """Enqueue its job now."""
+    """Enqueue the job of a schedule now, in addition to its ticks."""
     job = await runtime_of(request).app.run_schedule(name, by=caller.name)
     return as_json(job, 202, {"location": request.url_for("get_job", id=job.id).path})
 
 
 @router.post("/schedule/reset", responses={**returns(Schedule), **CHANGE})
 async def reset(name: Name, request: Request, caller: GlobalOperator) -> Response:
-    """Take back what was changed since the code declared it."""
+    """Reset a schedule to what the code declares."""
     return as_json(await runtime_of(request).app.reset_schedule(name, by=caller.name))
 
 
 @router.delete("/schedule", responses={**returns(Removed), **CHANGE})
 async def remove(name: Name, request: Request, caller: GlobalOperator) -> Response:
-    """Remove a schedule; one from code comes back with the next worker that declares it."""
+    """Remove a schedule. Its jobs stay.
+
+    A schedule from code comes back with the next worker that declares it: pause it instead.
+    """
     return as_json(Removed(await runtime_of(request).app.remove_schedule(name, by=caller.name)))

@@ -25,12 +25,15 @@ async def list_workers(
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=100_000)] = 1000,
 ) -> Response:
-    """The workers, what they serve and when they were last heard of; those that live first."""
+    """List the workers, with the queues that they serve and their last heartbeats.
+
+    Workers that are alive come first.
+    """
     insights = await runtime_of(request).insights()
     return as_json(await insights.worker_page(limit=limit, after=after))
 
 
 @router.get("/overview", responses={**returns(Overview), **READ})
 async def overview(request: Request, caller: GlobalReader) -> Response:
-    """Queues, workers, what runs, what failed last, throughput: at one glance."""
+    """Return an overview of queues, workers, running jobs, recent failures and throughput."""
     return as_json(await (await runtime_of(request).insights()).overview())

@@ -41,7 +41,9 @@ CHANGE: Final = raises(401, 403, 404, 409, 422, 503)
 GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
 LIVE: Final = returns(DocumentShown, 200, "Once as JSON; as events each time that it has changed.")
 LIVE[200]["content"] |= EVENTS
-LIVE[204] = {"description": "The client has seen the final state: it may stay away."}
+LIVE[204] = {
+    "description": "The client has already seen the final state, so it need not connect again."
+}
 FILE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The file.",

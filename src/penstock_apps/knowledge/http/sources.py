@@ -149,7 +149,9 @@ Since = Annotated[str | None, Query(pattern=SINCE, examples=["24h"])]
 def _live() -> dict[int | str, dict[str, Any]]:
     answers = returns(SourceProgress, 200, "Once as JSON; as events each time that it has changed.")
     answers[200]["content"] |= EVENTS
-    answers[204] = {"description": "The client has seen the final state: it may stay away."}
+    answers[204] = {
+        "description": "The client has already seen the final state, so it need not connect again."
+    }
     return answers
 
 
