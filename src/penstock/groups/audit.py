@@ -19,7 +19,7 @@ MAX_ENTRIES_PER_PAGE: Final = 1000
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
-    """One change: who made it, to what, and what is known of it."""
+    """A change: who made it (`actor`), what was changed (`target`), and details."""
 
     id: str
     at: datetime

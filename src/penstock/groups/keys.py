@@ -90,7 +90,7 @@ FIRST_KEY_NAME: Final = "first"
 
 
 class Key(Struct, frozen=True, kw_only=True):
-    """A key, without its secret. One that is bound to a `tenant` sees nothing of others."""
+    """An API key, without its secret. A key with a `tenant` has access to that tenant only."""
 
     id: str
     name: str
@@ -107,7 +107,7 @@ class Key(Struct, frozen=True, kw_only=True):
 
 
 class NewKey(Struct, frozen=True, kw_only=True):
-    """A key that was made just now; `secret` is the key itself, and is shown this once."""
+    """A new API key. `secret` is the key itself, and is shown only once."""
 
     key: Key
     secret: str

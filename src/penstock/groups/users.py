@@ -25,7 +25,7 @@ MAX_LOGIN_WAITS_S: Final = (60.0, 900.0)
 
 
 class Person(Struct, frozen=True, kw_only=True):
-    """Somebody who may log in, unless `disabled_at` says since when no more."""
+    """A person who may log in, unless `disabled_at` is set."""
 
     name: str
     role: Role

@@ -139,22 +139,30 @@ MAX_MISFITS_IN_DETAIL: Final = 5
 
 
 class Misfit(BaseModel):
-    """One field that does not fit."""
+    """A field that does not fit, and what is wrong with it."""
 
-    field: str = Field(description="Where: `args.name`, `options.queue`, `query.limit`.")
+    field: str = Field(
+        description="The place of the field, such as `args.name`, `options.queue` or `query.limit`."
+    )
     problem: str
 
 
 class ProblemModel(BaseModel):
-    """What went wrong, as `application/problem+json`."""
+    """An error, as `application/problem+json`."""
 
-    type: str = Field(description="`urn:penstock:` and a word that does not change.")
+    type: str = Field(
+        description=(
+            "`urn:penstock:` and a word that names the kind of error. Programs can rely on it."
+        )
+    )
     title: str
     status: int
     detail: str = ""
-    fields: list[Misfit] = Field([], description=f"The first {MAX_MISFITS} of them.")
+    fields: list[Misfit] = Field(
+        [], description=f"The fields that do not fit, at most {MAX_MISFITS} of them."
+    )
     about: dict[str, Any] | None = Field(
-        None, description="What an error of the engine is about: `job_id`, `key`, `state`."
+        None, description="What the error is about, such as `job_id`, `key` or `state`."
     )
 
 

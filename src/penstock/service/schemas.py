@@ -103,7 +103,12 @@ class OptionsBody(StrictBody):
     subject: Subject | None = None
     requested_by: Annotated[
         Name | None,
-        Field(description="The person who asks, for a key with the scope `on_behalf`."),
+        Field(
+            description=(
+                "The person on whose behalf the request is made. "
+                "The key needs the scope `on_behalf`."
+            )
+        ),
     ] = None
     tags: Annotated[list[Tag], Field(max_length=32)] | None = None
     meta: dict[str, Any] | None = None
@@ -258,7 +263,7 @@ KeyLifetime = Annotated[float, Field(strict=True, gt=0, le=3_155_760_000)]
 
 
 class KeyBody(StrictBody):
-    """A key to be made; `expires` is in how many seconds."""
+    """The key to create. It expires after `expires` seconds, or never if that is null."""
 
     name: KeyName
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]
@@ -267,7 +272,11 @@ class KeyBody(StrictBody):
 
 
 class RotationBody(StrictBody):
-    """For how many seconds the old key is good still, and in how many the new one expires."""
+    """How the key is replaced.
+
+    The old key stays valid for `overlap` seconds. The new key expires after `expires` seconds; if
+    that is null, it has the same lifetime as the old key.
+    """
 
     overlap: Annotated[float, Field(strict=True, ge=0, le=315_360_000)] = 86_400
     expires: KeyLifetime | None = None
@@ -280,7 +289,7 @@ class PersonBody(StrictBody):
 
 
 class PersonChange(StrictBody):
-    """What is to change; what is left out stays."""
+    """The changes to a person. What is left out stays as it is."""
 
     role: Role | None = None
     password: Password | None = None
@@ -301,6 +310,6 @@ SubjectText = Annotated[str, Field(pattern=SUBJECT_PATTERN, examples=["job/42"])
 
 
 class AskedTicket(StrictBody):
-    """The subjects that a ticket is to be for."""
+    """The subjects that a ticket is for, such as `job/42`."""
 
     subjects: Annotated[list[SubjectText], Field(min_length=1, max_length=100)]

@@ -20,7 +20,10 @@ Text = Annotated[str | None, Query(max_length=200)]
 
 
 class Audit(Struct, frozen=True):
-    """Entries, newest first, and what to pass as `after` for more."""
+    """A page of the audit, newest first.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     entries: list[AuditEntry]
     after: str | None
@@ -38,7 +41,7 @@ async def audit(
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Who changed what, newest first."""
+    """List who changed what, newest first."""
     page = await runtime_of(request).app.audit(
         actor=actor, action=action, target=target, tenant=tenant, since=since,
         after=after, limit=limit,

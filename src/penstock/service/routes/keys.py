@@ -20,14 +20,17 @@ CHANGE = raises(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 class Keys(Struct, frozen=True):
-    """Keys by name, without their secrets, and what to pass as `after` for more."""
+    """A page of keys by name, without their secrets.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     keys: list[Key]
     after: str | None
 
 
 class Revoked(Struct, frozen=True):
-    """The ids of keys that let nobody in any more."""
+    """The ids of the keys that were revoked."""
 
     revoked: list[str]
 
@@ -40,16 +43,16 @@ async def list_keys(
     after: Annotated[KeyId | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The valid keys, by name; with `all` also revoked and expired ones."""
+    """List the valid keys by name; with `all`, also revoked and expired keys."""
     client = runtime_of(request).client_of(caller)
     keys = list(await client.keys(all=all, after=after, limit=limit))
     return as_json(Keys(keys, keys[-1].id if len(keys) == limit else None))
 
 
-@router.post("", status_code=201, responses={**returns(NewKey, 201, "Made."), **CHANGE})
+@router.post("", status_code=201, responses={**returns(NewKey, 201, "Created."), **CHANGE})
 @small_body
 async def create_key(body: KeyBody, request: Request, caller: Admin) -> Response:
-    """Make a key. `secret` is the key itself, and is told this once."""
+    """Create a key. `secret` is the key itself, and only this answer contains it."""
     client = runtime_of(request).client_of(caller)
     key = await client.create_key(
         body.name, scopes=body.scopes, tenant=body.tenant, expires=body.expires
@@ -57,10 +60,12 @@ async def create_key(body: KeyBody, request: Request, caller: Admin) -> Response
     return as_json(key, 201)
 
 
-@router.post("/{id}/rotate", status_code=201, responses={**returns(NewKey, 201, "Made."), **CHANGE})
+@router.post(
+    "/{id}/rotate", status_code=201, responses={**returns(NewKey, 201, "Created."), **CHANGE}
+)
 @small_body
 async def rotate_key(id: KeyId, body: RotationBody, request: Request, caller: Admin) -> Response:
-    """Make a new key in place of one, which is good for the overlap still.
+    """Replace a key by a new one. The old key stays valid for the `overlap`, in seconds.
 
     The life of the last key with the scope admin is not shortened.
     """
@@ -71,10 +76,11 @@ async def rotate_key(id: KeyId, body: RotationBody, request: Request, caller: Ad
 
 @router.delete("/{id}", responses={**returns(Revoked), **CHANGE})
 async def revoke_key(id: KeyId, request: Request, caller: Admin) -> Response:
-    """Revoke a key. Servers know within five seconds.
+    """Revoke a key. All servers refuse it within five seconds.
 
-    The last key with the scope admin is not revoked, unless a person has that role: nobody could
-    make another. Another key with that scope counts if it expires no sooner.
+    The last key with the scope admin cannot be revoked, unless a person has the role admin, because
+    nobody could create another key. Another key with that scope counts only if it does not expire
+    sooner.
     """
     client = runtime_of(request).client_of(caller)
     return as_json(Revoked(list(await client.revoke_key(id, keep_admin=True))))

@@ -16,13 +16,13 @@ router = APIRouter(tags=["access"])
 
 
 class Token(Struct, frozen=True):
-    """What requests that change something have to bring as `X-CSRF-Token`, beside the cookie."""
+    """The token for requests that change something: send it as `X-CSRF-Token`, with the cookie."""
 
     csrf: str
 
 
 class Me(Struct, frozen=True, kw_only=True):
-    """Who asks, and what that one may do; `csrf` is for those who are logged in."""
+    """The caller, and what the caller may do. `csrf` is null unless a person is logged in."""
 
     name: str
     scopes: list[Scope]
@@ -33,7 +33,10 @@ class Me(Struct, frozen=True, kw_only=True):
 @router.post("/login", responses={**returns(Token), **raises(400, 401, 403, 413, 422, 429, 503)})
 @small_body
 async def login(body: LoginBody, request: Request) -> Response:
-    """Log in. The cookie lasts for twelve hours, and for two without a request."""
+    """Log in, and get a cookie for the session.
+
+    The session ends after twelve hours, and after two hours without a request.
+    """
     logins = runtime_of(request).logins
     new_login = await logins.log_in(request, body.name, body.password)
     response = as_json(Token(new_login.csrf))
@@ -44,10 +47,10 @@ async def login(body: LoginBody, request: Request) -> Response:
 @router.post(
     "/logout",
     status_code=204,
-    responses={204: {"description": "Logged out."}, **raises(401, 403, 503)},
+    responses={204: {"description": "The session has ended."}, **raises(401, 403, 503)},
 )
 async def logout(request: Request, caller: AnyCaller) -> Response:
-    """Log out here; a key stays as it is."""
+    """End the session of the cookie. An API key stays valid."""
     logins, response = runtime_of(request).logins, Response(status_code=204)
     await logins.log_out(request)
     logins.clear_cookie(response, request)
@@ -56,7 +59,7 @@ async def logout(request: Request, caller: AnyCaller) -> Response:
 
 @router.get("/me", responses={**returns(Me), **raises(401, 503)})
 async def me(caller: AnyCaller) -> Response:
-    """Who asks, and what that one may do."""
+    """Return who the caller is, and what the caller may do."""
     return as_json(
         Me(
             name=caller.name,

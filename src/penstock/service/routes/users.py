@@ -20,7 +20,10 @@ CHANGE = raises(400, 401, 403, 404, 409, 413, 422, 503)
 
 
 class People(Struct, frozen=True):
-    """People by name, and what to pass as `after` for more."""
+    """A page of people by name.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     people: list[Person]
     after: str | None
@@ -33,16 +36,16 @@ async def list_people(
     after: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """Those who may log in, and those who may no more."""
+    """List the people who may log in, and those who are disabled."""
     client = runtime_of(request).client_of(caller)
     people = list(await client.people(after=after, limit=limit))
     return as_json(People(people, people[-1].name if len(people) == limit else None))
 
 
-@router.post("", status_code=201, responses={**returns(Person, 201, "Made."), **CHANGE})
+@router.post("", status_code=201, responses={**returns(Person, 201, "Created."), **CHANGE})
 @small_body
 async def add_person(body: PersonBody, request: Request, caller: Admin) -> Response:
-    """Let somebody log in."""
+    """Add a person who may log in."""
     runtime = runtime_of(request)
     password_hash = await runtime.logins.passwords.hash(body.password)
     client = runtime.client_of(caller)
@@ -55,10 +58,10 @@ async def add_person(body: PersonBody, request: Request, caller: Admin) -> Respo
 async def change_person(
     name: PersonName, body: PersonChange, request: Request, caller: Admin
 ) -> Response:
-    """Change a role or a password, or disable a person.
+    """Change the role or the password of a person, or disable the person.
 
-    A new password, or disabling the person, ends all of their sessions. The last admin is neither
-    disabled nor demoted, unless there is a key with the scope admin that never expires.
+    A new password, or disabling the person, ends all of their sessions. The last admin can neither
+    be disabled nor lose that role, unless a key with the scope admin exists that never expires.
     """
     runtime = runtime_of(request)
     password_hash = None

@@ -58,7 +58,9 @@ Person = Annotated[
         min_length=1,
         max_length=200,
         pattern=PLAIN,
-        description="The person who asks, for a key with the scope `on_behalf`.",
+        description=(
+            "The person on whose behalf the request is made. The key needs the scope `on_behalf`."
+        ),
     ),
 ]
 
