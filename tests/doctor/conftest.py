@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.doctor.examined import Examined
-from tests.fixtures.database import Database, connected
+from tests.fixtures.database import Database, connected, roles
 from tests.fixtures.later import later
 from tests.fixtures.until import until
 from tests.fixtures.worker import app
 
-__all__ = ["app", "later"]
+__all__ = ["app", "later", "roles"]
 
 FORGONE = ("fsync", "full_page_writes")
 

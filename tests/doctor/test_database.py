@@ -147,6 +147,7 @@ async def test_a_right_that_only_workers_need_is_told_as_such(
     assert finding.paste == (f'GRANT UPDATE ON "penstock"."lease" TO "{database.name}_stranger";',)
 
 
+@pytest.mark.usefixtures("roles")
 async def test_rls_role_needs_the_rights_of_a_worker_or_an_app(
     database: Database, stranger: str, admin: asyncpg.Connection
 ) -> None:
@@ -167,6 +168,7 @@ async def test_rls_role_needs_the_rights_of_a_worker_or_an_app(
     assert finding.verdict is OK, "the owner may do all"
 
 
+@pytest.mark.usefixtures("roles")
 async def test_missing_right_of_a_worker_under_rls_is_named(
     database: Database, stranger: str, admin: asyncpg.Connection
 ) -> None:
