@@ -36,9 +36,9 @@ MAX_SIZE_TOKENS: Final = 8192
 
 
 class Chunking(Struct, frozen=True):
-    """How documents are cut; stored with an edition, so that all of it is cut alike.
+    """How documents are cut into chunks. It is stored, so that all documents are cut alike.
 
-    Pieces do not overlap: one edit would then change two of them.
+    Chunks do not overlap, because an edit in an overlap would change two of them.
     """
 
     size: int = 256

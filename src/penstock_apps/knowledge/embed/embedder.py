@@ -96,11 +96,12 @@ MAX_DIMENSIONS: Final = 4000
 
 
 class Embedding(Struct, frozen=True):
-    """Which model makes the vectors; stored with an edition, so it holds no secret.
+    """The model that makes the vectors. It is stored with the documents, so it holds no secret.
 
-    Keys are read from the environment: OPENAI_API_KEY, COHERE_API_KEY, VOYAGE_API_KEY. A server of
-    your own that wants one has it in a variable of its name, so that no key goes to another:
-    PENSTOCK_EMBEDDING_KEY_ and the host of `base_url`, as PENSTOCK_EMBEDDING_KEY_MODELS_ACME_ORG.
+    API keys are read from the environment: OPENAI_API_KEY, COHERE_API_KEY, VOYAGE_API_KEY. The key
+    of your own server has a variable for its host, so that no other server gets it:
+    PENSTOCK_EMBEDDING_KEY_ and the host of `base_url`, such as
+    PENSTOCK_EMBEDDING_KEY_MODELS_ACME_ORG.
     """
 
     provider: Provider = "wordllama"

@@ -19,9 +19,10 @@ from penstock_apps.knowledge.store.tenants import Quotas, Tenant
 
 
 class KnowledgeProgress(Struct, frozen=True, kw_only=True):
-    """Documents by state, which make the total; `eta` are seconds, null if nobody can say.
+    """The number of documents in each state, and in `total`.
 
-    `state` is what has come of all of them together.
+    `state` is the state of all documents together. `eta` is the remaining time in seconds, or null
+    if it cannot be estimated.
     """
 
     total: int
@@ -42,9 +43,9 @@ class KnowledgeProgress(Struct, frozen=True, kw_only=True):
 
 
 class SourceProgress(KnowledgeProgress, frozen=True, kw_only=True):
-    """How far a source is; `batch` is the newest that brings documents into it.
+    """The progress of a source. `batch` is the newest batch that adds documents to it.
 
-    `requested_by` is the person who asked for that, or the key: `key:deploy`.
+    `requested_by` is the person who requested that batch, or the key, such as `key:deploy`.
     """
 
     source: str
@@ -54,7 +55,10 @@ class SourceProgress(KnowledgeProgress, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What has become of one document. `unchanged`: its content was there, or on its way."""
+    """The outcome of one document.
+
+    `unchanged` is true if an earlier request has ingested this content, or is ingesting it.
+    """
 
     id: str
     path: str
@@ -66,7 +70,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """A file of an upload that was not taken: it is `too_large`, or came `twice` with its name."""
+    """A file of an upload that was not accepted.
+
+    `reason` is `too_large`, or `twice` if the upload has another file with this name and different
+    content.
+    """
 
     path: str
     reason: str
@@ -74,13 +82,14 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Uploaded(Struct, frozen=True, kw_only=True):
-    """What was taken in: `jobCount` documents are brought in now, `unchanged` were there already.
+    """The result of an upload.
 
-    `pending` have this content and were on their way, by a request before: `batch` knows nothing
-    of them, the progress of `knowledgeSourceIds` does.
+    `jobCount` documents are being ingested by the `batch`. `unchanged` documents had this content
+    before. `pending` documents have this content too, but an earlier request is still ingesting
+    them: they count in the progress of `knowledgeSourceIds`, not in that of `batch`.
 
-    `documents` has the outcome of each, for uploads that are small. `refused` names the first
-    hundred of the `refusedCount` files that were not taken.
+    `documents` has the outcome of each document of a small upload. `refusedCount` files were not
+    accepted, and `refused` names the first hundred of them.
     """
 
     batch: str
@@ -95,10 +104,10 @@ class Uploaded(Struct, frozen=True, kw_only=True):
 
 
 class BaseShown(Struct, frozen=True, kw_only=True):
-    """A knowledge base, and the settings of the edition that is searched.
+    """A knowledge base, with the settings that searches use now.
 
-    `building` is the batch of a new edition that is on its way, after a change of settings, and
-    `error` says why it did not come to be.
+    After a change of settings, `building` is the batch that cuts and embeds all documents anew, and
+    `error` says why that failed.
     """
 
     id: str
@@ -127,7 +136,10 @@ class BaseShown(Struct, frozen=True, kw_only=True):
 
 
 class Bases(Struct, frozen=True, kw_only=True):
-    """The knowledge bases of a tenant, by name, and what to pass as `after` for more."""
+    """A page of the knowledge bases of a tenant, by name.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     bases: list[BaseShown]
     after: str | None
@@ -160,26 +172,32 @@ class SourceShown(Struct, frozen=True, kw_only=True):
 
 
 class SourcePage(Struct, frozen=True, kw_only=True):
-    """Sources, newest first; `after` is where the next page begins, null at the end."""
+    """A page of sources, newest first.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     sources: list[SourceShown]
     after: str | None
 
 
 class Cancelled(Struct, frozen=True, kw_only=True):
-    """How many documents are not brought in any more."""
+    """How many documents were cancelled."""
 
     cancelled: int
 
 
 class Deleted(Struct, frozen=True, kw_only=True):
-    """What nobody sees any more. A job removes all of it."""
+    """What was deleted. It is no longer found, and a job removes its data."""
 
     deleted: str
 
 
 class TenantShown(Struct, frozen=True, kw_only=True):
-    """What a tenant has, and what is set for it; what is null holds for all."""
+    """How much a tenant has, and its settings.
+
+    For a setting that is null, the installation's setting applies.
+    """
 
     tenant: str
     active: bool
@@ -211,10 +229,11 @@ class TenantShown(Struct, frozen=True, kw_only=True):
 
 
 class DocumentShown(Struct, frozen=True, kw_only=True):
-    """A document as it is now.
+    """A document in its present state.
 
-    `version` is of the content that is wanted, `published` of the one that is found. `reason` and
-    `error` say why it is not in. `stored`: its file is kept still.
+    `version` is the version of its newest content, and `published` the version that searches find.
+    `reason` and `error` say why a document was not ingested. `stored` is true while its file is
+    kept.
     """
 
     id: str
@@ -253,14 +272,17 @@ class DocumentShown(Struct, frozen=True, kw_only=True):
 
 
 class DocumentPage(Struct, frozen=True, kw_only=True):
-    """Documents, newest first; `after` is where the next page begins, null at the end."""
+    """A page of documents, newest first.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     documents: list[DocumentShown]
     after: str | None
 
 
 class ChunkShown(Struct, frozen=True, kw_only=True):
-    """A piece of a document that is found as one."""
+    """A chunk: a part of a document that searches find."""
 
     id: str
     position: int
@@ -271,25 +293,27 @@ class ChunkShown(Struct, frozen=True, kw_only=True):
 
 
 class ChunkPage(Struct, frozen=True, kw_only=True):
-    """Pieces in their order; `after` is where the next page begins, null at the end."""
+    """A page of chunks in their order.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     chunks: list[ChunkShown]
     after: int | None
 
 
 class FileLink(Struct, frozen=True, kw_only=True):
-    """An address that opens one file without a key, for so many seconds."""
+    """A link to one file. It works without a key for `expires_in` seconds."""
 
     url: str
     expires_in: int
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """A piece that may answer the question, with its citation: document, page, heading.
+    """A chunk that may answer the question, with the document, page and heading that it is from.
 
-    `base` is the name of the knowledge base it is in. `highlight` is a short part of it, with the
-    words of the question in Markdown's bold; `others` counts further documents that hold the same
-    text.
+    `base` is the name of its knowledge base. `highlight` is a short part of it, with the words of
+    the question in Markdown's bold. `others` counts further documents with the same text.
     """
 
     document: str
@@ -313,7 +337,7 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class Hits(Struct, frozen=True, kw_only=True):
-    """What was found, best first."""
+    """The chunks that were found, best first."""
 
     hits: list[Found]
 

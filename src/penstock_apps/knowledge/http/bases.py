@@ -23,7 +23,7 @@ router = APIRouter(prefix="/knowledge-bases", tags=["knowledge"], route_class=Kn
 
 READ: Final = raises(401, 403, 404, 422, 503)
 CHANGE: Final = raises(400, 401, 403, 404, 408, 409, 413, 415, 422, 503)
-GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
+GONE: Final = returns(Deleted, 202, "It is deleted and no longer found. A job removes its data.")
 
 
 @router.get("", responses={**returns(Bases), **raises(401, 403, 422, 503)})
@@ -32,7 +32,7 @@ async def list_bases(
     after: Annotated[Named | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The knowledge bases of a tenant, by name."""
+    """List the knowledge bases of a tenant by name."""
     bases = [BaseShown.of(each) for each in await library.bases(after=after, limit=limit)]
     return as_json(Bases(bases=bases, after=bases[-1].name if len(bases) == limit else None))
 
@@ -40,15 +40,16 @@ async def list_bases(
 @router.post(
     "",
     responses={
-        **returns(BaseShown, 200, "It was there, with these settings."),
-        **returns(BaseShown, 201, "It is there now."),
+        **returns(BaseShown, 200, "The knowledge base existed already, with these settings."),
+        **returns(BaseShown, 201, "The knowledge base was created."),
         **CHANGE,
     },
 )
 async def make_base(body: BaseWish, library: Add) -> Response:
-    """Make a knowledge base; one that is there with this name stays as it is.
+    """Create a knowledge base. If one with this name exists, it stays as it is.
 
-    It is answered if it has all the settings that are given, else with 409.
+    The existing base is returned if it has all of the given settings. Otherwise the answer is a
+    409.
     """
     _check_address(library, body.embedding)
     base, is_new = await library.find_or_make_base(body.name, body.recipe, body.language)
@@ -67,15 +68,19 @@ async def get_base(id: BaseName, library: Read) -> Response:
     "/{id}",
     responses={
         **returns(BaseShown),
-        **returns(BaseShown, 202, "All of it is cut and embedded anew; `building` is the batch."),
+        **returns(
+            BaseShown,
+            202,
+            "All documents are cut and embedded anew. `building` is the batch that does it.",
+        ),
         **CHANGE,
     },
 )
 async def change_base(id: BaseName, body: BaseChange, library: Change) -> Response:
-    """Change how the documents of a knowledge base are cut, or embedded.
+    """Change how the documents of a knowledge base are cut into chunks or embedded.
 
-    What is given takes the place of what was: all of `embedding`, all of `chunking`. Searches go on
-    with what is there until all documents are embedded anew.
+    `embedding` and `chunking` each replace the whole former value. Searches use the former settings
+    until all documents are embedded anew.
     """
     _check_address(library, body.embedding or {})
     base = await base_of(library, id)

@@ -104,11 +104,15 @@ class DocumentsBody(StrictBody):
 
 
 class BaseWish(StrictBody):
-    """A knowledge base, and how its documents are cut and embedded, if not as usual."""
+    """The knowledge base to create. Settings that are left out have their defaults."""
 
     name: Named
     language: Annotated[
-        str, Field(pattern=LANGUAGE, description="A text search configuration of Postgres.")
+        str,
+        Field(
+            pattern=LANGUAGE,
+            description="The text search configuration of Postgres for the documents.",
+        ),
     ] = "english"
     embedding: dict[str, Any] = Field(default_factory=dict)
     chunking: dict[str, Any] = Field(default_factory=dict)
@@ -132,7 +136,7 @@ class BaseWish(StrictBody):
 
 
 class BaseChange(StrictBody):
-    """How the documents of a knowledge base are to be cut and embedded from now on."""
+    """The new settings of a knowledge base: how its documents are embedded, and cut into chunks."""
 
     embedding: dict[str, Any] | None = None
     chunking: dict[str, Any] | None = None
@@ -148,7 +152,7 @@ Limit = Annotated[int, Field(strict=True, ge=0, le=10**15)]
 
 
 class QuotasWish(StrictBody):
-    """How much a tenant may have; 0 is no limit, null what holds for all."""
+    """The quotas of a tenant. 0 means no limit, and null means the installation's quota."""
 
     documents: Limit | None = None
     bytes: Limit | None = None
@@ -157,7 +161,7 @@ class QuotasWish(StrictBody):
 
 
 class TenantWish(StrictBody):
-    """What is to be set for a tenant."""
+    """The settings of a tenant that change."""
 
     active: StrictBool | None = None
     quotas: QuotasWish | None = None
@@ -188,11 +192,13 @@ class UploadForm(DocumentsBody):
 
 
 class TextWish(DocumentsBody):
-    """A text under a name; sent again under the same name it takes the place of the one before."""
+    """A text with a name. It replaces the text of the same name in the same source."""
 
     name: Named
     text: Annotated[str, Field(min_length=1, max_length=4_000_000, pattern=TEXT)]
-    source: Annotated[Named, Field(description="The name of the source it is to be in.")] = "texts"
+    source: Annotated[
+        Named, Field(description="The name of the source that the text is added to.")
+    ] = "texts"
 
     @property
     def target(self) -> NewSource:
@@ -201,7 +207,7 @@ class TextWish(DocumentsBody):
 
 
 class UrlWish(DocumentsBody):
-    """A page or a file on the web, by its address."""
+    """The URL of a web page or of a file on the web."""
 
     url: Annotated[
         str,

@@ -38,8 +38,12 @@ router = APIRouter(tags=["knowledge"], route_class=KnowledgeRoute)
 
 READ: Final = raises(401, 403, 404, 422, 503)
 CHANGE: Final = raises(401, 403, 404, 409, 422, 503)
-GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
-LIVE: Final = returns(DocumentShown, 200, "Once as JSON; as events each time that it has changed.")
+GONE: Final = returns(Deleted, 202, "It is deleted and no longer found. A job removes its data.")
+LIVE: Final = returns(
+    DocumentShown,
+    200,
+    "The state as JSON, or as a stream of events with the whole state after each change.",
+)
 LIVE[200]["content"] |= EVENTS
 LIVE[204] = {
     "description": "The client has already seen the final state, so it need not connect again."
@@ -60,14 +64,16 @@ _SECRET: Final = os.urandom(32)
 @router.get("/documents", responses={**returns(DocumentPage), **READ})
 async def list_documents(
     library: Read,
-    base: Annotated[Named | None, Query(description="By id or name.")] = None,
+    base: Annotated[
+        Named | None, Query(description="The id or the name of a knowledge base.")
+    ] = None,
     source: Annotated[Id | None, Query()] = None,
     state: State | None = None,
     batch: Annotated[Id | None, Query()] = None,
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The documents of a tenant, newest first; of a base, a source, a batch, in a state."""
+    """List the documents of a tenant that match all filters, newest first."""
     within = None if base is None else (await base_of(library, base)).id
     async with library.transaction() as on:
         documents = await library.runtime.documents.list(
@@ -88,7 +94,7 @@ async def list_documents(
 @router.get("/documents/{id}", responses={**LIVE, **READ})
 @streams_events
 async def get_document(id: Id, request: Request, library: Read) -> Response:
-    """A document as it is now; live for `Accept: text/event-stream`."""
+    """Return a document in its present state, or stream it for `Accept: text/event-stream`."""
     document = await library.document(int(id))
     if wants_events(request):
         return await stream_subject(request, library, DOCUMENT, int(id))
@@ -102,7 +108,7 @@ async def list_chunks(
     after: Annotated[int, Query(ge=-1, le=2_000_000_000)] = -1,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The pieces of a document that are found, in their order."""
+    """List the chunks of a document that searches find, in their order."""
     await library.document(int(id))
     async with library.transaction() as on:
         passages = Passages(library.runtime.tables)
@@ -124,7 +130,7 @@ async def list_chunks(
 
 @router.get("/documents/{id}/link", responses={**returns(FileLink), **READ})
 async def link_document(id: Id, request: Request, library: Read) -> Response:
-    """An address of the document's file that opens without a key, for an hour."""
+    """Return a link to the document's file. It works without a key, for an hour."""
     document = await library.document(int(id))
     if document.object is None or not document.stored:
         raise ObjectMissing(document.path)
@@ -136,7 +142,7 @@ async def link_document(id: Id, request: Request, library: Read) -> Response:
 @router.get("/files/{token}", responses={**FILE, **raises(403, 404, 422, 503)})
 @public
 async def open_file(token: Annotated[str, Path(pattern=TOKEN)], request: Request) -> Response:
-    """The file that a link opens."""
+    """Return the file that a link leads to."""
     runtime = knowledge_runtime(request)
     link = _links(runtime).verify(token, request.method)
     opened = await runtime.storage.open(link.name)
@@ -147,7 +153,7 @@ async def open_file(token: Annotated[str, Path(pattern=TOKEN)], request: Request
 
 @router.delete("/documents/{id}", responses={**GONE, **CHANGE})
 async def delete_document(id: Id, library: Change) -> Response:
-    """Delete a document with what is found of it, and its file."""
+    """Delete a document with its chunks and its file."""
     await library.delete_document(int(id))
     return as_json(Deleted(deleted=id), 202)
 

@@ -48,7 +48,10 @@ Tenant = Annotated[
         min_length=1,
         max_length=200,
         pattern=PLAIN,
-        description="Whose knowledge; a key that is bound to a tenant need not say it.",
+        description=(
+            "The tenant whose knowledge this is about. "
+            "Leave it out if the key is bound to a tenant."
+        ),
     ),
 ]
 

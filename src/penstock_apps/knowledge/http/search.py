@@ -34,15 +34,19 @@ async def search(
         str | None,
         Asked(
             max_length=16_384,
-            description="An object of JSON: what a document must have come in with, all of it.",
+            description=(
+                "A JSON object. "
+                "Only documents whose metadata have all of these values are searched."
+            ),
             examples=['{"team": "support"}'],
         ),
     ] = None,
     mode: Mode = "hybrid",
 ) -> Response:
-    """What documents say about something, by meaning and by words; `k` pieces if there are so many.
+    """Search documents by meaning and by words. The answer has at most `k` chunks, best first.
 
-    `base`, `source`, `document` and `tag` may be given several times: any of them will do.
+    `base`, `source`, `document` and `tag` may each be given several times, and match any of the
+    values.
     """
     filters = Filters(
         sources=tuple(map(int, source or ())),

@@ -147,7 +147,11 @@ Since = Annotated[str | None, Query(pattern=SINCE, examples=["24h"])]
 
 
 def _live() -> dict[int | str, dict[str, Any]]:
-    answers = returns(SourceProgress, 200, "Once as JSON; as events each time that it has changed.")
+    answers = returns(
+        SourceProgress,
+        200,
+        "The state as JSON, or as a stream of events with the whole state after each change.",
+    )
     answers[200]["content"] |= EVENTS
     answers[204] = {
         "description": "The client has already seen the final state, so it need not connect again."
@@ -158,9 +162,9 @@ def _live() -> dict[int | str, dict[str, Any]]:
 @router_progress.get("/knowledge-sources/{id}/progress", responses={**_live(), **READ})
 @streams_events
 async def source_progress(id: Id, request: Request, library: Read) -> Response:
-    """How many documents of a source are in which state; live for `Accept: text/event-stream`.
+    """Count the documents of a source by state: once, or live for `Accept: text/event-stream`.
 
-    An event is a whole state with its version, as at `/live/knowledge-source/{id}`.
+    Each event has the whole state with its version, as at `/live/knowledge-source/{id}`.
     """
     progress = await progress_of(library, int(id))
     if wants_events(request):
@@ -172,7 +176,11 @@ async def source_progress(id: Id, request: Request, library: Read) -> Response:
     "/knowledge-bases/{id}/progress", responses={**returns(KnowledgeProgress), **READ}
 )
 async def base_progress(id: BaseName, library: Read, since: Since = None) -> Response:
-    """How many documents of a base are in which state, or of those that came `since` a time."""
+    """Count the documents of a knowledge base by state.
+
+    With `since`, only documents that were added in that time are counted, such as in the last
+    `24h`.
+    """
     base = await base_of(library, id)
     counts = await library.progress(base=base.id, since=_parse_duration(since))
     return as_json(KnowledgeProgress.of(counts))
@@ -182,9 +190,10 @@ async def base_progress(id: BaseName, library: Read, since: Since = None) -> Res
 async def whole_progress(
     library: Read, batch: Annotated[Id | None, Query()] = None, since: Since = None
 ) -> Response:
-    """How many documents of a tenant are in which state, or of those that came `since` a time.
+    """Count the documents of a tenant by state.
 
-    With `batch` of those that a batch brings in.
+    With `since`, only documents that were added in that time are counted, such as in the last
+    `24h`. With `batch`, only the documents of that batch are counted.
     """
     if batch is None:
         return as_json(KnowledgeProgress.of(await library.progress(since=_parse_duration(since))))
@@ -261,17 +270,19 @@ router_sources = APIRouter(
 )
 
 CHANGE: Final = raises(401, 403, 404, 409, 422, 503)
-GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
+GONE: Final = returns(Deleted, 202, "It is deleted and no longer found. A job removes its data.")
 
 
 @router_sources.get("", responses={**returns(SourcePage), **READ})
 async def list_sources(
     library: Read,
-    base: Annotated[Named | None, Query(description="By id or name.")] = None,
+    base: Annotated[
+        Named | None, Query(description="The id or the name of a knowledge base.")
+    ] = None,
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """The sources of a tenant, or of one base, newest first."""
+    """List the sources of a tenant or of one knowledge base, newest first."""
     within = None if base is None else (await base_of(library, base)).id
     start = None if after is None else int(after)
     async with library.transaction() as on:
@@ -282,15 +293,19 @@ async def list_sources(
 
 @router_sources.get("/{id}", responses={**returns(SourceShown), **READ})
 async def get_source(id: Id, library: Read) -> Response:
-    """A source."""
+    """Return a source."""
     return as_json(SourceShown.of(await library.source(int(id))))
 
 
 @router_sources.post(
-    "/{id}/retry", responses={**returns(Uploaded, 202, "What failed is tried again."), **CHANGE}
+    "/{id}/retry",
+    responses={
+        **returns(Uploaded, 202, "The failed and cancelled documents are ingested again."),
+        **CHANGE,
+    },
 )
 async def retry_source(id: Id, request: Request, library: Change) -> Response:
-    """Bring in once more what failed, and nothing else."""
+    """Ingest the failed and cancelled documents of a source again, and no others."""
     receipt = await library.retry(int(id))
     source = await library.source(receipt.source)
     uploaded = Uploaded(
@@ -306,7 +321,7 @@ async def retry_source(id: Id, request: Request, library: Change) -> Response:
 
 @router_sources.post("/{id}/cancel", responses={**returns(Cancelled), **CHANGE})
 async def cancel(id: Id, library: Change, caller: Operator) -> Response:
-    """End what is under way; what has come in stays."""
+    """Cancel the unfinished documents of a source. Those that have been ingested stay."""
     return as_json(
         Cancelled(cancelled=await library.cancel(int(id), f"requested by {caller.name}"))
     )

@@ -18,22 +18,22 @@ from penstock_apps.knowledge.library import Library
 router = APIRouter(prefix="/knowledge-tenant", tags=["knowledge"], route_class=KnowledgeRoute)
 
 CHANGE: Final = raises(400, 401, 403, 408, 409, 413, 415, 422, 503)
-GONE: Final = returns(Deleted, 202, "Gone; a job removes it.")
+GONE: Final = returns(Deleted, 202, "It is deleted and no longer found. A job removes its data.")
 # These routes change a whole tenant, so its name is required and has no default.
 Whose = Annotated[Named, Query(alias="tenant")]
 
 
 @router.get("", responses={**returns(TenantShown), **raises(401, 403, 422, 503)})
 async def get_tenant(library: Read) -> Response:
-    """What a tenant has, and what is set for it."""
+    """Return how much a tenant has, and its settings."""
     return as_json(await _read_tenant(library))
 
 
 @router.patch("", responses={**returns(TenantShown), **CHANGE})
 async def set_tenant(body: TenantWish, whose: Whose, request: Request, caller: Admin) -> Response:
-    """Switch a tenant on or off, set its quotas and how long its files are kept.
+    """Change the settings of a tenant: whether it is active, its quotas, how long files are kept.
 
-    What is not given stays; null is what holds for all tenants.
+    Fields that are left out stay as they are. With null, the installation's setting applies.
     """
     runtime = knowledge_runtime(request)
     settings: dict[str, Any] = body.model_dump(exclude_unset=True)
@@ -47,7 +47,7 @@ async def set_tenant(body: TenantWish, whose: Whose, request: Request, caller: A
 
 @router.delete("", responses={**GONE, **CHANGE})
 async def delete_tenant(whose: Whose, request: Request, caller: Admin) -> Response:
-    """Delete all that a tenant has here, and what is set for it."""
+    """Delete all knowledge of a tenant, and its settings."""
     await Library(knowledge_runtime(request), whose).delete_tenant()
     return as_json(Deleted(deleted=whose), 202)
 

@@ -330,9 +330,11 @@ async def _wait_until(
 
 router = APIRouter(prefix="/upload", tags=["knowledge"], route_class=KnowledgeRoute)
 
-ACCEPTED: Final = "Taken in; `location` is where to look how far it is."
+ACCEPTED: Final = "The upload is accepted. The header `location` has the address of its progress."
 ANSWERS: Final = {
-    **returns(Uploaded, 200, "All documents have ended: see what has become of each."),
+    **returns(
+        Uploaded, 200, "All documents have ended. `documents`, if present, has the outcome of each."
+    ),
     **returns(Uploaded, 202, ACCEPTED),
     **raises(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
 }
@@ -340,8 +342,8 @@ FORM: Final = {
     "requestBody": {
         "required": True,
         "description": (
-            "Files, as many as there are, under any name; before them fields with the names of the "
-            "parameters, which they stand for."
+            "The files, each under any field name. Form fields with the names of the parameters "
+            "may come before the files, and replace these parameters."
         ),
         "content": {
             "multipart/form-data": {
@@ -359,7 +361,10 @@ FORM: Final = {
     }
 }
 LIVE: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "Events with the state of the document, until its end.", "content": EVENTS}
+    200: {
+        "description": "A stream of events with the state of the document, until it has ended.",
+        "content": EVENTS,
+    }
 }
 # A client may not read a refusal before it has sent its body, so the rest is read for this long.
 MAX_DRAIN_S: Final = 2.0
@@ -379,10 +384,11 @@ async def upload_documents(
     priority: Annotated[int | None, Query(ge=-100, le=100)] = None,
     idempotency_key: Annotated[Named | None, Header()] = None,
 ) -> Response:
-    """Take files into a source of a knowledge base, which are made if they are not there.
+    """Upload files to a source of a knowledge base. A missing base or source is created.
 
-    Sent again to the same source (by its id, its name or an `Idempotency-Key`) a file that is
-    there adds nothing. What arrived whole before a connection broke stays.
+    You may send the same request again: a file that the source already has adds nothing. The source
+    is found by its id, by its name or by the `Idempotency-Key`. If the connection breaks, the files
+    that arrived completely stay.
     """
     values: dict[str, Any] = {"base": base, "source": source, "name": name, "tags": tags}
     values |= {"metadata": metadata, "priority": priority, "key": idempotency_key}
@@ -409,7 +415,7 @@ async def upload_documents(
 
 @router.post("/text", responses=ANSWERS)
 async def upload_text(body: TextWish, request: Request, library: Add) -> Response:
-    """Take a text into a source of a knowledge base."""
+    """Upload a text to a source of a knowledge base."""
     base = await library.make_base(body.base)
     path, content = display_name(body.name), body.text.encode()
     async with explain_deleted_base(library, base):
@@ -426,10 +432,11 @@ async def upload_text(body: TextWish, request: Request, library: Add) -> Respons
 
 @router.post("/url", responses={**ANSWERS, **LIVE})
 async def upload_url(body: UrlWish, request: Request, library: Add) -> Response:
-    """Take in what an address leads to, and tell live how far that is, until the end.
+    """Upload what a URL leads to, and stream the state of the document until it ends.
 
-    An event is the whole state of the document, with its version. `Accept: application/json` is
-    answered with 202 at once. An address that can be seen to be refused is so at once.
+    Each event has the whole state of the document, with its version. With `Accept:
+    application/json` the answer comes at once, without events. A URL that is not allowed is refused
+    at once if the URL itself shows that.
     """
     _refuse_unfetchable(body.url)
     base = await library.make_base(body.base)

@@ -13,7 +13,7 @@ from penstock_apps.knowledge.store.tables import Connection, TablePool
 
 
 class Quotas(Struct, frozen=True):
-    """How much a tenant may have; None is what the installation says, 0 is no limit."""
+    """The quotas of a tenant. 0 means no limit, and None means the installation's quota."""
 
     documents: int | None = None
     bytes: int | None = None
