@@ -54,7 +54,10 @@ class JobStatus(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Some jobs, newest first, and what to pass as `after` for the next ones."""
+    """A page of jobs, newest first.
+
+    Pass `after` to get the next page. It is None on the last one.
+    """
 
     jobs: tuple[Job, ...]
     after: str | None

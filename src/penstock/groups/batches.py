@@ -104,7 +104,10 @@ class BatchStatus(Struct, frozen=True, kw_only=True):
 
 
 class BatchPage(Struct, frozen=True):
-    """Some batches, newest first, and what to pass as `after` for the next ones."""
+    """A page of batches, newest first.
+
+    Pass `after` to get the next page. It is None on the last one.
+    """
 
     batches: tuple[BatchStatus, ...]
     after: str | None

@@ -96,7 +96,10 @@ class WorkflowStatus(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowPage(Struct, frozen=True):
-    """Some workflows, newest first, and what to pass as `after` for the next ones."""
+    """A page of workflows, newest first.
+
+    Pass `after` to get the next page. It is None on the last one.
+    """
 
     workflows: tuple[WorkflowStatus, ...]
     after: str | None

@@ -10,7 +10,7 @@ from penstock.job import State
 
 
 class Count(Struct, frozen=True):
-    """A number of things. There may be more of them if `is_exact` is False."""
+    """A count. If `is_exact` is False, the real number may be higher."""
 
     number: int
     is_exact: bool = True

@@ -25,7 +25,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 class LimitInsight(Struct, frozen=True, kw_only=True):
-    """The present state of one limit: a limit on a key, or one that a pattern gives the key."""
+    """The present state of one key or pattern: its limit, and the jobs and workers under it."""
 
     key: str
     rule: str | None

@@ -82,7 +82,7 @@ class LaneInsight(Struct, frozen=True, kw_only=True):
 
 
 class Lanes(Struct, frozen=True, kw_only=True):
-    """Some lanes of a queue, the largest first."""
+    """A page of the lanes of a queue, the largest first."""
 
     queue: str
     lanes: tuple[LaneInsight, ...]

@@ -57,7 +57,10 @@ async def list_jobs(
     after: Annotated[Id | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    """List the jobs that match all filters, newest first. `text` is a part of their arguments."""
+    """List the jobs that match all filters, newest first.
+
+    `text` finds jobs whose arguments contain it, in upper or lower case.
+    """
     client = runtime_of(request).client_of(caller)
     page = await client.list(
         state=state, queue=queue, task=task, tenant=tenant, subject=subject, tag=tag, text=text,

@@ -67,7 +67,7 @@ async def create_key(body: KeyBody, request: Request, caller: Admin) -> Response
 async def rotate_key(id: KeyId, body: RotationBody, request: Request, caller: Admin) -> Response:
     """Replace a key by a new one. The old key stays valid for the `overlap`, in seconds.
 
-    The life of the last key with the scope admin is not shortened.
+    A call that would shorten the life of the last key with the scope admin is refused.
     """
     client = runtime_of(request).client_of(caller)
     key = await client.rotate_key(id, overlap=body.overlap, expires=body.expires, keep_admin=True)

@@ -46,7 +46,7 @@ def _stream_responses() -> dict[int | str, dict[str, Any]]:
     responses={**returns(Ticket, 201), **raises(400, 401, 403, 408, 413, 415, 422, 503)},
 )
 async def issue_ticket(body: AskedTicket, request: Request, caller: Reader) -> Response:
-    """Issue a ticket with which a browser can listen, because it cannot send a key there.
+    """Issue a ticket for a browser, which cannot send a key when it opens a stream.
 
     Pass the ticket as `?ticket=…` to the routes under `/live`.
     """

@@ -35,7 +35,7 @@ class Me(Struct, frozen=True, kw_only=True):
 async def login(body: LoginBody, request: Request) -> Response:
     """Log in, and get a cookie for the session.
 
-    The session ends after twelve hours, and after two hours without a request.
+    The session ends after twelve hours, or after two hours without a request.
     """
     logins = runtime_of(request).logins
     new_login = await logins.log_in(request, body.name, body.password)
@@ -50,7 +50,7 @@ async def login(body: LoginBody, request: Request) -> Response:
     responses={204: {"description": "The session has ended."}, **raises(401, 403, 503)},
 )
 async def logout(request: Request, caller: AnyCaller) -> Response:
-    """End the session of the cookie. An API key stays valid."""
+    """End the caller's session. An API key stays valid."""
     logins, response = runtime_of(request).logins, Response(status_code=204)
     await logins.log_out(request)
     logins.clear_cookie(response, request)

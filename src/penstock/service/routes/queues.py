@@ -37,7 +37,10 @@ class Queues(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """The settings of lanes, by name, and what to pass as `after` for more."""
+    """A page of the settings of lanes, by name.
+
+    Pass `after` to get the next page. It is null on the last one.
+    """
 
     lanes: list[LaneSettings]
     after: str | None
@@ -65,8 +68,8 @@ async def set_queue(
 ) -> Response:
     """Change the settings of a queue. What is left out stays as it is; null removes a setting.
 
-    A queue that no task names and that has no settings yet counts as a name that callers have
-    chosen. The number of such names is limited.
+    Callers may name only a limited number of new queues. A queue that no task names and that has no
+    settings yet counts as one of these.
     """
     runtime = runtime_of(request)
     app, values = runtime.client_of(caller), changed_settings(body)

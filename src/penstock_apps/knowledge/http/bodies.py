@@ -161,7 +161,7 @@ class QuotasWish(StrictBody):
 
 
 class TenantWish(StrictBody):
-    """The settings of a tenant that change."""
+    """The changes to the settings of a tenant."""
 
     active: StrictBool | None = None
     quotas: QuotasWish | None = None
