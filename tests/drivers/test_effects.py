@@ -159,7 +159,7 @@ async def test_a_sync_handler_completes_once(
             ctx.sync.complete(connection)
             ctx.sync.complete(connection)
 
-    assert "has completed its job already" in (await fails(app, pay)).message
+    assert "has already completed its job" in (await fails(app, pay)).message
     assert await entries(ledger) == []
 
 
@@ -272,7 +272,7 @@ async def test_a_fence_outside_a_transaction_is_refused(
     handler: Callable[[Penstock, str], Any], app: Penstock, database: Database
 ) -> None:
     error = await fails(app, handler(app, database.url))
-    assert (error.type, "begin one first" in error.message) == ("RuntimeError", True)
+    assert (error.type, "Begin one first" in error.message) == ("RuntimeError", True)
 
 
 async def test_fence_holds_in_a_transaction_despite_autocommit(

@@ -43,13 +43,13 @@ CAUSES = {
     "writes_garbage": (
         "death",
         "ProtocolError",
-        "wrote something that is no message to its worker",
+        "sent invalid data to its worker",
         "in writes_garbage",
     ),
     "writes_what_could_be_a_length": (
         "death",
         "ProtocolError",
-        "wrote something that is no message",
+        "sent invalid data",
         "in writes_what_could_be_a_length",
     ),
     "writes_garbage_and_crashes": (

@@ -156,7 +156,7 @@ async def test_children_are_not_forked_if_imports_start_threads(
     async with isolating(app):
         crash = await reaches(app, await app.enqueue(threaded.crash), "failed")
         pids = {await app.wait(await app.enqueue(threaded.pid), timeout=30) for _ in range(3)}
-    assert "started as new programs, not forked" in caplog.text
+    assert "started as new programs instead of being forked" in caplog.text
     assert "from a thread" in caplog.text
     assert os.getpid() not in pids
     assert (crash.reason, crash.errors[0].message[:18]) == ("poison", "Signal 6 (SIGABRT)")
@@ -308,7 +308,7 @@ async def test_a_resource_that_a_child_could_not_open_is_refused(database: Datab
 
     async with Penstock(database.url, include=[inside.uses_model]) as app:
         app.resource(inside.Model)(open_here)
-        with pytest.raises(ConfigError, match="a child process opens its own Model"):
+        with pytest.raises(ConfigError, match="a child process opens the resource Model itself"):
             await isolating(app).start()
 
 

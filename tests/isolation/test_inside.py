@@ -228,7 +228,7 @@ async def test_a_resource_that_does_not_open_is_missing(caplog: pytest.LogCaptur
     await inner.open_all([inside.Broken, inside.Model], 0.01)
     assert inner.missing([inside.Broken, inside.Model]) == ["Broken", "Model"]
     assert "Broken could not be opened in a child process: CancelledError" in caplog.text
-    assert "Model takes longer than 0.01 s to open" in caplog.text
+    assert "Model has not opened within 0.01 s" in caplog.text
     await inner.close()
 
 

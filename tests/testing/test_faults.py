@@ -220,7 +220,9 @@ async def test_job_completed_in_its_transaction_is_delivered_once(
 
 async def test_a_fault_that_never_strikes_is_told(app: Penstock, ledger: Ledger) -> None:
     await app.enqueue(ledger.charge, 1)
-    with pytest.raises(NotDrained, match="Raise was to strike call 2 of charge at its start, and"):
+    with pytest.raises(
+        NotDrained, match="Raise should have struck call 2 of charge at its start, but"
+    ):
         await drain(app, faults=[faults.Raise(ledger.charge, OSError(), call=2)])
     with pytest.raises(ConfigError, match="the number of a call, from 1 on"):
         faults.TimeOut(ledger.charge, call=0)

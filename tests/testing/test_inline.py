@@ -132,7 +132,7 @@ async def test_what_has_no_result_says_what_it_came_to() -> None:
         return Snooze(5)
 
     ran = await attempt(wait)
-    with pytest.raises(AssertionError, match=r"no result: it came to Snooze\(delay=5\)"):
+    with pytest.raises(AssertionError, match=r"no result. Its outcome was Snooze\(delay=5\)"):
         _ = ran.result
 
 

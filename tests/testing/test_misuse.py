@@ -32,12 +32,12 @@ async def test_arguments_are_expected_by_their_names(app: Penstock, charge: Any)
 async def test_the_whole_queue_is_drained_not_a_transaction(app: Penstock) -> None:
     async with (await app.pool()).acquire() as connection:
         for tool in (drain, advance):
-            with pytest.raises(TypeError, match="takes your app itself"):
+            with pytest.raises(TypeError, match="pass your app itself"):
                 await tool(app.inside(connection))  # type: ignore[arg-type]
 
 
 def test_blocking_tools_take_the_app_itself(database: Database) -> None:
-    with pytest.raises(TypeError, match="takes your app itself"):
+    with pytest.raises(TypeError, match="pass your app itself"):
         blocking.drain(Penstock(database.url).sync)  # type: ignore[arg-type]
 
 
@@ -47,9 +47,9 @@ async def test_only_tasks_are_run() -> None:
 
 
 SLIPS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
-    "a name": (lambda _: faults.Raise("charge", OSError()), TypeError, "strikes a task"),  # type: ignore[arg-type]
-    "a text": (lambda task: faults.Raise(task, "away"), TypeError, "is an exception"),  # type: ignore[arg-type]
-    "a class": (lambda task: faults.Raise(task, OSError), TypeError, "is an exception"),  # type: ignore[arg-type]
+    "a name": (lambda _: faults.Raise("charge", OSError()), TypeError, "must be a task"),  # type: ignore[arg-type]
+    "a text": (lambda task: faults.Raise(task, "away"), TypeError, "must be an exception"),  # type: ignore[arg-type]
+    "a class": (lambda task: faults.Raise(task, OSError), TypeError, "must be an exception"),  # type: ignore[arg-type]
     "a moment": (
         lambda task: faults.Raise(task, OSError(), at="middle"),  # type: ignore[arg-type]
         ConfigError,

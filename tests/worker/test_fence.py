@@ -190,7 +190,7 @@ async def test_nothing_comes_after_complete_in_its_transaction(
     async with worker_of(app):
         job = await reaches(app, await app.enqueue(pay), "failed")
     assert (job.attempt, job.reason, job.last_error.type) == (1, "exhausted", "RuntimeError")
-    assert "has completed its job already" in job.last_error.message
+    assert "has already completed its job" in job.last_error.message
     assert await entries(ledger) == []
 
 

@@ -243,4 +243,4 @@ async def test_a_step_inside_a_fence_says_what_is_in_its_way(
     task = app.task(name="work", max_attempts=1)(work)
     async with worker_of(app, step_lock_wait=0):
         job = await reaches(app, await app.enqueue(task), "failed")
-    assert "run steps before it begins" in job.errors[0].message
+    assert "run the steps before it begins" in job.errors[0].message

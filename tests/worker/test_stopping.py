@@ -267,7 +267,7 @@ async def test_a_stop_ends_in_time_although_the_database_is_frozen(
             assert elapsed.seconds < SOON
         finally:
             proxy.heal()
-    assert "The lease could not be given back, it will expire" in caplog.text
+    assert "The lease could not be given back, so it will expire" in caplog.text
 
 
 async def test_stubborn_resource_does_not_delay_a_stop(

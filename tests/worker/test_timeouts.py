@@ -68,7 +68,7 @@ async def test_timed_out_thread_settles_at_once_and_keeps_its_slot(
         job = await reaches(app, enqueued, "failed")
         assert job.errors[0].kind == "timeout"
         assert worker_state(worker).overdue == (int(enqueued.id),)
-        assert "its thread keeps its slot" in caplog.text
+        assert "Its thread keeps its slot" in caplog.text
         waiting = await app.enqueue(quick)
         free = queue_state(worker).free
         assert free == 0

@@ -189,7 +189,7 @@ async def test_log_does_not_claim_that_refused_outcomes_were_written(
         await until(lambda: worker_state(worker).unwritten is None, what="the end to be told")
     assert "was refused: the job is no longer this worker's" in caplog.text
     assert "written again" not in caplog.text
-    assert "none of them was written" in caplog.text
+    assert "None of them was written" in caplog.text
 
 
 async def test_job_with_a_refused_outcome_fails_after_its_losses(
@@ -519,7 +519,7 @@ async def test_stop_keeps_the_lease_if_losses_cannot_be_counted(
         await connection.execute(f"{REVOKE}; {REVOKE.replace('settle_v1', 'mark_outcome_lost_v1')}")
         slow.go_on.set()
         await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
-    assert "No loss could be counted" in errors()[-1]
+    assert "Their losses could not be counted" in errors()[-1]
     assert (await app.get(job)).state == "running"
     assert await connection.fetchval("SELECT count(*) FROM penstock.lease") == 1
     await end_leases(connection)

@@ -93,9 +93,9 @@ class Account:
 
     def _out_of_reach(self, action: str, capabilities: str, error: OSError) -> EmbeddedError:
         return EmbeddedError(
-            f"Postgres does not run as root, and this root may not {action} the account "
-            f"{self.name} ({error.strerror}). Run as an ordinary user, or allow root the "
-            f"capabilities {capabilities}."
+            f"Postgres does not run as root, and this process may not {action} the account "
+            f"{self.name} ({error.strerror}), although it runs as root. Run as an ordinary user, "
+            f"or give the process the capabilities {capabilities}."
         )
 
 
@@ -112,8 +112,9 @@ def account_for(data: Path) -> Account:
         return _by_uid(os.geteuid())
     if not Path("/proc/self/fd").is_dir():
         raise EmbeddedError(
-            "Postgres does not run as root, and on this system Penstock has no way around it. "
-            "Run as an ordinary user, or name a server with PENSTOCK_DATABASE_URL."
+            "Postgres does not run as root, and on this system Penstock cannot start it under "
+            "another account. Run as an ordinary user, or name a server with "
+            "PENSTOCK_DATABASE_URL."
         )
     return _by_uid(owner) if owner else _system_account()
 
@@ -248,9 +249,10 @@ def _copy_for_all(installation: Path) -> Path:
             _rename_unless_there(copy, target)
     except OSError as error:
         raise EmbeddedError(
-            f"Postgres does not run as root, its account cannot reach {installation}, and a copy "
-            f"in {CACHE} failed ({error}). Install Penstock where every user may read it, such as "
-            "below /opt, or run as an ordinary user."
+            "Postgres does not run as root, so it needs an account that can read its programs. "
+            f"That account cannot read {installation}, and copying it to {CACHE} failed "
+            f"({error}). Install Penstock where every user may read it, such as below /opt, or "
+            "run as an ordinary user."
         ) from error
     return destination
 

@@ -146,7 +146,10 @@ class SupervisorClient:
         if not data:
             self._loop.remove_reader(self._control)
             if self._process is not None:
-                logger.error("The supervisor of child processes is gone, and they with it.")
+                logger.error(
+                    "The supervisor of the child processes has died, and all child processes "
+                    "with it."
+                )
                 self._on_supervisor_lost()
             return
         for message in self._frames.feed(data):
@@ -161,8 +164,8 @@ class SupervisorClient:
                 self.is_prepared = True
                 if not forks:
                     logger.info(
-                        "Imports have started threads or opened connections: child processes are "
-                        "started as new programs, not forked."
+                        "Imported modules have started threads or opened connections, so child "
+                        "processes are started as new programs instead of being forked."
                     )
                 self._on_prepared(trouble)
 

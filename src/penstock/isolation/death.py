@@ -87,7 +87,7 @@ class Death(Struct, frozen=True, kw_only=True):
         match self.cause:
             case "memory":
                 return (
-                    f"the child process held {_megabytes(self.resident)} of memory, "
+                    f"the child process held {_megabytes(self.resident)} of memory, but only "
                     f"{_megabytes(self.limit)} are allowed"
                 )
             case "time" | "timeout":
@@ -95,12 +95,11 @@ class Death(Struct, frozen=True, kw_only=True):
             case "late":
                 return f"the child process did not begin the job within {self.limit:g} s"
             case "asked":
-                return "the child process was told to stop and did not"
+                return "the child process did not stop when it was told to"
             case "garbage":
                 return (
-                    "the child process wrote something that is no message to its worker, as "
-                    "happens when a job writes to a file descriptor that it did not open"
-                    f"{self._end}"
+                    "the child process sent invalid data to its worker, as happens when a job "
+                    f"writes to a file descriptor that it did not open{self._end}"
                 )
             case "closed":
                 return (

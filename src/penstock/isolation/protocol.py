@@ -60,7 +60,7 @@ class Frames:
                     raise InvalidMessage(f"bytes that no message begins with: {magic!r}")
                 if length > self._max_bytes:
                     raise InvalidMessage(
-                        f"a message of {length} bytes; {self._max_bytes} are allowed"
+                        f"a message of {length} bytes, but only {self._max_bytes} are allowed"
                     )
                 end = at + _HEADER.size + length
                 if len(rest) < end:

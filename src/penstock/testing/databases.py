@@ -93,9 +93,7 @@ def add_test_database(url: str) -> None:
 def check_test_database(app: Client, verb: str) -> None:
     """Raise NotForTests unless the app's database is known to be for tests."""
     if not isinstance(app, Penstock):
-        raise TypeError(
-            f"{verb} is about the whole queue, so it takes your app itself, not {app!r}."
-        )
+        raise TypeError(f"{verb} works on the whole queue, so pass your app itself, not {app!r}.")
     if _address(app.database) not in _test_databases:
         raise NotForTests(
             f"{verb} may change every job in the database, and Penstock does not know that this "

@@ -62,7 +62,7 @@ class Fault(ABC):
 
     def __post_init__(self) -> None:
         if not isinstance(self.task, Task):
-            raise TypeError(f"A fault strikes a task, not {self.task!r}.")
+            raise TypeError(f"The task of a fault must be a task, not {self.task!r}.")
         if type(self.call) is not int or self.call < 1:
             raise BadArgument("call", self.call, "the number of a call, from 1 on")
         if self.at not in get_args(Point):
@@ -85,7 +85,9 @@ class Raise(Fault):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.error, BaseException):
-            raise TypeError(f"What a handler raises is an exception, not {self.error!r}.")
+            raise TypeError(
+                f"The error that a handler raises must be an exception, not {self.error!r}."
+            )
 
     async def strike(self, app: Penstock, call: Call) -> None:
         raise self.error
@@ -182,8 +184,8 @@ class FaultInjector:
         for fault in self.left:
             name, number = fault.task.name, calls.get(fault.task.name, 0)
             raise NotDrained(
-                f"The fault {type(fault).__name__} was to strike call {fault.call} of {name} at "
-                f"its {fault.at}, and never did: there {_calls(number)}."
+                f"The fault {type(fault).__name__} should have struck call {fault.call} of {name} "
+                f"at its {fault.at}, but never did: there {_calls(number)}."
             )
 
 

@@ -86,7 +86,9 @@ class Ran(Generic[T]):
         if self.error is not None:
             raise self.error
         outcome = outcome_of(self.value)
-        assert isinstance(outcome, Done), f"{self.job.task} has no result: it came to {outcome!r}."
+        assert isinstance(outcome, Done), (
+            f"The task {self.job.task} has no result. Its outcome was {outcome!r}."
+        )
         result: T = outcome.result
         return result
 
@@ -228,8 +230,8 @@ class _NoStore(Store):
 
     def statement(self, name: str) -> NoReturn:
         raise RuntimeError(
-            "ctx.fence and ctx.complete need a job in a database, and here there is none: "
-            "enqueue the job and drain(app) instead."
+            "ctx.fence and ctx.complete need a job in a database, but this attempt has none. "
+            "Enqueue the job and call drain(app) instead."
         )
 
     call = statement

@@ -113,10 +113,10 @@ def _check_args(task: Task[..., Any] | str | None, args: Mapping[str, Any]) -> M
     Raises TypeError for an argument that the task does not have, because no job could match it.
     """
     if not (task is None or isinstance(task, Task | str)):
-        raise TypeError(f"Jobs are looked for by their task or its name, not by {task!r}.")
+        raise TypeError(f"Look for jobs by their task or its name, not by {task!r}.")
     if not isinstance(args, Mapping):
         raise TypeError(
-            f'Arguments are looked for by their names, such as {{"order": 42}}, not by {args!r}.'
+            f'Look for arguments by their names, such as {{"order": 42}}, not by {args!r}.'
         )
     if isinstance(task, Task) and task.arguments.parameters.extra is None:
         names = task.arguments.parameters.names

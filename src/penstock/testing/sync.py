@@ -82,8 +82,8 @@ def _refuse_in_event_loop(name: str) -> None:
     except RuntimeError:
         return
     raise RuntimeError(
-        f"{name} of penstock.testing.sync blocks, and this test runs in an event loop. Import it "
-        "from penstock.testing, and await it."
+        f"{name} of penstock.testing.sync would block the event loop in which this test runs. "
+        "Import it from penstock.testing, and await it."
     )
 
 

@@ -289,7 +289,8 @@ class Reconciler(Service):
                     released = await self._store.release(self._pool, lease, self._list_known_jobs())
                 if released:
                     logger.warning(
-                        "Jobs that this worker has claimed without knowing it are given back: %d.",
+                        "Jobs that the database assigned to this worker, but that never "
+                        "reached it, are given back: %d.",
                         released,
                     )
         return self._budget.pause

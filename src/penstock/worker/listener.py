@@ -24,8 +24,9 @@ PROBE_INTERVAL_S = 15.0
 NO_NOTIFICATIONS_PAUSE_S = 600.0
 NO_NOTIFICATIONS = (
     "Notifications do not reach this worker: a pooler in transaction mode, such as PgBouncer, "
-    "keeps them, or the listen_url leads to another database. New jobs are found by looking for "
-    "them. To be told at once, give Postgres's own address as listen_url or PENSTOCK_LISTEN_URL."
+    "keeps them, or the listen_url leads to another database. The worker finds new jobs by "
+    "polling. To be notified at once, set listen_url or PENSTOCK_LISTEN_URL to Postgres's own "
+    "address."
 )
 
 

@@ -405,7 +405,9 @@ class Parts:
     def _handle_lapse(self, lease: int) -> None:
         running = len(self.dispatcher.running)
         self._events.emit(LeaseLapsed(lease, running))
-        logger.warning("Lease %d is gone; its jobs are stopped (%d).", lease, running)
+        logger.warning(
+            "Lease %d is lost, so its running jobs are stopped (number: %d).", lease, running
+        )
         self.limit_keeper.book.forget()
         self.dispatcher.drop_lost()
         self.rules_reader.read_soon()

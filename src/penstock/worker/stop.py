@@ -195,13 +195,20 @@ class Shutdown:
         """
         if calls := self._pools.calls:
             seconds = self._stopping.pool
-            logger.info("Stopping (calls in local pools: %d): up to %g s.", calls, seconds)
+            logger.info(
+                "The worker is stopping and waits for calls in local pools: %d (at most %g s).",
+                calls,
+                seconds,
+            )
             await self._phase("pool", calls, self._pools.settle(seconds), seconds)
 
     async def _finish_jobs(self, phase: str, seconds: float) -> None:
         if running := len(self._parts.dispatcher.running):
             logger.info(
-                "Stopping (jobs that run: %d): phase %s, up to %g s.", running, phase, seconds
+                "The worker is stopping and waits for running jobs: %d (phase %s, at most %g s).",
+                running,
+                phase,
+                seconds,
             )
             await self._phase(phase, running, self._parts.dispatcher.wait_until_idle(), seconds)
 
@@ -274,7 +281,7 @@ class Shutdown:
             why = "the database did not answer in time"
         except Exception as error:
             why = errors.cause(error)
-        logger.warning("The lease could not be given back, it will expire: %s.", why)
+        logger.warning("The lease could not be given back, so it will expire: %s.", why)
 
     async def _close_lease(self) -> None:
         parts = self._parts

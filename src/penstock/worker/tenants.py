@@ -25,7 +25,11 @@ class TenantFilter:
         chosen = None if only is None else _parse_names("tenants", only)
         tenants = cls(chosen, _parse_names("except_tenants", excepted))
         if chosen is not None and (not chosen or chosen & tenants.excepted):
-            raise ConfigError("tenants", sorted(chosen), "some that are not in except_tenants too")
+            raise ConfigError(
+                "tenants",
+                sorted(chosen),
+                "at least one tenant, and none that is also in except_tenants",
+            )
         return tenants
 
     def serves(self, tenant: str) -> bool:
@@ -40,7 +44,7 @@ class TenantFilter:
         else:
             return None
         remedy = f"penstock queues set {queue} --fair"
-        return f"The queue {queue} is not fair by tenant: {effect}. To change that: {remedy}"
+        return f"The queue {queue} is not fair by tenant: {effect}. To change that, run `{remedy}`."
 
 
 ALL = TenantFilter()

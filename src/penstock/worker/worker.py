@@ -179,7 +179,7 @@ class Worker:
         try:
             names = await self._scheduled() if self._scheduled else ()
         except PenstockError as error:
-            logger.debug("The queues of schedules could not be asked for: %s", error)
+            logger.debug("The queues of schedules could not be read: %s", error)
             return  # The checks that follow report what is wrong with the database.
         for queue in sorted(set(names) - self.states.keys()):
             self.states[queue] = self._make_state(queue, DEFAULT_SLOTS)
@@ -299,7 +299,7 @@ class Worker:
             given_back = parts.lease_keeper.give_back(unwritten, "The worker's process ended.")
             asyncio.run(asyncio.wait_for(given_back, GIVE_BACK_TIMEOUT_S))
         except Exception as error:
-            logger.warning("The lease could not be given back, it will expire: %r", error)
+            logger.warning("The lease could not be given back, so it will expire: %r", error)
 
     async def run(self, started: Callable[[], object] | None = None) -> None:
         """Work until `ask_to_stop` is called. Call `started` once the worker has its lease.

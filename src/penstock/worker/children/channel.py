@@ -116,7 +116,7 @@ class ChildConnection:
 
     def _check_closed(self) -> None:
         if self._is_open:
-            self._on_broken(self, "closed", "it closed its channel and lives")
+            self._on_broken(self, "closed", "the child closed its channel, but still runs")
 
     def _handle(self, message: FromChild) -> None:
         try:

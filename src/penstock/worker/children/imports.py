@@ -60,11 +60,11 @@ class Imports:
             if task.settings.isolate and task.name not in self.tasks:
                 missing = self._missing_resources(task)
                 why = (
-                    f"a child process opens its own {missing[0]}: let a function at the top level "
-                    "of a module do that, so that it can be imported"
+                    f"a child process opens the resource {missing[0]} itself, and must import the "
+                    "function that does so: define that function at the top level of a module"
                     if missing
-                    else "a child process imports its task: put it at the top level of a module, "
-                    "under its own name"
+                    else "a child process must import the task: define it at the top level of a "
+                    "module, under its own name"
                 )
                 raise Misuse(
                     f"The task {task.name} at {task.place} cannot run isolated, since {why}.",

@@ -71,7 +71,7 @@ class ChildResources(OpenResources):
             await asyncio.wait([self._opening[kind]], timeout=max(0.0, ends_at - time.monotonic()))
             if kind in self._opening:
                 resource_logger.error(
-                    "The resource %s takes longer than %g s to open in a child process.",
+                    "The resource %s has not opened within %g s in a child process.",
                     kind.__name__,
                     seconds,
                 )
@@ -183,7 +183,12 @@ class MainLoop:
                 self._tasks.add(find(path))
             except Exception:
                 # The task's module has changed since the worker started.
-                logger.exception("The task %s is not found any more at %s.", name, path)
+                logger.exception(
+                    "A child process could not import the task %s from %s, although the worker "
+                    "could.",
+                    name,
+                    path,
+                )
         return self._tasks.find(name)
 
     async def _open_first(self, order: StartAttempt, kinds: tuple[type[Any], ...]) -> None:

@@ -191,7 +191,7 @@ class ChildPool:
         is_leaving = self._leaving.get(child.number) is child
         if child.broken_by is None and not is_leaving:
             logger.error(
-                "The channel to a child process is broken, so the child is killed: %s.", why
+                "The channel to a child process is broken, and the child is killed: %s.", why
             )
             child.broken_by = cause
             self._kill(child)
@@ -242,11 +242,14 @@ class ChildPool:
     def _remedy(self) -> str:
         if any(child.is_ready for child in self._children.values()):
             most = self._max_children
-            return f"Give their queues fewer slots, or the worker more children than {most}."
+            return (
+                f"Give their queues fewer slots, or allow the worker more than {most} child "
+                "processes."
+            )
         since = time.monotonic() if self._supervisor is None else self._supervisor.since
         return (
-            "The supervisor imports what children need, or they begin, for "
-            f"{time.monotonic() - since:.0f} s by now: import less in the modules of tasks."
+            "Child processes have been importing their modules and starting for "
+            f"{time.monotonic() - since:.0f} s. Import less in the modules of tasks."
         )
 
     def _start_child(self) -> None:
@@ -332,7 +335,9 @@ class ChildPool:
             case Logged():
                 logs.write_record(message)
             case _:
-                self._on_broken_channel(child, "garbage", f"{type(message).__name__} out of turn")
+                self._on_broken_channel(
+                    child, "garbage", f"the child sent an unexpected {type(message).__name__}"
+                )
 
     def _release_child(
         self, child: ChildConnection, assignment: Assignment | None = None, resident: int = 0
@@ -391,7 +396,9 @@ class ChildPool:
             assignment.cancel_timer()
             has_begun = death.began >= assignment.assigned_at
             if not has_begun:
-                logger.warning("%r was not begun and is given back: %s.", assignment.attempt, death)
+                logger.warning(
+                    "%r had not begun, and is given back: %s.", assignment.attempt, death
+                )
                 jobs -= 1
             assignment.end(death if has_begun else NotStarted())
         if jobs:
@@ -413,7 +420,7 @@ class ChildPool:
             child.is_ready for child in self._children.values()
         ):
             self._failed_starts = 0
-            self._give_up(f"Child processes die at their start: {death}. {death.trace}")
+            self._give_up(f"Child processes die when they start: {death}. {death.trace}")
             return
         pause = retries[min(self._failed_starts, len(retries) - 1)]
         self._failed_starts += 1

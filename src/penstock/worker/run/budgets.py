@@ -153,7 +153,11 @@ class Budgets:
         except Exception as error:
             if errors.is_lost(error) or errors.is_transient(error):
                 if not errors.is_unavailable(error):
-                    logger.warning("The budget %r could not be asked: %r", key, error)
+                    logger.warning(
+                        "Units of the budget %r could not be reserved, and this is tried again: %r",
+                        key,
+                        error,
+                    )
                 return AWAY_RETRY_S
             if (explained := self._explain(error)) is not None:
                 raise explained from explained.__cause__ or error

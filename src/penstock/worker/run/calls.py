@@ -137,7 +137,8 @@ class SharedCalls:
                 for attempt in call.attempts:
                     attempt.overdue = True
                 logger.warning(
-                    "All items of a call of %s were stopped (%s); its thread keeps its slot.",
+                    "All items of a call of %s were stopped (%s). Its thread keeps its slot "
+                    "until the handler returns.",
                     call.task.name,
                     call.stop_reason,
                 )

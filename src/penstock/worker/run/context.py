@@ -96,16 +96,16 @@ R = TypeVar("R")
 logger = logging.getLogger("penstock.job")
 
 COMPLETED_ALREADY = (
-    "This attempt has completed its job already: ctx.complete comes last, once in an attempt, and "
-    "no ctx.fence after it."
+    "This attempt has already completed its job. Call ctx.complete once in an attempt, and no "
+    "ctx.fence after it."
 )
 NO_TRANSACTION = (
-    "ctx.fence holds the job until your transaction ends, and there is none: begin one first. "
-    "Outside of one, every statement is committed by itself."
+    "ctx.fence holds the job until your transaction ends, but your connection has no open "
+    "transaction. Begin one first."
 )
 
 NO_WORKFLOW = (
-    "Job {job} belongs to no workflow, so nothing can be added to it: start one with "
+    "Job {job} belongs to no workflow to which jobs could be added. Start a workflow with "
     "app.start_workflow, or enqueue the jobs."
 )
 
@@ -294,7 +294,7 @@ class AttemptContext(Context):
 
     def _expect_async(self, call: str) -> None:
         if not self._attempt.task.is_async:
-            raise RuntimeError(f"A sync handler cannot await: `ctx.sync.{call}(…)`.")
+            raise RuntimeError(f"A sync handler cannot await. Use `ctx.sync.{call}(…)` instead.")
 
     def resource(self, kind: type[R]) -> R:
         return self._resources.get(kind)

@@ -149,7 +149,8 @@ class ExclusiveRunner:
         """Let other jobs run beside this one, which has been alone for long enough."""
         attempt, self._running, self._open_timer = self._running, None, None
         logger.warning(
-            "%r has run alone for %g s, after its worker was lost: others run beside it now.",
+            "%r has run alone for %g s, because a worker was lost while it ran the job. "
+            "Other jobs now run beside it.",
             attempt,
             self._wait,
         )

@@ -299,7 +299,9 @@ class Executor:
             attempt.overdue = not thread.done()
             if attempt.overdue:
                 logger.warning(
-                    "%r was stopped (%s); its thread keeps its slot.", attempt, attempt.stop_reason
+                    "%r was stopped (%s). Its thread keeps its slot until the handler returns.",
+                    attempt,
+                    attempt.stop_reason,
                 )
             await asyncio.wait([returned])
             _ignore_error(returned)

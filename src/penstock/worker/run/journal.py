@@ -49,8 +49,9 @@ logger = logging.getLogger("penstock.worker")
 MAX_CONNECTIONS = 2
 LOCKED = "55P03"
 ROW_LOCKED = (
-    "Another transaction has locked job {job} or its workflow, so the step could not be saved. If "
-    "that is this handler's own, with ctx.fence or ctx.complete: run steps before it begins."
+    "Another transaction has locked job {job} or its workflow, so the step could not be saved. "
+    "If that transaction is this handler's own, with ctx.fence or ctx.complete, run the steps "
+    "before it begins."
 )
 
 
@@ -172,6 +173,10 @@ class Journal:
                         raise explained from explained.__cause__ or error
                     raise
                 if not is_locked and not errors.is_unavailable(error):
-                    logger.warning("A step of %r could not be kept yet: %r", attempt, error)
+                    logger.warning(
+                        "A step of %r could not be saved yet, and is tried again: %r",
+                        attempt,
+                        error,
+                    )
             await asyncio.sleep(backoff)
             backoff = min(backoff * 2, MAX_BACKOFF_S)

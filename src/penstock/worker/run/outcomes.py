@@ -97,7 +97,7 @@ class Outcomes:
             self._suspend(attempt, wait)
             return
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
-            logger.error("%r raised %s; it is taken for a failure.", attempt, type(error).__name__)
+            logger.error("%r raised %s, which counts as a failure.", attempt, type(error).__name__)
         job = attempt.job
         if attempt.completed:
             logger.warning("%r raised %s after ctx.complete.", attempt, type(error).__name__)

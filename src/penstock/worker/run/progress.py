@@ -54,7 +54,10 @@ class ProgressWriter(Service):
         except Exception as error:
             # A job's outcome matters more than its last progress.
             if not errors.is_unavailable(error):
-                logger.warning("A last report of progress was not written: %s", error)
+                logger.warning(
+                    "The last progress reports of jobs that have ended could not be written: %s",
+                    error,
+                )
 
     async def flush(self) -> None:
         """Write the newest report of each job."""

@@ -132,7 +132,9 @@ class WorkerResources(OpenResources, Service):
         if kind not in self._logged:
             self._logged.add(kind)
             logger.error(
-                "The resource %s could not be opened, its tasks wait: %r", kind.__name__, error
+                "The resource %s could not be opened, so the tasks that need it wait: %r",
+                kind.__name__,
+                error,
             )
 
     async def _rest(self, delay: float) -> None:

@@ -162,8 +162,8 @@ class Suspects(Service):
     def _refuse(self, jobs: Sequence[ClaimedJob], error: Exception) -> None:
         why = f"The database refuses to mark the attempt as begun: {errors.with_hint(error)}"
         logger.error(
-            "%s of lost workers cannot be marked as begun, such as job %d, so they are put back and"
-            " tried again later: %s",
+            "%s of lost workers, such as job %d, cannot be marked as begun. They are put back, "
+            "and tried again later: %s",
             counted(len(jobs), "job"),
             jobs[0].id,
             errors.with_hint(error),

@@ -26,8 +26,8 @@ class Bridge:
         if threading.get_ident() == self._thread:
             coroutine.close()
             raise RuntimeError(
-                "ctx.sync blocks, and this handler runs in the event loop, which would stand "
-                "still. Await instead: `async with ctx.budget(…)`, `await ctx.step(…)`."
+                "ctx.sync would block the event loop in which this handler runs. Await instead: "
+                "`async with ctx.budget(…)`, `await ctx.step(…)`."
             )
         try:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)

@@ -104,10 +104,13 @@ KEPT_RETRY_FIRST = 1 / 32
 MAX_MESSAGE_CHARS = 300
 MAX_IDS_REPORTED = 1000
 WRITTEN_AGAIN = "Outcomes are written again after %.1f s."
-NO_LOSS = " No loss could be counted now: the lease runs out, and a rescue counts a loss for each."
+NO_LOSS = (
+    " Their losses could not be counted now. Once the lease has expired, the rescue counts a "
+    "loss for each."
+)
 NONE_LEFT = (
-    "After %.1f s no outcome is left that cannot be written: none of them was written, since their "
-    "jobs are no longer this worker's."
+    "After %.1f s no unwritten outcome is left. None of them was written, because their jobs no "
+    "longer belong to this worker."
 )
 
 OnSettled = Callable[[Sequence[Settlement]], None]
@@ -310,7 +313,11 @@ class Settler:
     def submit(self, settlement: Settlement) -> None:
         """Accept an outcome. It is written as soon as the current flush is done."""
         if self._closed:
-            logger.warning("Job %d ended after its worker left; it may run again.", settlement.id)
+            logger.warning(
+                "Job %d ended after its worker had stopped. Its outcome is not written, and it "
+                "may run again.",
+                settlement.id,
+            )
             return
         self.wants_probe = False
         self._waiting.append(settlement)
@@ -358,7 +365,7 @@ class Settler:
         if rest := self.list_given_up():
             logger.error(
                 "Outcomes that are not written when the process ends: %d. Their jobs will be run "
-                "again, with a loss counted where the database can be told.",
+                "again, and each counts a loss if the database can still be reached.",
                 len(rest),
             )
             self._is_process_ending = True
@@ -583,13 +590,17 @@ class Settler:
             )
         except Exception as why:
             store_errors.raise_if_cancelled(why)
-            logger.info("The job %d could not be taken back: %s", row.id, why)
+            logger.info(
+                "Job %d, whose outcome was refused, could not be taken back yet: %s", row.id, why
+            )
             return False
         if lost:
             self._answered.add(attempt_key(row))
             self._forget([row])
             logger.error(
-                "The outcome of job %d is refused, so its attempt counts as lost: %s", row.id, error
+                "The database refuses the outcome of job %d, so its attempt counts as lost: %s",
+                row.id,
+                error,
             )
         return bool(lost)
 
@@ -713,7 +724,9 @@ class Settler:
                 counted(len(rows), "job"),
                 store_errors.sqlstate(error) or type(error).__name__,
                 store_errors.with_hint(error),
-                "goes on with others" if is_claiming else "claims nothing until it works",
+                "goes on with other jobs"
+                if is_claiming
+                else "claims no jobs until they are written",
             )
         message = (store_errors.message(error) or store_errors.cause(error))[:MAX_MESSAGE_CHARS]
         self._publish_unwritten(rows, type(error).__name__, message, is_claiming)
