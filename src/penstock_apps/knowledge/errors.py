@@ -43,9 +43,9 @@ class VectorMissing(KnowledgeError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"Vectors need the extension pgvector 0.8 or newer: {reason.rstrip('.')}. "
-            "Install it there (Debian: postgresql-15-pgvector), then let an administrator run "
-            "CREATE EXTENSION vector; in this database."
+            f"Vectors need the extension pgvector 0.8 or newer: {reason.rstrip('.')}. Install it "
+            "on the database server (Debian: postgresql-15-pgvector), then let an administrator "
+            "run CREATE EXTENSION vector; in this database."
         )
 
 
@@ -119,8 +119,8 @@ class QuotaExceeded(KnowledgeError):
         self.what = what
         self.allowed = allowed
         super().__init__(
-            f"That would make {wanted:,} {what}, and {allowed:,} are allowed. Delete some, or let "
-            "an administrator raise the quota."
+            f"That would make {wanted:,} {what}, but only {allowed:,} are allowed. Delete some, "
+            "or let an administrator raise the quota."
         )
 
 

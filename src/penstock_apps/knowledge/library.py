@@ -221,7 +221,13 @@ class Library:
             if is_named:
                 raise
             names = ", ".join(each.name for each in bases)
-            logger.warning("Only words are searched for in %s of %s: %s", names, self.tenant, error)
+            logger.warning(
+                "A search in %s of the tenant %s uses only words, because its query could not be "
+                "embedded: %s",
+                names,
+                self.tenant,
+                error,
+            )
             return None
 
     # Progress

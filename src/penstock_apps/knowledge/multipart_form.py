@@ -266,8 +266,8 @@ class OversizedFile(Struct, frozen=True):
     @property
     def message(self) -> str:
         return (
-            f"{self.name} has {self.bytes:,} bytes, and a file may have {self.allowed:,}. "
-            "Split it, or have the limit raised."
+            f"{self.name} has {self.bytes:,} bytes, but a file may have at most {self.allowed:,}. "
+            "Split it, or ask whoever runs the service to raise the limit."
         )
 
 
@@ -348,8 +348,8 @@ class FormReceiver:
         if self._bytes > self._limits.request_bytes:
             raise UploadRefused(
                 "too_large",
-                f"An upload may have {self._limits.request_bytes:,} bytes. "
-                "The files before are kept: send the others in further requests.",
+                f"An upload may have at most {self._limits.request_bytes:,} bytes. The files that "
+                "came before are kept. Send the others in further requests.",
             )
 
     async def handle(self, event: FormEvent) -> FormItem | None:
@@ -389,8 +389,8 @@ def _check_number(what: str, number: int, allowed: int) -> None:
     if number > allowed:
         raise UploadRefused(
             "too_many",
-            f"An upload may have {allowed:,} {what}. "
-            "Those before are kept: send the others in further requests.",
+            f"An upload may have at most {allowed:,} {what}. Those that came before are kept. "
+            "Send the others in further requests.",
         )
 
 
@@ -419,8 +419,8 @@ async def receive_form(
     except OSError as error:
         raise UploadRefused(
             "disk",
-            f"The server has no room for the upload now ({error.strerror}). Try it later, and tell "
-            "who runs it if it stays so.",
+            f"The server has no room for the upload now ({error.strerror}). Try again later, and "
+            "tell whoever runs the server if it fails again.",
         ) from error
     finally:
         await form.abandon()
@@ -436,6 +436,6 @@ async def _next_chunk(stream: AsyncIterator[bytes]) -> bytes | None:
 def _cut_off() -> UploadRefused:
     return UploadRefused(
         "cut_off",
-        "The upload broke off before its end. The files that arrived whole are kept: "
-        "send it again, and they are known.",
+        "The upload broke off before its end. The files that arrived whole are kept. Send the "
+        "upload again: it recognises them.",
     )

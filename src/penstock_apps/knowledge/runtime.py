@@ -125,7 +125,7 @@ MAX_ID = 2**63 - 1
 def tenant_of_job(ctx: Context) -> str:
     """Return the tenant of a job; raise NotRetryable if it has none."""
     if not ctx.job.tenant:
-        raise NotRetryable(f"Job {ctx.job.id} of {ctx.job.task} has no tenant, and needs one.")
+        raise NotRetryable(f"Job {ctx.job.id} of {ctx.job.task} has no tenant, but needs one.")
     return ctx.job.tenant
 
 
@@ -134,8 +134,8 @@ def batch_of_callback(ctx: Context) -> str:
     batch = ctx.job.meta.get("batch")
     if not isinstance(batch, str):
         raise NotRetryable(
-            f"Job {ctx.job.id} of {ctx.job.task} is not the callback of a batch: nothing but a "
-            "batch that ends may enqueue this task."
+            f"Job {ctx.job.id} of {ctx.job.task} is not the callback of a batch. Do not enqueue "
+            "this task yourself: only a batch may enqueue it, when it ends."
         )
     return batch
 
@@ -144,7 +144,7 @@ def expect_id(ctx: Context, what: str, id: int | None) -> int:
     """Return an id if a row can have it; otherwise raise NotRetryable."""
     if id is None or not 0 < id <= MAX_ID:
         raise NotRetryable(
-            f"Job {ctx.job.id} of {ctx.job.task} names the {what} {id}, and no {what} can have "
+            f"Job {ctx.job.id} of {ctx.job.task} names the {what} {id}, but no {what} can have "
             "that id."
         )
     return id

@@ -129,13 +129,13 @@ def test_what_is_not_there_or_has_no_name_is_told(penstock: Commands, tmp_path: 
     told = {
         ("ingest", "nowhere"): "There is no file or folder nowhere.",
         ("ingest", "/dev/null"): "/dev/null is neither a file nor a folder.",
-        ("ingest", long): f"{long} cannot be looked at: File name too long.",
+        ("ingest", long): f"{long} cannot be accessed: File name too long.",
         ("ingest", "odd\udcff"): (
-            "The folder …/odd\\xff has characters in its name that cannot be shown; "
-            "give it another one."
+            "The name of the folder …/odd\\xff has characters that cannot be displayed. "
+            "Rename the folder."
         ),
         ("search", "keys", "--base", "research"): (
-            "There is no knowledge base 'research'; there is none yet: `penstock ingest` makes one."
+            "There is no knowledge base 'research'. None exists yet: `penstock ingest` makes one."
         ),
     }
     for arguments, message in told.items():
@@ -148,7 +148,7 @@ def test_names_of_bases_and_tags_are_text(penstock: Commands, handbook: Path) ->
     for option, given in (("--base", ""), ("--tag", "\udcff"), ("--tenant", "a\nb")):
         ended = penstock.run("ingest", "handbook", option, given)
         assert ended.returncode == 2
-        assert "is no name: 1 to 200 characters that can be shown" in ended.stderr
+        assert "is not a name; a name has 1 to 200 printable characters" in ended.stderr
 
 
 async def test_a_database_without_the_tables_says_how_to_have_them(
@@ -186,7 +186,7 @@ async def test_the_same_command_goes_on_after_ctrl_c(
     run.send(signal.SIGINT)
     assert await asyncio.to_thread(run.end, 90) == 130
     assert json.loads(run.output)["error"]["kind"] == "interrupted"
-    assert "the same command goes on with the rest" in run.log
+    assert "Run the same command again to continue with the rest" in run.log
 
     await scene.app.resume(SMALL_QUEUE)
     ended = said(penstock, "ingest", "handbook")
@@ -220,7 +220,7 @@ async def test_a_file_that_cannot_be_taken_in_stops_no_other(
     far_path = "d" * 13 + "/far.md"
     assert errors.keys() == {"odd\\xff.md", "\\x1b[31mred.md", "unreadable.md", far_path}
     assert "more than 2,000 bytes" in errors[far_path]
-    assert "give it another one" in errors["odd\\xff.md"]
+    assert "Rename it." in errors["odd\\xff.md"]
     assert errors["unreadable.md"] == "It cannot be read: Input/output error."
     penstock.run("search", "\udcff\udcfe")  # no words, and no surprise
 

@@ -106,7 +106,7 @@ async def test_deleted_documents_and_bases_vanish_at_once(penstock: Commands, sc
     with Terminal(penstock, *delete, "base", "research", *ACME) as terminal:
         terminal.wait_for("The knowledge base 'research', with 1 document, will be deleted.")
         terminal.press("y\n")
-        terminal.wait_for("A worker removes what is left")
+        terminal.wait_for("removes its data")
         assert terminal.end() == 0
     assert [each["name"] for each in listed(penstock, "bases")] == ["default"]
 
@@ -131,11 +131,11 @@ async def test_a_base_without_editions_can_be_deleted(penstock: Commands, scene:
 @pytest.mark.usefixtures("shelved")
 async def test_unknown_or_ambiguous_name_lists_the_candidates(penstock: Commands) -> None:
     told = {
-        ("sources", "--base", "reserch"): "'reserch'; there are: default, research.",
-        ("documents", "--source", "99"): "no source '99'; there are: 2 (up), 1 (/",
-        ("retry", "hanbook"): "no source 'hanbook'; there are: 2 (up), 1 (/",
-        ("delete", "document", "9" * 30): "there are: 4 (keys.md), ",
-        ("delete", "source", "up", "--base", "default"): "there are: 1 (/",
+        ("sources", "--base", "reserch"): "'reserch'. Existing ones: default, research.",
+        ("documents", "--source", "99"): "no source '99'. Existing ones: 2 (up), 1 (/",
+        ("retry", "hanbook"): "no source 'hanbook'. Existing ones: 2 (up), 1 (/",
+        ("delete", "document", "9" * 30): "Existing ones: 4 (keys.md), ",
+        ("delete", "source", "up", "--base", "default"): "Existing ones: 1 (/",
     }
     for arguments, message in told.items():
         ended = penstock.run("knowledge", *arguments, *ACME, "--json")
@@ -144,11 +144,11 @@ async def test_unknown_or_ambiguous_name_lists_the_candidates(penstock: Commands
         assert '"kind":"not_found"' in ended.stdout
     both = penstock.run("knowledge", "delete", "document", "keys.md", *ACME, "--yes")
     assert both.returncode == 1
-    assert "'keys.md' is 2 documents: 4 (of source 2), " in both.stderr
-    assert "Name one by its id." in both.stderr
+    assert "'keys.md' is ambiguous: it matches 2 documents: 4 (of source 2), " in both.stderr
+    assert "Pass the id of one." in both.stderr
     assert penstock.run("knowledge", "sources", "--after", "x").returncode == 2
     none = penstock.run("knowledge", "retry", "handbook")
-    assert "there is none yet: `penstock ingest` makes one" in none.stderr
+    assert "None exists yet: `penstock ingest` makes one" in none.stderr
 
 
 def test_where_there_is_no_knowledge_it_is_said_how_to_have_it(

@@ -22,7 +22,7 @@ from tests.knowledge.cli.conftest import KEYS, TRAVEL
 from tests.knowledge.scene import Scene
 
 # What is said of a command that takes longer than some seconds.
-ON_THE_WAY = r"(?:\d of 2 (?:files read|documents are in)\n|.* is paused.*\n)*"
+ON_THE_WAY = r"(?:\d of 2 (?:files read|documents are ingested)\n|.* is paused.*\n)*"
 WAITING = "SELECT count(*) = $1 FROM k.document WHERE state = 'pending'"
 
 
@@ -91,7 +91,7 @@ async def test_interrupted_ingest_says_how_to_go_on(
         proxy.refuse()
         assert await asyncio.to_thread(pressed.end, 90) == 130
         assert await asyncio.to_thread(lost.end, 90) == 1
-    rest = "What has come in stays; the same command goes on with the rest."
+    rest = "What has been ingested stays. Run the same command again to continue with the rest."
     assert re.fullmatch(rf"{ON_THE_WAY}Interrupted\. {re.escape(rest)}\n", pressed.log)
     assert lost.log.splitlines()[-1].endswith(rest)
     assert " was lost: " in lost.log
@@ -114,7 +114,7 @@ async def test_why_nothing_comes_in_is_said_once(
             await connection.fetchval("SELECT min(id) FROM penstock.job WHERE state = 'ready'"),
         )
     held = "1 is held by a worker that does not answer; it is taken back in about "
-    nobody_serves = f"No living worker serves the queue {SMALL_QUEUE}: `penstock up` is one"
+    nobody_serves = f"No living worker serves the queue {SMALL_QUEUE}. Start one with `penstock up`"
     log = ""
 
     def lines(of: str) -> int:
@@ -129,8 +129,8 @@ async def test_why_nothing_comes_in_is_said_once(
     )
     for line in (held, nobody_serves):
         await until(lambda line=line: lines(line), 90, what=line)  # type: ignore[misc]
-    seen = lines("0 of 2 documents are in")
-    await until(lambda: lines("0 of 2 documents are in") > seen + 2, 90, what="more lines")
+    seen = lines("0 of 2 documents are ingested")
+    await until(lambda: lines("0 of 2 documents are ingested") > seen + 2, 90, what="more lines")
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert (lines(held), lines(nobody_serves)) == (1, 1)

@@ -89,8 +89,11 @@ async def test_renamed_folder_is_told_with_what_removes_its_old_source(
     assert (told["source"], told["folder"], told["documents"]) == (old, str(shelved), 3)
     assert told["remedy"] == f"penstock knowledge delete source {old} --tenant acme"
     shown = penstock.run(*asked)
-    assert f"{shelved} is not there any more, and its files are in this folder now." in shown.stdout
-    assert f"`{told['remedy']}` removes what came from there." in shown.stdout
+    assert (
+        f"The folder {shelved} no longer exists, and its files are in this folder now."
+        in shown.stdout
+    )
+    assert f"To remove what came from there, run `{told['remedy']}`." in shown.stdout
 
     penstock.run(*told["remedy"].split()[1:], "--yes")
     assert "renamed" not in said(penstock, *asked)

@@ -238,7 +238,7 @@ async def test_fewer_vectors_than_texts_are_refused(embedder: Embedder, models: 
 
 async def test_an_answer_of_another_kind_is_refused(embedder: Embedder, models: Models) -> None:
     models.fail(Fault(200, body={"hello": "world"}))
-    with pytest.raises(EmbedderMisfit, match="something else than embeddings"):
+    with pytest.raises(EmbedderMisfit, match="something other than embeddings"):
         await embedder.embed(TEXTS)
 
 
@@ -330,7 +330,7 @@ def test_the_dimensions_of_known_models_need_not_be_said(
 
 
 def test_dimensions_that_are_not_known_must_be_said() -> None:
-    with pytest.raises(ConfigError, match="the number that the model mine has"):
+    with pytest.raises(ConfigError, match="the number of dimensions that the model mine has"):
         embedder_of(Embedding("openai", "mine", base_url="http://localhost/v1"), {})
 
 

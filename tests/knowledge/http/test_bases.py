@@ -93,7 +93,7 @@ async def test_a_base_that_is_there_with_other_settings_is_a_conflict(
 
     answer = await http.post("/knowledge-bases", json={"name": "law", "language": "english"})
     assert answer.status_code == 409
-    assert "A language cannot be changed" in answer.json()["detail"]
+    assert "The language of a base cannot be changed" in answer.json()["detail"]
 
     # What a change has asked for is what counts, also while it is being built.
     await http.patch("/knowledge-bases/law", json={"chunking": {"size": 64}})

@@ -30,5 +30,5 @@ async def test_search_falls_back_to_words_while_a_model_is_down(
 
         found = (await http.get(query)).json()["hits"]
         assert {each["path"] for each in found} == {"gates.txt", "weirs.txt"}
-        assert "Only words are searched for in remote" in caplog.text
+        assert "A search in remote of the tenant" in caplog.text
         assert len(models.calls) == 3

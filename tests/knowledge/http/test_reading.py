@@ -161,7 +161,10 @@ async def test_a_parameter_that_is_not_known_is_refused(http: httpx.AsyncClient)
     for verb, path, known in BOGUS:
         answer = await http.request(verb, path)
         assert answer.status_code == 422, path
-        assert answer.json()["detail"] == f"There is no parameter 'bogus'; there are: {known}."
+        assert (
+            answer.json()["detail"]
+            == f"There is no parameter 'bogus'; the parameters are: {known}."
+        )
         assert [each["field"] for each in answer.json()["fields"]] == ["query.bogus"]
 
 

@@ -246,6 +246,6 @@ async def test_more_than_so_many_are_not_made(
     await scene.bring(library, pages(FROM + 1, "Owls"), base="wood")
 
     assert await indexes(scene) == [(await edition(library), True)]
-    assert "gets no index: there are 1 already" in caplog.text
+    assert "gets no vector index, because there are 1 already" in caplog.text
     [hit] = await library.search(Query(f"Number {FROM} of Owls", k=1, mode="vector"), ["wood"])
     assert hit.path == f"Owls {FROM}.md"

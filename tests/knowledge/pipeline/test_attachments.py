@@ -170,7 +170,7 @@ async def test_attachments_beyond_the_quota_do_not_come_in(scene: Scene, library
     [document] = (await held(library, receipt.source)).values()
     assert (document.state, document.reason) == ("failed", "quota")
     assert document.error is not None
-    assert "3 documents, and 2 are allowed" in document.error
+    assert "3 documents, but only 2 are allowed" in document.error
 
 
 @pytest.mark.timeout(300)

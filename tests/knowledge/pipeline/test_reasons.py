@@ -41,7 +41,7 @@ def failed(kind: str, message: str) -> Job:
     [
         (
             "OutOfMemory",
-            "The child process held 1024 MB of memory, 1024 MB are allowed",
+            "The child process held 1024 MB of memory, but only 1024 MB are allowed",
             "The file needed more than 1 GB of memory to read. Split it into smaller files and "
             "send those.",
         ),
@@ -54,7 +54,8 @@ def failed(kind: str, message: str) -> Job:
         (
             "Segfault",
             "Signal 11 (SIGSEGV) ended the child process",
-            "The file cannot be read: its reader broke down. Save it anew and send that.",
+            "The file cannot be read, because it made the reader crash. Save it anew and "
+            "send that.",
         ),
         ("FetchFailed", "The server of x.org is busy.", "The server of x.org is busy."),
         ("StorageDown", "Could not store it: bucket prod-7 refuses.", StorageDown.public),

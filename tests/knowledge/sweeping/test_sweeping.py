@@ -142,7 +142,7 @@ async def test_walk_leaves_files_that_may_be_those_of_another_database(
     assert all_in(objects) == {kept}
     assert await scene.value("SELECT count(*) FROM k.object") == 0
     assert len(list((objects / DATABASES_FOLDER).iterdir())) == 2
-    assert f"remove the mark: {DATABASES_FOLDER}/{others.name}" in caplog.text
+    assert f"remove its marker: {DATABASES_FOLDER}/{others.name}" in caplog.text
 
     others.unlink()
     assert await KnowledgeSweeper(runtime).storage() == Walked(1, 0)

@@ -180,7 +180,7 @@ async def test_oversized_file_is_skipped_and_others_are_received(tmp_path: Path)
     assert (content(a), content(c)) == (b"a", b"c")
     assert big == OversizedFile("big", "files", 2_000_000, 1_500_000)
     assert isinstance(big, OversizedFile)
-    assert "big has 2,000,000 bytes, and a file may have 1,500,000" in big.message
+    assert "big has 2,000,000 bytes, but a file may have at most 1,500,000" in big.message
     assert files_in(tmp_path) == 2
 
 
@@ -192,10 +192,10 @@ async def test_a_file_of_exactly_the_limit_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "fault", "said"),
     [
-        (FormLimits(files=2), "too_many", "may have 2 files"),
-        (FormLimits(fields=1), "too_many", "may have 1 fields"),
+        (FormLimits(files=2), "too_many", "may have at most 2 files"),
+        (FormLimits(fields=1), "too_many", "may have at most 1 fields"),
         (FormLimits(field_bytes=4), "too_large", "The field two has more than 4 bytes"),
-        (FormLimits(request_bytes=300), "too_large", "may have 300 bytes"),
+        (FormLimits(request_bytes=300), "too_large", "may have at most 300 bytes"),
     ],
 )
 async def test_what_is_too_much_is_refused_and_what_came_before_stays(
@@ -300,7 +300,7 @@ async def test_a_media_type_keeps_the_encoding_that_is_declared(tmp_path: Path) 
 async def test_a_full_disk_is_said_to_be_one(tmp_path: Path) -> None:
     _, refused = await until_refused(form(file("a", b"a")), tmp_path / "missing")
     assert refused.fault == "disk"
-    assert "Try it later" in str(refused)
+    assert "Try again later" in str(refused)
 
 
 def test_a_limit_of_nothing_is_refused() -> None:

@@ -373,8 +373,8 @@ def delete_named(
     output.show(
         deletion.as_document(),
         lambda: (
-            f"{deletion} is deleted, and found no more. A worker removes what is left: one that "
-            "runs, or the next `penstock ingest`."
+            f"{deletion} is deleted, and searches no longer find it. A running worker, or the "
+            "next `penstock ingest`, removes its data."
         ),
     )
 

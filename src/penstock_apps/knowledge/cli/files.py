@@ -78,8 +78,8 @@ class FileSearch:
         if not is_displayable(str(root)):
             shown = _printable(str(root))
             raise CommandError(
-                f"The folder {shown} has characters in its name that cannot be shown; "
-                "give it another one.",
+                f"The name of the folder {shown} has characters that cannot be displayed. Rename "
+                "the folder.",
                 path=shown,
             )
         known = self.folders.setdefault(root, {})
@@ -93,11 +93,12 @@ class FileSearch:
     def _add_file(self, known: dict[str, FoundFile], root: Path, file: Path) -> None:
         name = str(file.relative_to(root))
         if not is_displayable(name):
-            message = "Its name has characters that cannot be shown; give it another one."
+            message = "Its name has characters that cannot be displayed. Rename it."
             self.problems.append(FileProblem(_printable(name), message))
         elif len(name.encode()) > MAX_PATH_BYTES:
             message = (
-                f"Its path has more than {MAX_PATH_BYTES:,} bytes; name a folder that is nearer."
+                f"Its path has more than {MAX_PATH_BYTES:,} bytes. Name a folder that is "
+                "nearer to the file."
             )
             self.problems.append(FileProblem(f"…{name[-100:]}", message))
         else:
@@ -174,7 +175,7 @@ def _kind_of(place: Path, shown: str) -> Literal["folder", "file"]:
         is_there = place.exists()
     except OSError as error:
         why = error.strerror or str(error)
-        raise CommandError(f"{shown} cannot be looked at: {why}.", path=shown) from error
+        raise CommandError(f"{shown} cannot be accessed: {why}.", path=shown) from error
     if is_there:
         raise CommandError(f"{shown} is neither a file nor a folder.", path=shown)
     raise CommandError(f"There is no file or folder {shown}.", path=shown)

@@ -142,8 +142,8 @@ def _expect_one(what: str, name: str, rows: Sequence[T]) -> T:
     if len(rows) > 1:
         number = counted(len(rows), what, MAX_NAMES_IN_MESSAGE + 1)
         raise CommandError(
-            f"{name!r} is {number}: {_list_some(map(_describe_with_source, rows))}. "
-            "Name one by its id.",
+            f"{name!r} is ambiguous: it matches {number}: "
+            f"{_list_some(map(_describe_with_source, rows))}. Pass the id of one.",
             ids=[str(each.id) for each in rows],
         )
     return rows[0]
@@ -155,8 +155,8 @@ def _describe_with_source(what: Source | Document) -> str:
 
 
 def _not_found(what: str, name: str, existing: Sequence[str], remedy: str) -> NotFound:
-    exist = f"there are: {_list_some(existing)}" if existing else f"there is none yet: {remedy}"
-    return NotFound(f"There is no {what} {name!r}; {exist}.", name=name)
+    exist = f"Existing ones: {_list_some(existing)}" if existing else f"None exists yet: {remedy}"
+    return NotFound(f"There is no {what} {name!r}. {exist}.", name=name)
 
 
 def _list_some(names: Iterable[str]) -> str:

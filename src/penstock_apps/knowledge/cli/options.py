@@ -21,7 +21,9 @@ NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,200}")
 def name(text: str) -> str:
     """Check that a name can be stored and displayed."""
     if not NAME.fullmatch(text):
-        raise typer.BadParameter(f"{text!r} is no name: 1 to 200 characters that can be shown")
+        raise typer.BadParameter(
+            f"{text!r} is not a name; a name has 1 to 200 printable characters"
+        )
     return text
 
 
@@ -82,5 +84,5 @@ class PageOptions:
         if self.after is None:
             return None
         if not self.after.isdecimal() or len(self.after) > 18:
-            raise typer.BadParameter(f"{self.after!r} is no id", param_hint="--after")
+            raise typer.BadParameter(f"{self.after!r} is not an id", param_hint="--after")
         return int(self.after)

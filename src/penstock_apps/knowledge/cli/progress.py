@@ -44,8 +44,9 @@ class RenamedFolder(Struct, frozen=True):
         what = counted(self.documents, "document")
         are = "is" if self.documents == 1 else "are"
         return (
-            f"{self.folder} is not there any more, and its files are in this folder now. {what} "
-            f"from there {are} still searched: `{self.remedy}` removes what came from there."
+            f"The folder {self.folder} no longer exists, and its files are in this folder now. "
+            f"{what} from the old folder {are} still searched. To remove what came from there, "
+            f"run `{self.remedy}`."
         )
 
 
@@ -108,8 +109,8 @@ class IngestSummary(Struct, frozen=True, kw_only=True):
         lines = [f"{files}: {parts or 'nothing to do'}."]
         if self.completed:
             lines.append(
-                f"{counted(self.chunks, 'chunk')}, {self.embedded:,} of them new to the model, "
-                f"in {self.seconds:.1f} s."
+                f"{counted(self.chunks, 'chunk')}, {self.embedded:,} of them newly embedded, in "
+                f"{self.seconds:.1f} s."
             )
         if self.gone:
             those = "document has" if self.gone == 1 else "documents have"
@@ -130,7 +131,9 @@ class IngestSummary(Struct, frozen=True, kw_only=True):
             if len(some) > MAX_REASONS_SHOWN:
                 lines.append(f"  … and {len(some) - MAX_REASONS_SHOWN:,} more.")
         if self.pending:
-            lines.append("A worker brings the rest in: `penstock up`, or the same command again.")
+            lines.append(
+                "A worker ingests the rest: start `penstock up`, or run the same command again."
+            )
         return "\n".join(lines)
 
 
@@ -241,11 +244,11 @@ class Lines(AbstractContextManager[Any]):
         self._print(f"{done:,} of {total:,} files read")
 
     def working(self, done: int, total: int, failed: int) -> None:
-        line = f"{done:,} of {total:,} documents are in"
+        line = f"{done:,} of {total:,} documents are ingested"
         self._print(line + (f", {failed:,} failed" if failed else ""))
 
     def indexing(self) -> None:
-        self._print("all documents are in, and their index is made")
+        self._print("all documents are ingested, and their index is being built")
 
     def removing(self, number: int) -> None:
         self._print(f"removing {counted(number, 'document')}")
@@ -310,15 +313,15 @@ class StallWatch:
 def _describe_stall(stall: Stall) -> str:
     if stall.kind == "no_worker":
         return (
-            f"No living worker serves the queue {stall.queue}: `penstock up` is one, and so is "
-            "the same command without --no-work."
+            f"No living worker serves the queue {stall.queue}. Start one with `penstock up`, or "
+            "run the same command without --no-work."
         )
     return stall.message
 
 
 POLL_INTERVAL_S = 0.2
 # What happens to unfinished documents when a command is interrupted.
-RESUMABLE = "What has come in stays; the same command goes on with the rest."
+RESUMABLE = "What has been ingested stays. Run the same command again to continue with the rest."
 INTERRUPTED = f"Interrupted. {RESUMABLE}"
 # A command does not wait for an index if its job has not started within this time.
 MAX_WAIT_FOR_INDEX_START_S = 10.0

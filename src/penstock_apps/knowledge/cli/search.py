@@ -23,7 +23,7 @@ MAX_CHARACTERS_SHOWN = 400
 def non_empty(text: str) -> str:
     """Check that a question is not empty."""
     if not text.strip():
-        raise typer.BadParameter("it is empty: a question, or words to look for, are needed")
+        raise typer.BadParameter("it is empty; give a question, or words to look for")
     return text
 
 

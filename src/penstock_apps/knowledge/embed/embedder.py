@@ -43,9 +43,12 @@ class CallRefused(KnowledgeError, NotRetryable):
         self.texts = texts
         refused = "a text" if texts == 1 else f"a call with {texts:,} texts"
         remedy = (
-            "It may be too long for the model, or hold what the model does not take."
+            (
+                "It may be too long for the model, or contain something that the model does not "
+                "accept."
+            )
             if texts == 1
-            else "One of them may be at fault: send them in halves."
+            else "One of them may be at fault. Send them in halves to find it."
         )
         super().__init__(f"{provider} has refused {refused} with {status}. {remedy}")
 
@@ -181,7 +184,7 @@ def dimensions_of(settings: Embedding, model: str, known: Mapping[str, int]) -> 
     if settings.dimensions is None:
         if own is None:
             raise ConfigError(
-                "embedding.dimensions", None, f"the number that the model {model} has"
+                "embedding.dimensions", None, f"the number of dimensions that the model {model} has"
             )
         return own, False
     if own is None:

@@ -31,19 +31,19 @@ def vectors_of(
     """
     if len(answers) != texts:
         raise EmbedderMisfit(
-            f"{provider} has answered {len(answers):,} vectors for {texts:,} texts."
+            f"{provider} has returned {len(answers):,} vectors for {texts:,} texts."
         )
     vectors = np.empty((texts, dimensions), np.float32)
     for row, vector in enumerate(answers):
         numbers = np.frombuffer(b64decode(vector), "<f4") if isinstance(vector, str) else vector
         if len(numbers) != dimensions:
             raise EmbedderMisfit(
-                f"{provider} has answered vectors of {len(numbers):,} dimensions; the settings say "
-                f"{dimensions:,}. Set embedding.dimensions to what the model has."
+                f"{provider} has returned vectors of {len(numbers):,} dimensions; the settings "
+                f"say {dimensions:,}. Set embedding.dimensions to what the model has."
             )
         vectors[row] = numbers
     if not np.isfinite(vectors).all():
-        raise EmbedderMisfit(f"{provider} has answered a vector that holds no number.")
+        raise EmbedderMisfit(f"{provider} has returned a vector with values that are not numbers.")
     return normalised(vectors)
 
 
@@ -93,18 +93,20 @@ class Remote:
         except TimeoutError:
             raise self._retryable_error(f"did not answer in {self._timeout:g} s") from None
         except httpx.InvalidURL:
-            raise EmbedderMisfit(f"The address of {self._provider} is no address.") from None
+            raise EmbedderMisfit(
+                f"The address of {self._provider} is not a valid URL. Check the setting base_url."
+            ) from None
         except httpx.HTTPError as error:
             # This error is not chained, because it contains the request, and with it the key.
-            raise self._retryable_error(f"could not be asked ({type(error).__name__})") from None
+            raise self._retryable_error(f"could not be reached ({type(error).__name__})") from None
         if not response.is_success:
             raise self._error_for(response, texts)
         try:
             return msgspec.json.decode(response.content, type=answer)
         except msgspec.DecodeError:
             raise EmbedderMisfit(
-                f"{self._provider} has answered with something else than embeddings. "
-                "Check the setting base_url."
+                f"{self._provider} has returned something other than embeddings. Check the "
+                "setting base_url."
             ) from None
 
     async def close(self) -> None:

@@ -105,15 +105,15 @@ async def delete_base(id: BaseName, library: Change) -> Response:
 def _name_taken(base: Base, differences: Mapping[str, tuple[Any, Any]]) -> Problem:
     """Return the problem of a base that exists with other settings than requested."""
     fields = [
-        (name, f"It is {_text(existing)} there, and {_text(requested)} is asked for.")
+        (name, f"The existing base has {_text(existing)}, but the request has {_text(requested)}.")
         for name, (existing, requested) in differences.items()
     ]
-    detail = f"There is a knowledge base {base.name!r} already, with another"
+    detail = f"There is already a knowledge base {base.name!r} with another"
     detail = f"{detail} {' and another '.join(differences)}. "
     if "language" in differences:
-        detail += "A language cannot be changed: take another name."
+        detail += "The language of a base cannot be changed. Use another name."
     else:
-        detail += f"Take another name, or change it by PATCH /knowledge-bases/{base.id}."
+        detail += f"Use another name, or change that base with PATCH /knowledge-bases/{base.id}."
     return Problem(409, "name-taken", detail, fields=fields, about={"id": str(base.id)})
 
 

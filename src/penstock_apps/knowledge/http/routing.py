@@ -123,8 +123,10 @@ def refuse_unknown_parameters(request: Request, known: Set[str]) -> None:
     """Raise a Problem that lists the existing parameters if the query has unknown ones."""
     unknown = sorted(request.query_params.keys() - known)
     if unknown:
-        existing = f"there are: {', '.join(sorted(known))}." if known else "there are none."
-        fields = [(f"query.{name}", f"It is no parameter; {existing}") for name in unknown]
+        existing = (
+            f"the parameters are: {', '.join(sorted(known))}." if known else "this route has none."
+        )
+        fields = [(f"query.{name}", f"It is not a known parameter; {existing}") for name in unknown]
         message = f"There is no parameter {', '.join(map(repr, unknown))}; {existing}"
         raise Problem(422, "does-not-fit", message, fields=fields)
 
@@ -195,8 +197,8 @@ def problem_from_os_error(error: OSError) -> Problem:
     if is_lost or is_socket or error.errno in NETWORK_ERRNOS:
         return database_lost()
     if error.errno in FILE_ERRNOS:
-        logger.error("The service cannot use its files: %s", error)
-        detail = f"The service cannot use its files: {error.strerror}."
+        logger.error("The service cannot read or write its files: %s", error)
+        detail = f"The service cannot read or write its files: {error.strerror}."
         return Problem(503, "files-unusable", detail)
     raise error
 

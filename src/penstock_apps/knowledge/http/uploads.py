@@ -494,7 +494,7 @@ def _refuse_unfetchable(url: str) -> None:
 
 def _refuse_encoded_body(request: Request) -> None:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        message = "The body is taken as it is: send it without content-encoding."
+        message = "The body must not be compressed. Send it without content-encoding."
         raise Problem(415, "unsupported-media-type", message, headers={"connection": "close"})
 
 

@@ -28,18 +28,20 @@ from penstock_apps.knowledge.store.documents import State
 from penstock_apps.knowledge.store.schema import schema_of
 
 GB: Final = 1024 * MB
-FILE_DAMAGED: Final = "Its stored file is damaged: upload it again, and tell who runs this service."
+FILE_DAMAGED: Final = (
+    "Its stored file is damaged. Upload it again, and tell whoever runs this service."
+)
 SERVICE_FAILED: Final = (
-    "This service could not bring it in. Try it again later, and tell who runs the service if it "
-    "stays so"
+    "This service could not ingest it. Try again later, and tell whoever runs the service if it "
+    "fails again"
 )
 MODEL_FAILED: Final = (
-    "The model of its knowledge base could not be asked. Try it again later, and tell who runs the "
-    "service if it stays so"
+    "The model of its knowledge base could not be used. Try again later, and tell whoever runs "
+    "the service if it fails again"
 )
 PARSER_FAILED: Final = (
-    "The service that reads such files could not be asked. Try it again later, and tell who runs "
-    "the service if it stays so"
+    "The service that reads such files could not be used. Try again later, and tell whoever runs "
+    "the service if it fails again"
 )
 # The errors of a child process that died for other reasons than its limits.
 CRASH_ERRORS: Final = frozenset({"Segfault", "Killed", "Exited", "ProtocolError"})
@@ -53,7 +55,7 @@ ERRORS_SHOWN_AS_THEY_ARE: Final = frozenset({FetchFailed.__name__})
 def outcome_of(job: Job | None, settings: Settings) -> tuple[State, str | None, str | None]:
     """Return the state, reason and error to record for a document whose job recorded none."""
     if job is None:
-        return "failed", "lost", "Its job is not kept any more."
+        return "failed", "lost", "Its job is no longer kept, so its outcome is not known."
     if job.state == "cancelled":
         return "cancelled", job.reason, None
     if job.last_error is None:
@@ -106,7 +108,9 @@ def _describe_attempt_error(job: Job, error: AttemptError, limits: Process) -> s
             "files and send those."
         )
     if kind in CRASH_ERRORS:
-        return "The file cannot be read: its reader broke down. Save it anew and send that."
+        return (
+            "The file cannot be read, because it made the reader crash. Save it anew and send that."
+        )
     return error.message if kind in ERRORS_SHOWN_AS_THEY_ARE else STORAGE_REASONS.get(kind)
 
 
@@ -182,7 +186,8 @@ class FailureListener:
                 await pool.execute(self._sql, job_id, *outcome_of(job, self._settings))
         except Exception:
             logger.warning(
-                "The outcome of job %s was not recorded on its document. A sweep will do it.",
+                "The outcome of job %s was not recorded on its document. A sweep will record "
+                "it later.",
                 job_id,
                 exc_info=True,
             )

@@ -144,7 +144,7 @@ class LlamaParse:
         except httpx.HTTPError as error:
             # Do not chain the error: it holds the request, and with it the key.
             name = type(error).__name__
-            raise Retryable(f"LlamaParse could not be asked ({name}).") from None
+            raise Retryable(f"LlamaParse could not be reached ({name}).") from None
         if not response.is_success:
             raise _error_from(response)
         try:

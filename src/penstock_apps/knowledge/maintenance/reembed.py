@@ -121,8 +121,8 @@ async def _build_the_rest(
         raise NotRetryable(str(error)) from error
     if status.failed:
         message = (
-            f"{status.failed:,} of {status.total:,} documents could not be embedded anew; "
-            f"batch {batch} has them. Change the settings again to try once more."
+            f"{status.failed:,} of {status.total:,} documents could not be embedded anew. Batch "
+            f"{batch} lists them. To try once more, change the settings again."
         )
         async with runtime.tables.transaction(tenant) as on:
             await runtime.editions.note_build(on, tenant, edition, None, message)

@@ -208,9 +208,9 @@ class KnowledgeSweeper:
             database = await self._sweeps.name_database(on)
         if others := await self._runtime.storage.register_database(database):
             logger.warning(
-                "Another database stores its files in %s, too, so files that this one, the %s, "
-                "does not know stay there. Give each a place of its own. Of a database that is "
-                "gone, remove the mark: %s.",
+                "Another database stores its files in %s, too, so files that are unknown to this "
+                "one, the %s, are not removed. Give each database a storage of its own. If the "
+                "other database no longer exists, remove its marker: %s.",
                 self._runtime.storage.place,
                 database,
                 ", ".join(others),

@@ -78,8 +78,8 @@ async def is_due(runtime: KnowledgeRuntime, edition: int) -> bool:
     if sum(each.is_complete for each in indexes) < MAX_INDEXES:
         return True
     logger.warning(
-        "Edition %s gets no index: there are %s already. Its chunks are compared one by one; "
-        "fewer, larger knowledge bases are quicker to search.",
+        "Edition %s gets no vector index, because there are %s already. Searches compare its "
+        "chunks one by one. Fewer, larger knowledge bases are quicker to search.",
         edition,
         MAX_INDEXES,
     )
