@@ -27,7 +27,7 @@ async def test_show_lists_steps_and_send_resumes_the_job(penstock: Commands, sho
     assert [line[3:5] for line in lines] == [["step", "reserve"], ["sleep", "1"]]
 
     sent = penstock.run("events", "send", "approved:42", '{"by": "Ada"}', "--tenant", "acme")
-    assert sent.stdout.strip() == "Event 1 is sent: approved:42. 1 job goes on."
+    assert sent.stdout.strip() == "Event 1 was sent: approved:42. 1 job goes on."
     await worker_of(shop.app).drain()
     found = json.loads(penstock.run("jobs", "show", job.id, "--json").stdout)
     assert (found["state"], found["result"]) == ("completed", "Ada")
