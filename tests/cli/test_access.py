@@ -46,7 +46,7 @@ def test_a_name_in_use_is_refused(penstock: Commands) -> None:
     assert penstock.run("keys", "create", "ci", "--scope", "read").returncode == 0
     again = penstock.run("keys", "create", "ci", "--scope", "read")
     assert again.returncode == 4
-    assert "`penstock keys revoke ci` frees it" in again.stderr
+    assert "free this one with `penstock keys revoke ci`" in again.stderr
 
 
 async def test_a_person_s_password_comes_by_standard_input(penstock: Commands, shop: Shop) -> None:

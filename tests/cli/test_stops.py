@@ -140,7 +140,7 @@ async def test_handler_that_ignores_cancellation_does_not_block_exit(
         worker.send(signal.SIGTERM)
     assert worker.end() == 0
     await given_back(stuck.app, job)
-    left = "an asyncio task still runs, at" if task == "swallow" else "run in threads (number: 1)"
+    left = "an asyncio task is still running, at" if task == "swallow" else "running in threads: 1"
     assert left in worker.log
 
 

@@ -133,7 +133,7 @@ async def test_a_thread_that_never_returns_does_not_keep_the_process(
     await until(lambda: "phase cancel" in worker.log, what="the job to be cancelled")
     worker.send(signal.SIGTERM)
     assert worker.end() == 0
-    assert "handlers still run in threads (number: 1)" in worker.log
+    assert "handlers are still running in threads: 1" in worker.log
     assert (await shop.app.get(job)).state == "ready"
 
 

@@ -82,9 +82,10 @@ def test_of_a_variable_that_nobody_reads_is_warned_once(caplog: pytest.LogCaptur
     for _ in range(2):
         check_environment(known | {f"{PREFIX}INDEX_FORM": "5", f"{PREFIX}ZZZ": "1"})
     assert caplog.messages == [
-        f"{PREFIX}INDEX_FORM is not a setting of knowledge, and is ignored. "
+        f"The variable {PREFIX}INDEX_FORM is ignored: "
+        "the knowledge application has no such setting. "
         f"Did you mean {PREFIX}INDEX_FROM?",
-        f"{PREFIX}ZZZ is not a setting of knowledge, and is ignored.",
+        f"The variable {PREFIX}ZZZ is ignored: the knowledge application has no such setting.",
     ]
 
 

@@ -346,7 +346,7 @@ async def test_process_exits_when_its_loop_is_blocked_for_good(
         _, told = await process.communicate()
     assert process.returncode == 70
     assert b"block (job 2, attempt 1); the lease is given up" in told
-    assert b"Outcomes that are not written when the process ends: 1." in told
+    assert b"Jobs whose outcomes are not written when the process ends: 1." in told
     assert b"time.sleep" in told or b"in block" in told
 
 

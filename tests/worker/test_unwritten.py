@@ -538,7 +538,7 @@ async def test_hard_exit_reports_unwritten_outcomes_and_counts_losses(
         slow.go_on.set()
         await until(lambda: worker_state(worker).unwritten, what="the worker to give in")
         await asyncio.to_thread(worker.last_words)
-        assert "Outcomes that are not written when the process ends: 1." in errors()[-1]
+        assert "Jobs whose outcomes are not written when the process ends: 1." in errors()[-1]
         ended, held = await app.get(ended), await app.get(held)
         assert (ended.state, ended.losses, ended.reason) == ("ready", 1, "unwritten")
         assert (held.state, held.losses) == ("ready", 0)

@@ -193,11 +193,9 @@ def exit_process(code: int = 0) -> NoReturn:
     if not running and not processes.unended:
         sys.exit(code)
     if running:
-        logger.error(
-            "The process ends although handlers still run in threads (number: %d).", running
-        )
+        logger.error("The process exits while handlers are still running in threads: %d.", running)
     for place in processes.unended:
-        logger.error("The process ends although an asyncio task still runs, at %s.", place)
+        logger.error("The process exits while an asyncio task is still running, at %s.", place)
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)

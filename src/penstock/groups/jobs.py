@@ -90,7 +90,9 @@ class JobCalls(BulkCalls):
         }
         if text is not None:
             if within["batch"] is not None or within["workflow"] is not None:
-                raise Misuse("Jobs of a batch or a workflow cannot be filtered by a text.", "text")
+                raise Misuse(
+                    "A list of the jobs of a batch or a workflow takes no filter `text`.", "text"
+                )
             return await self._page_with_text(text, [states, *texts, start], limit)
         jobs = await self._execute(
             lambda on: self.store.list_jobs(on, states, *texts, start, limit, **within)

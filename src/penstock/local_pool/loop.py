@@ -17,7 +17,11 @@ class LoopSource(Protocol):
         """Return a loop that already runs, or None. Each submit calls this, so it must not wait."""
 
     def find(self) -> Loop:
-        """Start a loop, or wait for one. A thread of the pool calls this if no loop is known."""
+        """Return the event loop for async calls.
+
+        A thread of the pool calls this when the pool knows no loop. It starts one, or waits for the
+        thread that is starting one.
+        """
 
     def release(self) -> None:
         """Release the loop: the pool needs it no longer."""

@@ -194,7 +194,7 @@ async def fetch(
             return await Fetcher(pool, limits, user_agent).follow(start, folder)
     except TimeoutError as error:
         raise FetchFailed(
-            f"{display_url(start)} did not come within {limits.total:g} s."
+            f"{display_url(start)} took longer than {limits.total:g} s to load."
         ) from error
 
 

@@ -293,7 +293,7 @@ class Worker:
         if (blocking := find_attempt(self._thread_id)) is not None:
             logger.critical("The event loop is blocked by %r.", blocking)
         for attempt in list(parts.dispatcher.running.values()):
-            logger.critical("%r still runs, at %s.", attempt, describe_place(attempt.future))
+            logger.critical("%r is still running, at %s.", attempt, describe_place(attempt.future))
         unwritten = parts.settler.report_before_exit()
         try:
             given_back = parts.lease_keeper.give_back(unwritten, "The worker's process ended.")

@@ -168,4 +168,6 @@ def _warn_unknown(name: str) -> None:
     own = {each.removeprefix(PREFIX): each for each in KNOWN_VARIABLES}
     nearest = get_close_matches(name.removeprefix(PREFIX).upper(), own, 1)
     meant = f" Did you mean {own[nearest[0]]}?" if nearest else ""
-    logger.warning("%s is not a setting of knowledge, and is ignored.%s", name, meant)
+    logger.warning(
+        "The variable %s is ignored: the knowledge application has no such setting.%s", name, meant
+    )

@@ -205,7 +205,7 @@ async def _enqueue_one(
     output: Output,
     waiting: tuple[bool, float | None],
 ) -> None:
-    """Enqueue a job and print its id. With --wait, wait until the job has ended and print it."""
+    """Enqueue a job and print its id. With --wait, also wait for its end and print the job."""
     wait, timeout = waiting
     arguments = parse_json_object(args, "The text of the arguments")
     async with open_queue_and_requests(target, db) as (queue, make):

@@ -58,7 +58,10 @@ class OverdueWatch:
         return [row for row in rows if self.age(row) >= self._after]
 
     def age(self, row: Settlement) -> float:
-        """Return for how many seconds the checks have seen an outcome waiting."""
+        """Return how many seconds an outcome has waited to be written.
+
+        Time in which the whole process stood still does not count.
+        """
         return self._ages.get(attempt_key(row), 0.0)
 
     def _check_later(self) -> None:
@@ -364,8 +367,8 @@ class Settler:
         """
         if rest := self.list_given_up():
             logger.error(
-                "Outcomes that are not written when the process ends: %d. Their jobs will be run "
-                "again, and each counts a loss if the database can still be reached.",
+                "Jobs whose outcomes are not written when the process ends: %d. They will be run "
+                "again. If the database can still be reached, each of them counts one loss.",
                 len(rest),
             )
             self._is_process_ending = True

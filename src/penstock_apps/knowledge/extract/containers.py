@@ -206,7 +206,7 @@ def body_text(part: MIMEPart | None) -> str:
 def text_bytes(part: MIMEPart) -> tuple[bytes, str | None]:
     """Return the bytes of a text part, and the encoding that it declares.
 
-    Stray NULs are removed, because the text could be mistaken for UTF-16 with them.
+    Stray NULs are removed, because they could make the text look like UTF-16.
     """
     data, charset = part_bytes(part)
     is_wide = encoding_of_mark(data) or (charset or "").startswith(WIDE_ENCODINGS)

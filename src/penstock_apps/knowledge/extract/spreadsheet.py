@@ -82,7 +82,8 @@ class Workbook:
     def filled_cells(self, part: str) -> Iterator[dict[int, str]]:
         """Yield the texts of each row's cells that are not empty, by column number.
 
-        They are not in a list, because a row may begin far to the right.
+        A row is a dict, because it may begin far to the right: a list would need an empty text for
+        every cell before.
         """
         characters = 0
         for row in iter_elements(self.archive.blocks(part), "row"):

@@ -248,9 +248,10 @@ UNDER_WAY: Final = frozenset({"pending", "processing"})
 
 
 async def seconds_to_wait(library: Library, files: int | None, size: int) -> float:
-    """Return how many seconds to wait for the documents of an upload before it is answered.
+    """Return how many seconds the response to an upload waits for its documents.
 
-    `files` is None if the upload has more than `inline_files` files, or is a URL.
+    Pass None as `files` for a URL, and for more than `inline_files` files: their response does not
+    wait where the tenant has background processing.
     """
     settings = library.runtime.settings
     async with library.transaction() as on:

@@ -74,7 +74,10 @@ class DocumentJob:
         return await self._add_to(last, extracted, completes=True)
 
     def _in_order(self) -> list[Edition]:
-        """Return the editions, the live one last, since publishing the last completes the job."""
+        """Return the editions with the live one at the end.
+
+        Publishing the final edition completes the job, so that must be the live one.
+        """
         return sorted(self._work.editions, key=lambda edition: edition.live)
 
     async def _read(self) -> Extracted:
