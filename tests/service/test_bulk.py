@@ -50,6 +50,26 @@ async def test_a_thousand_jobs_are_enqueued_and_their_states_asked_for(
     assert (more.status_code, more.json()["fields"][0]["field"]) == (422, "ids")
 
 
+async def test_each_job_of_a_call_has_its_own_options(
+    http: httpx.AsyncClient, app: Penstock
+) -> None:
+    jobs = [
+        {"task": "greet", "args": {"name": "A"}},
+        {"task": "greet", "args": {"name": "B"}, "options": {"priority": 7, "subject": "b"}},
+        {"task": "greet", "args": {"name": "C"}, "options": {}},
+    ]
+
+    answer = await http.post("/bulk/jobs", json={"jobs": jobs})
+
+    stored = [await app.get(job["id"]) for job in answer.json()["jobs"]]
+    assert [(job.args["name"], job.priority, job.subject) for job in stored] == [
+        ("A", 0, None),
+        ("B", 7, "b"),
+        ("C", 0, None),
+    ]
+    assert len({job.requested_by for job in stored}) == 1
+
+
 async def test_if_one_does_not_fit_none_is_enqueued(http: httpx.AsyncClient) -> None:
     jobs = [{"task": "greet", "args": {"name": "A"}}, {"task": "greet", "args": {"name": 1}}]
 

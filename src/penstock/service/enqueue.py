@@ -29,15 +29,39 @@ from penstock.tasks import Registry, Request, Task
 from penstock.tasks.payload import ARGS_LIMIT, encode_object
 
 
-def request_from(app: Penstock, job: NewJob, caller: Caller, place: str = "") -> Request[Any]:
-    """Check a job and prepare it. Raises a Problem that names each wrong field.
+def request_from(app: Penstock, job: NewJob, caller: Caller) -> Request[Any]:
+    """Check a job and prepare it. Raises a Problem that names each wrong field."""
+    return _request_from(app, job, caller, "", {})
 
-    The names of these fields begin with `place`, such as `jobs.3.`.
+
+def requests_from(app: Penstock, jobs: Sequence[NewJob], caller: Caller) -> list[Request[Any]]:
+    """Check jobs and prepare them. Raises a Problem for the first job with wrong fields.
+
+    Jobs of one task that set no options share one check of the task's options.
     """
+    without_options: dict[str, Task[..., Any]] = {}
+    return [
+        _request_from(app, job, caller, f"jobs.{index}.", without_options)
+        for index, job in enumerate(jobs)
+    ]
+
+
+def _request_from(
+    app: Penstock,
+    job: NewJob,
+    caller: Caller,
+    place: str,
+    without_options: dict[str, Task[..., Any]],
+) -> Request[Any]:
     task = _task(app, job.task, place)
     if misfits := task.arguments.parameters.find_problems(job.args):
         raise _misfit({f"args.{name}": problem for name, problem in misfits.items()}, place)
-    options = _with_options(task, job.options, caller, place)
+    if job.options.model_fields_set:
+        options = _with_options(task, job.options, caller, place)
+    elif (shared := without_options.get(job.task)) is not None:
+        options = shared
+    else:
+        options = without_options[job.task] = _with_options(task, job.options, caller, place)
     try:
         return options.prepare(**job.args)
     except PayloadTooLarge:

@@ -16,7 +16,7 @@ from penstock.groups.bulk import matching, newest
 from penstock.job import FINAL, LIVE, State
 from penstock.service.auth import Caller
 from penstock.service.dependencies import Enqueuer, Operator, Reader, runtime_of
-from penstock.service.enqueue import IdempotencyKey, request_from, with_idempotency_key
+from penstock.service.enqueue import IdempotencyKey, requests_from, with_idempotency_key
 from penstock.service.problems import Problem, raises
 from penstock.service.routing import as_json, idempotent, returns
 from penstock.service.schemas import Action, AskedStates, NewJobs
@@ -172,10 +172,7 @@ async def enqueue_many(
 ) -> Response:
     """Enqueue up to 1,000 jobs. Either all of them are stored, or none."""
     runtime = runtime_of(request)
-    requests = [
-        request_from(runtime.app, job, caller, f"jobs.{index}.")
-        for index, job in enumerate(body.jobs)
-    ]
+    requests = requests_from(runtime.app, body.jobs, caller)
     runtime.queue_names.expect_room(requests, caller)
     requests = with_idempotency_key(requests, idempotency_key, body)
     return as_json(ManyEnqueued(await runtime.client_of(caller).enqueue_many(requests)), 202)
