@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import nan
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from penstock.errors import ConfigError
@@ -25,6 +24,7 @@ REQUIRE_URL = "PENSTOCK_REQUIRE_DATABASE_URL"
 
 DEFAULT_CALL_TIMEOUT_S = 30.0
 EMBEDDED = "The embedded Postgres"
+UP_TO_AN_HOUR_FORM = "a number of seconds above 0, up to 3600"
 URL_FORM = "postgresql://user@host/database"
 FULL_URL_FORM = (
     "postgresql://user:password@host:port/database, with a port from 1 to 65535, and with "
@@ -287,7 +287,7 @@ def _check_up_to_a_day(group: object, *names: str) -> None:
 
 def _check_up_to_an_hour(name: str, value: object) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= 3600:
-        raise ConfigError(name, value, "a number of seconds above 0, up to 3600")
+        raise ConfigError(name, value, UP_TO_AN_HOUR_FORM)
 
 
 def _call_timeout(value: float | None, environment: Mapping[str, str]) -> float:
@@ -299,7 +299,7 @@ def _call_timeout(value: float | None, environment: Mapping[str, str]) -> float:
     try:
         seconds = float(text)
     except ValueError:
-        seconds = nan
+        raise ConfigError(CALL_TIMEOUT, text, UP_TO_AN_HOUR_FORM) from None
     _check_up_to_an_hour(CALL_TIMEOUT, seconds)
     return seconds
 

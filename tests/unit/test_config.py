@@ -120,6 +120,13 @@ def test_malformed_database_url_in_the_environment_is_refused(name: str, url: st
     assert refused.value.setting == name
 
 
+@pytest.mark.parametrize("text", ["ten", "nan", "0", "4000"])
+def test_refused_timeout_in_the_environment_is_quoted(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"PENSTOCK_CALL_TIMEOUT is '?{text}") as refused:
+        Database.of(environment={"PENSTOCK_CALL_TIMEOUT": text})
+    assert refused.value.setting == "PENSTOCK_CALL_TIMEOUT"
+
+
 def test_empty_address_or_folder_is_refused() -> None:
     app = Penstock("postgresql://db/shop")
     for given in ({"url": ""}, {"data_dir": ""}):
