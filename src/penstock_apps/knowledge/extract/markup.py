@@ -43,8 +43,6 @@ RAW_TEXT_ENDS = {
     name: re.compile(rf"</{name}(?![^\s/>])", re.IGNORECASE)
     for name in name_set("iframe noembed noframes script style textarea title xmp")
 }
-# Within these, the content of such elements may be markup.
-NOT_RAW_WITHIN = ("select", "template")
 VOID = name_set(
     "area base br col embed hr img input keygen link meta param source track wbr html head body"
     " frame frameset"
