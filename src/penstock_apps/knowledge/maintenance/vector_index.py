@@ -12,7 +12,7 @@ from penstock_apps.knowledge.maintenance.delete import MAINTENANCE_QUEUE
 from penstock_apps.knowledge.runtime import KnowledgeRuntime
 from penstock_apps.knowledge.store.tables import Connection
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("penstock.knowledge")
 
 # Every write and every query plan looks at all indexes, which takes 0.02 ms for ten.
 MAX_INDEXES = 100
